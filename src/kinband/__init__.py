@@ -1,0 +1,1 @@
+"""kinband: base stations that learn their configuration from each other."""

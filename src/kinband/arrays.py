@@ -1,0 +1,70 @@
+"""Array types and the checks made where numbers enter the package.
+
+Inner code trusts its arrays; only constructors and other doors call these functions.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinband.errors import BadInputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def finite_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
+    """Return `values` as float64 with `ndim` dimensions, or say which entry is missing or infinite.
+
+    Example:
+        >>> finite_array([1, 2], name="reward", ndim=1)
+        array([1., 2.])
+        >>> finite_array([1, float("nan")], name="reward", ndim=1)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: reward holds nan at position 1: ...
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"{name} must be numbers: {error}") from error
+    if array.ndim != ndim:
+        raise BadInputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = int(bad[0][0]) if ndim == 1 else tuple(map(int, bad[0]))
+        raise BadInputError(
+            f"{name} holds {array[tuple(bad[0])]} at position {where}: remove or repair missing and infinite values"
+        )
+    return array
+
+
+def finite_number(value: Any, *, name: str) -> float:
+    """Return `value` as a finite float, or say what came instead.
+
+    Example:
+        >>> finite_number(3, name="noise")
+        3.0
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"{name} must be a number, got {value!r}") from error
+    if not np.isfinite(number):
+        raise BadInputError(f"{name} must be finite, got {number}")
+    return number
+
+
+def positive_number(value: Any, *, name: str) -> float:
+    """Return `value` as a finite float above zero, or say what came instead.
+
+    Example:
+        >>> positive_number(0.5, name="noise")
+        0.5
+    """
+    number = finite_number(value, name=name)
+    if number <= 0:
+        raise BadInputError(f"{name} must be above zero, got {number:g}")
+    return number

@@ -1,0 +1,189 @@
+"""What flows through kinband: the numerical view of a log, decisions, and what was observed.
+
+Records are frozen and carry no behaviour beyond selecting rows and turning into JSON. A station is a *task*
+of the paper, addressed by name outside and by its index inside; a configuration is an *arm*.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import BoolArray, FloatArray, IntArray
+
+Memo = Mapping[str, Any]
+"""What a policy wants to be handed again together with the reward; JSON-able, part of the log."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A log in numbers: who, in which context, earned what.
+
+    Attributes:
+        stations: Station names; a task number is an index into them.
+        tasks: Task of each row, (n,).
+        X: Context of each row, (n, d): scaled state features, then configuration features.
+        y: Reward of each row, (n,).
+        noise: Variance of each reward where it is known, nan where it is not, (n,); None if never known.
+        features: The d names of the columns of X.
+        categorical: Columns of X that hold category codes, not quantities.
+        arms: Arm of each row where arms are numbered, (n,).
+
+    Example:
+        >>> log = Samples(("a", "b"), np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([0.5, 0.7]), None, ("load",))
+        >>> len(log), log.of(1).y.tolist()
+        (2, [0.7])
+    """
+
+    stations: tuple[str, ...]
+    tasks: IntArray
+    X: FloatArray
+    y: FloatArray
+    noise: FloatArray | None
+    features: tuple[str, ...]
+    categorical: tuple[int, ...] = ()
+    arms: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: IntArray | BoolArray) -> "Samples":
+        """Return the chosen rows, with the same stations and features."""
+        noise = None if self.noise is None else self.noise[rows]
+        arms = None if self.arms is None else self.arms[rows]
+        picked = replace(self, tasks=self.tasks[rows], X=self.X[rows], y=self.y[rows])
+        return replace(picked, noise=noise, arms=arms)
+
+    def of(self, task: int) -> "Samples":
+        """Return the rows of one task."""
+        return self.take(self.tasks == task)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One question to a policy: a task, one context row per arm, and which arms are allowed.
+
+    Attributes:
+        task: Index of the station.
+        X: One context per arm, (N, d).
+        allowed: Which arms may be chosen, (N,).
+
+    Example:
+        >>> Query(0, np.zeros((3, 2)), np.array([True, False, True])).arms.tolist()
+        [0, 2]
+    """
+
+    task: int
+    X: FloatArray
+    allowed: BoolArray
+
+    @property
+    def arms(self) -> IntArray:
+        """Indices of the allowed arms, ascending."""
+        return np.flatnonzero(self.allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A policy's answer to a query.
+
+    Attributes:
+        arm: The chosen arm.
+        arms: The arms that were scored, (m,); mean, width and score belong to them.
+        mean: Predicted reward f̂ (9), (m,); None for policies without a model.
+        width: Standard deviation σ of f (11), noise excluded, (m,); None likewise.
+        score: What was maximised, (m,), for UCB f̂ + βσ (12); None likewise.
+        memo: What the policy needs again when the reward comes; goes into the log.
+        cache: Work that would otherwise be repeated when the reward comes; never stored.
+
+    Example:
+        >>> Choice(arm=2, arms=np.array([1, 2])).arm
+        2
+    """
+
+    arm: int
+    arms: IntArray
+    mean: FloatArray | None = None
+    width: FloatArray | None = None
+    score: FloatArray | None = None
+    memo: Memo = field(default_factory=dict)
+    cache: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """A reward and the context it was earned in, as told to a policy.
+
+    Attributes:
+        task: Index of the station.
+        x: Context of the arm that was played, (d,).
+        arm: The arm that was played.
+        reward: What it earned.
+        noise: Variance of the reward if known.
+        memo: The memo of the choice.
+        cache: The cache of the choice, if it is still at hand.
+
+    Example:
+        >>> Observation(task=0, x=np.zeros(2), arm=1, reward=0.9).noise is None
+        True
+    """
+
+    task: int
+    x: FloatArray
+    arm: int
+    reward: float
+    noise: float | None = None
+    memo: Memo = field(default_factory=dict)
+    cache: Any = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One configuration that was considered, with its scores at the time of asking.
+
+    Example:
+        >>> Alternative(arm=3, configuration={"threshold": -98}, mean=0.9, width=0.05, ucb=0.95).ucb
+        0.95
+    """
+
+    arm: int
+    configuration: Mapping[str, Any] | None
+    mean: float | None
+    width: float | None
+    ucb: float | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a station should run, and everything needed to explain it later.
+
+    Attributes:
+        id: Name to tell the reward by; deterministic.
+        station: Whom it is for.
+        arm: Index of the configuration, or of the context row where the caller gave those.
+        configuration: Knob values; None where the caller gave context rows.
+        mean: Predicted reward f̂.
+        width: Standard deviation σ of f, noise excluded.
+        ucb: The score that won, f̂ + βσ for UCB policies.
+        alternatives: The best-scored configurations, the chosen one among them, best first.
+        known: How many rewards were known when deciding.
+        round: Number of the round for decisions made together, else None.
+        memo: What the policy needs again when the reward comes.
+
+    Example:
+        >>> Decision(id="d1", station="3714", arm=0, configuration={"threshold": -98}, mean=0.9, width=0.1, ucb=1.0).id
+        'd1'
+    """
+
+    id: str
+    station: str
+    arm: int
+    configuration: Mapping[str, Any] | None
+    mean: float | None
+    width: float | None
+    ucb: float | None
+    alternatives: tuple[Alternative, ...] = ()
+    known: int = 0
+    round: int | None = None
+    memo: Memo = field(default_factory=dict)

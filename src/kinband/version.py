@@ -1,0 +1,3 @@
+"""The version of kinband, which saved states and results carry."""
+
+__version__ = "0.1.0"
