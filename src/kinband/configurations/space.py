@@ -1,0 +1,316 @@
+"""The finite set of configurations a station can run, and their features.
+
+A configuration is one value for every knob; it is an *arm* of the bandit, addressed outside by its values and
+inside by its number. A space is either the product of its knobs or an explicit list, with up to 50,000
+configurations. Each knob becomes one feature column: quantities are standardised over the configurations of
+the space, so that a length-scale of 1 means about one standard deviation whatever the unit; categories become
+codes 0, 1, 2, ... for a kernel that only asks whether two codes are equal. Sums are exactly rounded
+(`math.fsum`), hence the features are the same bits after saving and loading. The paper has one knob with 29
+thresholds; several knobs, categories and explicit lists are ours.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.configurations.allowed import Allowed, Range, allowed_mask
+from kinband.configurations.knobs import Categories, Knob, Scalar, choices, plain_scalar
+from kinband.errors import BadInputError, NotFoundError, SavedStateError
+
+__all__ = ["MAX_CONFIGURATIONS", "Allowed", "Categories", "ConfigurationSpace", "Range"]
+
+MAX_CONFIGURATIONS = 50_000
+"""The most configurations a space may hold: every decision scores all of them."""
+
+
+class ConfigurationSpace:
+    """The configurations to choose from: the product of the knobs' values (see `from_list` for a list).
+
+    Numbers are quantities, strings and booleans categories; wrap numbers that are only names in `Categories`.
+
+    Example:
+        >>> space = ConfigurationSpace(threshold_dbm=range(-100, -96), scheduler=["rr", "pf"])
+        >>> len(space), space[3], space.index({"scheduler": "pf", "threshold_dbm": -99.0})
+        (8, {'threshold_dbm': -99, 'scheduler': 'pf'}, 3)
+        >>> space.mask({"threshold_dbm": Range(-98, -97), "scheduler": "rr"}).nonzero()[0].tolist()
+        [4, 6]
+    """
+
+    def __init__(self, /, **knobs: Iterable[Any] | Categories) -> None:
+        _check_knobs(knobs)
+        listed = {name: v if isinstance(v, Categories) else choices(name, v) for name, v in knobs.items()}
+        _check_size(math.prod(len(v.values if isinstance(v, Categories) else v) for v in listed.values()), "product")
+        made = [Knob.of(name, values) for name, values in listed.items()]
+        self._build(made, itertools.product(*(range(len(knob.values)) for knob in made)), product=True)
+
+    @classmethod
+    def from_list(
+        cls, configurations: Iterable[Mapping[str, Any]], *, categories: Iterable[str] = ()
+    ) -> "ConfigurationSpace":
+        """Return the space of exactly these configurations, in this order.
+
+        Args:
+            configurations: Mappings with the same knobs each, all different.
+            categories: Knobs whose numbers are names, not quantities.
+
+        Example:
+            >>> space = ConfigurationSpace.from_list([{"tilt": 2, "power": 40}, {"tilt": 4, "power": 43}])
+            >>> space.index({"tilt": 4, "power": 43})
+            1
+        """
+        listed = [_configuration(item) for item in configurations]
+        if not listed:
+            raise BadInputError("the list of configurations is empty: list at least one")
+        _check_size(len(listed), "list")
+        names = _check_knobs(listed[0])
+        for number, configuration in enumerate(listed):
+            if set(configuration) != set(names):
+                raise BadInputError(
+                    f"configuration {number} has the knobs {list(configuration)}, the first one has {names}: "
+                    "give every configuration the same knobs"
+                )
+        marked = _known_names(categories, names)
+        columns = {name: [plain_scalar(item[name], name=name) for item in listed] for name in names}
+        made = [
+            Knob.of(name, Categories(_distinct(column)) if name in marked else _distinct(column))
+            for name, column in columns.items()
+        ]
+        space = cls.__new__(cls)
+        codes = ([knob.codes[value] for value in columns[knob.name]] for knob in made)
+        space._build(made, zip(*codes, strict=True), product=False)
+        return space
+
+    def _build(self, knobs: Sequence[Knob], codes: Iterable[Sequence[int]], *, product: bool) -> None:
+        self._knobs = tuple(knobs)
+        self._product = product
+        self._codes: IntArray = np.array(list(codes), dtype=np.int64)
+        self._rows = list(zip(*([k.values[c] for c in self._codes[:, j]] for j, k in enumerate(knobs)), strict=True))
+        self._arms: dict[tuple[Any, ...], int] = {}
+        for arm, row in enumerate(self._rows):
+            if self._arms.setdefault(row, arm) != arm:
+                raise BadInputError(
+                    f"configuration {arm} repeats configuration {self._arms[row]}, {self[arm]}: list it once"
+                )
+        columns = [
+            (self._codes[:, j].astype(np.float64), 1.0)
+            if knob.categorical
+            else _standardised([r[j] for r in self._rows])
+            for j, knob in enumerate(knobs)
+        ]
+        self._features = np.column_stack([column for column, _ in columns])
+        self._features.setflags(write=False)
+        self._codes.setflags(write=False)
+        self._scales = {knob.name: scale for knob, (_, scale) in zip(knobs, columns, strict=True)}
+
+    @property
+    def knobs(self) -> Mapping[str, tuple[Any, ...]]:
+        """The values of each knob, by name and in order."""
+        return MappingProxyType({knob.name: knob.values for knob in self._knobs})
+
+    @property
+    def features(self) -> FloatArray:
+        """Features of all configurations, (N, f), one column per knob; read-only."""
+        return self._features
+
+    @property
+    def codes(self) -> IntArray:
+        """Position of each configuration's values in their knobs' lists, (N, f); read-only."""
+        return self._codes
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The f names of the feature columns: the knobs."""
+        return tuple(knob.name for knob in self._knobs)
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The feature columns that hold category codes."""
+        return tuple(j for j, knob in enumerate(self._knobs) if knob.categorical)
+
+    def scale(self, knob: str) -> float:
+        """Return how many of the knob's own units, dB for instance, make one unit of its feature.
+
+        It is 1 for categories and for a knob that never varies.
+
+        Example:
+            >>> ConfigurationSpace(tilt=[2, 6]).scale("tilt")
+            2.0
+        """
+        return self._scales[self.knob(knob)[1].name]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, arm: int) -> dict[str, Any]:
+        if not -len(self) <= arm < len(self):
+            raise NotFoundError(f"there is no configuration {arm}: the space has {len(self)}, numbered from 0")
+        return dict(zip(self.feature_names, self._rows[arm], strict=True))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[arm] for arm in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConfigurationSpace):
+            return NotImplemented
+        return self._signature() == other._signature() and self._rows == other._rows
+
+    def __hash__(self) -> int:
+        return hash((self._signature(), len(self)))
+
+    def _signature(self) -> tuple[object, ...]:
+        # The type tells True from 1, which compare equal.
+        return tuple((k, k.categorical and isinstance(k.values[0], bool)) for k in self._knobs)
+
+    def __repr__(self) -> str:
+        knobs = ", ".join(
+            f"{k.name}: {len(k.values)} {'categories' if k.categorical else 'values'}" for k in self._knobs
+        )
+        return f"ConfigurationSpace({len(self)} configurations; {knobs})"
+
+    def index(self, configuration: Mapping[str, Any]) -> int:
+        """Return the number of a configuration, or say which of its values is not known.
+
+        Example:
+            >>> ConfigurationSpace(threshold=range(-112, -83)).index({"threshold": -83})
+            Traceback (most recent call last):
+                ...
+            kinband.errors.NotFoundError: knob 'threshold' has no value -83: the nearest known value is -84
+        """
+        try:
+            if len(configuration) == len(self._knobs):
+                return self._arms[tuple([configuration[knob.name] for knob in self._knobs])]
+        except (KeyError, TypeError):
+            pass  # not spelled as we spell it, or not known: look closer
+        return self._search(_configuration(configuration))
+
+    def _search(self, configuration: Mapping[str, Any]) -> int:
+        for name in configuration:
+            self.knob(name)
+        missing = [name for name in self.knobs if name not in configuration]
+        if missing:
+            raise BadInputError(f"the configuration lacks the knob(s) {', '.join(map(repr, missing))}: give every knob")
+        row = tuple(knob.find(configuration[knob.name]) for knob in self._knobs)
+        if row not in self._arms:
+            given = dict(zip(self.feature_names, row, strict=True))
+            raise NotFoundError(f"the combination {given} is not listed, though each of its values is known")
+        return self._arms[row]
+
+    def indices(self, columns: Mapping[str, Any]) -> IntArray:
+        """Return the numbers of many configurations, (n,), given as one column of values per knob.
+
+        Example:
+            >>> ConfigurationSpace(tilt=[2, 4, 6]).indices({"tilt": np.array([6.0, 2.0])}).tolist()
+            [2, 0]
+        """
+        if set(columns) != set(self.knobs):
+            raise BadInputError(
+                f"the configuration columns are {list(columns)}, the space has the knobs {list(self.knobs)}"
+            )
+        rows = list(zip(*(np.asarray(columns[name]).tolist() for name in self.knobs), strict=True))
+        found, unknown = dict(self._arms), {}
+        for row in dict.fromkeys(rows):
+            try:
+                found[row] = self.index(dict(zip(self.feature_names, row, strict=True)))
+            except NotFoundError as error:
+                unknown[row] = error
+        if unknown:
+            bad = [number for number, row in enumerate(rows) if row in unknown]
+            raise NotFoundError(
+                f"{len(bad)} row(s) hold a configuration outside the space, first row {bad[0]}: {unknown[rows[bad[0]]]}"
+            )
+        return np.array([found[row] for row in rows], dtype=np.int64)
+
+    def mask(self, allowed: Allowed = None) -> BoolArray:
+        """Return which configurations are allowed, (N,); it is an error when none is.
+
+        Args:
+            allowed: None for all; a boolean for each configuration; configuration numbers; configurations;
+                for some knobs a `Range`, a value or a list of values; or a function of a configuration.
+
+        Example:
+            >>> space = ConfigurationSpace(tilt=[2, 4, 6])
+            >>> space.mask([0, 2]).tolist(), space.mask(lambda c: c["tilt"] > 2).tolist()
+            ([True, False, True], [False, True, True])
+        """
+        return allowed_mask(self, allowed)
+
+    def knob(self, name: str) -> tuple[int, Knob]:
+        """Return the column of a knob and the knob itself, or say which knobs there are."""
+        for column, knob in enumerate(self._knobs):
+            if knob.name == name:
+                return column, knob
+        raise NotFoundError(f"there is no knob {name!r}: the knobs are {', '.join(map(repr, self.knobs))}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the space as JSON-able values.
+
+        Example:
+            >>> space = ConfigurationSpace(tilt=[2, 4])
+            >>> ConfigurationSpace.from_dict(space.to_dict()) == space
+            True
+        """
+        knobs = [{"name": k.name, "values": list(k.values), "categorical": k.categorical} for k in self._knobs]
+        return {"knobs": knobs, "rows": None if self._product else self._codes.tolist()}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "ConfigurationSpace":
+        """Return the space that `to_dict` described."""
+        try:
+            knobs = {k["name"]: Categories(k["values"]) if k["categorical"] else k["values"] for k in saved["knobs"]}
+            if saved["rows"] is None:
+                return cls(**knobs)
+            made = [Knob.of(name, values) for name, values in knobs.items()]
+            space = cls.__new__(cls)
+            space._build(made, saved["rows"], product=False)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise SavedStateError(f"this is not a saved configuration space: {error!r}") from error
+        return space
+
+
+def _standardised(column: Sequence[Any]) -> tuple[FloatArray, float]:
+    """Return (v - mean) / sd, (N,), and sd; zeros and 1 where nothing varies."""
+    values = np.array(column, dtype=np.float64)
+    deviations = values - math.fsum(values) / len(values)
+    largest = float(np.abs(deviations).max())
+    if values.min() == values.max() or largest == 0:
+        return np.zeros(len(values)), 1.0
+    # Dividing by the largest deviation first keeps the squares from overflowing and underflowing.
+    sd = largest * math.sqrt(math.fsum((deviations / largest) ** 2) / len(values))
+    return deviations / sd, sd
+
+
+def _check_knobs(knobs: Mapping[str, Any]) -> list[str]:
+    if not knobs:
+        raise BadInputError("a configuration needs at least one knob, such as threshold_dbm=range(-112, -83)")
+    return list(knobs)
+
+
+def _check_size(size: int, what: str) -> None:
+    if size > MAX_CONFIGURATIONS:
+        advice = "use ConfigurationSpace.from_list with those worth trying" if what == "product" else "list fewer"
+        raise BadInputError(
+            f"the {what} has {size:,} configurations, at most {MAX_CONFIGURATIONS:,} are possible: {advice}"
+        )
+
+
+def _configuration(item: object) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping):
+        raise BadInputError(f"a configuration must be a mapping from knob to value, got {item!r}")
+    return item
+
+
+def _distinct(column: list[Scalar]) -> list[Scalar]:
+    """Drop repeated values, but keep True beside 1 so that mixed kinds are seen and refused."""
+    return [value for _, value in dict.fromkeys((isinstance(value, bool), value) for value in column)]
+
+
+def _known_names(categories: Iterable[str], names: list[str]) -> set[str]:
+    marked = {categories} if isinstance(categories, str) else set(categories)
+    if not marked <= set(names):
+        raise NotFoundError(f"categories names {sorted(marked - set(names))}, the knobs are {names}")
+    return marked
