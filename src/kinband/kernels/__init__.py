@@ -1,0 +1,49 @@
+"""Context kernels, task models and their product (7).
+
+What a model believes before it sees data. `RBF`, `Matern32`, `Matern52`, `Linear` and `Categorical` say how
+rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and `FactorTasks`
+say how alike stations are; `MultiTaskKernel` is the product of the two. scikit-learn's kernel objects are
+welcome too, through `as_kernel`.
+
+Example:
+    >>> from kinband.kernels import RBF, Categorical, kernel_from_dict
+    >>> numbers = RBF([0.5, 2.0], columns=["load", "threshold"])
+    >>> kernel = numbers * Categorical(columns=["vendor"], fixed=["variance"])
+    >>> kernel = kernel.bind(["load", "vendor", "threshold"])
+    >>> kernel_from_dict(kernel.to_dict()) == kernel
+    True
+"""
+
+from kinband.kernels.algebra import Product, Sum
+from kinband.kernels.base import Kernel, KernelBase, Parameter, Pullback
+from kinband.kernels.foreign import SklearnKernel, as_kernel
+from kinband.kernels.matrix import MultiTaskKernel, check_task_matrix, components
+from kinband.kernels.serial import default_kernel, kernel_from_dict
+from kinband.kernels.simple import Categorical, Linear
+from kinband.kernels.stationary import RBF, Matern32, Matern52
+from kinband.kernels.tasks import FactorTasks, FixedTasks, GaussianTasks, TaskModel
+
+__all__ = [
+    "RBF",
+    "Categorical",
+    "FactorTasks",
+    "FixedTasks",
+    "GaussianTasks",
+    "Kernel",
+    "KernelBase",
+    "Linear",
+    "Matern32",
+    "Matern52",
+    "MultiTaskKernel",
+    "Parameter",
+    "Product",
+    "Pullback",
+    "SklearnKernel",
+    "Sum",
+    "TaskModel",
+    "as_kernel",
+    "check_task_matrix",
+    "components",
+    "default_kernel",
+    "kernel_from_dict",
+]

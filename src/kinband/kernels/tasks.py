@@ -1,0 +1,323 @@
+"""Task models: where the matrix K_Z of station similarities in (7) comes from, and how a fit may move it.
+
+A task model gives K_Z (M, M) and, as context kernels do, a vector of free parameters with a pull-back of
+gradients. `FixedTasks` has none; `GaussianTasks` is (18), K_Z = exp(−D²/(2σ_Z²)) for given squared distances,
+with σ_Z free; `FactorTasks` is the intrinsic coregionalisation of Bonilla et al. (2008), K_Z = BBᵀ + diag(v).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import FloatArray, finite_array, positive_number
+from kinband.errors import BadInputError
+from kinband.kernels.base import Limits, limits, theta_like
+from kinband.kernels.matrix import check_task_matrix, frozen
+
+TaskPullback = Callable[[FloatArray], FloatArray]
+"""W_Z (M, M), symmetric → the vector of Σ W_Z ∘ ∂K_Z/∂θ_p, (p,)."""
+
+
+class TaskModel(Protocol):
+    """A matrix of task similarities with parameters that can be fitted.
+
+    Example:
+        >>> model: TaskModel = FixedTasks(np.eye(2))
+        >>> model.K_Z.shape, model.names
+        ((2, 2), ())
+    """
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """Task similarities, (M, M)."""
+        ...
+
+    @property
+    def theta(self) -> FloatArray:
+        """The free parameters, (p,)."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Readable names of the free parameters."""
+        ...
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Lower and upper limit of each entry of theta, (p, 2)."""
+        ...
+
+    @property
+    def units(self) -> FloatArray:
+        """Usual size of a change in each entry of theta, (p,): 1 for logarithms."""
+        ...
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return the model with other free parameters, theta (p,)."""
+        ...
+
+    def vjp(self) -> tuple[FloatArray, TaskPullback]:
+        """Return K_Z (M, M) and the function that pulls a gradient back from K_Z to theta."""
+        ...
+
+    def draw(self, rng: np.random.Generator) -> Self:
+        """Return the model with random parameters, a further start for a fit."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FixedTasks:
+    """A given K_Z (M, M) with nothing to fit.
+
+    Example:
+        >>> FixedTasks([[1.0, 0.8], [0.8, 1.0]]).theta
+        array([], dtype=float64)
+    """
+
+    K_Z: FloatArray
+
+    def __init__(self, K_Z: ArrayLike) -> None:
+        object.__setattr__(self, "K_Z", frozen(check_task_matrix(K_Z)))
+
+    @property
+    def theta(self) -> FloatArray:
+        """Nothing is free: (0,)."""
+        return np.empty(0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Nothing is free."""
+        return ()
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Nothing is free: (0, 2)."""
+        return np.empty((0, 2))
+
+    @property
+    def units(self) -> FloatArray:
+        """Nothing is free: (0,)."""
+        return np.empty(0)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return the model itself; theta must be empty."""
+        theta_like(theta, 0)
+        return self
+
+    def vjp(self) -> tuple[FloatArray, TaskPullback]:
+        """Return K_Z (M, M) and a pull-back to nothing."""
+        return self.K_Z, lambda _: np.empty(0)
+
+    def draw(self, rng: np.random.Generator) -> Self:  # noqa: ARG002
+        """Return the model itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"FixedTasks(<{len(self.K_Z)} tasks>)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FixedTasks) and np.array_equal(self.K_Z, other.K_Z)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GaussianTasks:
+    """K_Z = exp(−D²/(2σ_Z²)) (18), with the width σ_Z free.
+
+    Attributes:
+        squared_distances: D² between stations, (M, M), as in (20).
+        sigma: Width σ_Z; at distance σ_Z the similarity is exp(−1/2).
+        sigma_bounds: Limits that a fit keeps to; by default 1/100 and 100 times the median distance.
+
+    Example:
+        >>> GaussianTasks([[0.0, 8.0], [8.0, 0.0]], 2.0).K_Z.round(4)
+        array([[1.    , 0.3679],
+               [0.3679, 1.    ]])
+    """
+
+    squared_distances: FloatArray
+    sigma: float
+    sigma_bounds: Limits
+
+    def __init__(self, squared_distances: ArrayLike, sigma: float, *, sigma_bounds: Limits | None = None) -> None:
+        D2 = _check_distances(squared_distances)
+        sigma = positive_number(sigma, name="sigma")
+        if sigma_bounds is None:
+            apart = D2[D2 > 0]
+            typical = float(np.sqrt(np.median(apart))) if len(apart) else sigma
+            sigma_bounds = (1e-2 * typical, 1e2 * typical)
+        object.__setattr__(self, "squared_distances", frozen(D2))
+        object.__setattr__(self, "sigma", sigma)
+        object.__setattr__(self, "sigma_bounds", limits(sigma_bounds, name="sigma_bounds"))
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """Task similarities, (M, M)."""
+        return np.exp(-self.squared_distances / (2.0 * self.sigma**2))
+
+    @property
+    def theta(self) -> FloatArray:
+        """The logarithm of σ_Z, (1,)."""
+        return np.log([self.sigma])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name."""
+        return ("tasks.sigma",)
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Limits of log σ_Z, (1, 2)."""
+        return np.log([self.sigma_bounds])
+
+    @property
+    def units(self) -> FloatArray:
+        """One logarithm, (1,)."""
+        return np.ones(1)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return the model with another width, theta (1,)."""
+        sigma = float(np.exp(theta_like(theta, 1)[0]))
+        return type(self)(self.squared_distances, sigma, sigma_bounds=self.sigma_bounds)
+
+    def vjp(self) -> tuple[FloatArray, TaskPullback]:
+        """Return K_Z (M, M) and its pull-back: ∂K_Z/∂log σ_Z = K_Z ∘ D²/σ_Z²."""
+        K_Z = self.K_Z
+        slope = K_Z * self.squared_distances / self.sigma**2
+        return K_Z, lambda W_Z: np.array([np.vdot(W_Z, slope)])
+
+    def draw(self, rng: np.random.Generator) -> Self:
+        """Return the model with a width up to five times smaller or larger, within bounds."""
+        theta = self.theta + rng.uniform(-np.log(5), np.log(5), size=1)
+        return self.with_theta(np.clip(theta, *self.bounds.T))
+
+    def __repr__(self) -> str:
+        return f"GaussianTasks(<{len(self.squared_distances)} tasks>, sigma={self.sigma:.6g})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, GaussianTasks)
+            and (self.sigma, self.sigma_bounds) == (other.sigma, other.sigma_bounds)
+            and np.array_equal(self.squared_distances, other.squared_distances)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactorTasks:
+    """K_Z = BBᵀ + diag(v), the intrinsic coregionalisation of Bonilla et al. (2008).
+
+    All entries of B are free, and the logarithms of v. K_Z carries the scale of the rewards: fix the variance of
+    the context kernel, and start from a diagonal of about the variance of the rewards. B is determined only up to
+    rotation and sign; K_Z is not affected.
+
+    Attributes:
+        B: What each station has of each of q common factors, (M, q).
+        v: Variance of what is a station's own, (M,).
+        v_bounds: Limits that a fit keeps to; by default 1e-6 and 1e4 times the mean diagonal of K_Z.
+
+    Example:
+        >>> FactorTasks([[1.0], [2.0]], [0.5, 0.25]).K_Z
+        array([[1.5 , 2.  ],
+               [2.  , 4.25]])
+    """
+
+    B: FloatArray
+    v: FloatArray
+    v_bounds: Limits
+
+    def __init__(self, B: ArrayLike, v: ArrayLike, *, v_bounds: Limits | None = None) -> None:
+        B = finite_array(B, name="B", ndim=2)
+        v = finite_array(v, name="v", ndim=1)
+        if len(B) != len(v) or not B.size:
+            raise BadInputError(f"B and v must have one row for each station, got shapes {B.shape} and {v.shape}")
+        if (v <= 0).any():
+            raise BadInputError(f"v holds variances and must be above zero, got {v.min():g}")
+        if v_bounds is None:
+            typical = float(np.mean(v) + np.sum(B * B) / len(B))
+            v_bounds = (1e-6 * typical, 1e4 * typical)
+        object.__setattr__(self, "B", frozen(B))
+        object.__setattr__(self, "v", frozen(v))
+        object.__setattr__(self, "v_bounds", limits(v_bounds, name="v_bounds"))
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """Task similarities, (M, M)."""
+        return self.B @ self.B.T + np.diag(self.v)
+
+    @property
+    def theta(self) -> FloatArray:
+        """The entries of B row by row, then log v, (Mq + M,)."""
+        return np.concatenate([self.B.ravel(), np.log(self.v)])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names with task and factor numbers."""
+        M, q = self.B.shape
+        factors = tuple(f"tasks.B[{m},{c}]" for m in range(M) for c in range(q))
+        return factors + tuple(f"tasks.v[{m}]" for m in range(M))
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Limits, (Mq + M, 2); B is held within ten times the square root of the largest v allowed."""
+        reach = 10.0 * np.sqrt(self.v_bounds[1])
+        return np.array([(-reach, reach)] * self.B.size + [tuple(np.log(self.v_bounds))] * len(self.v))
+
+    @property
+    def units(self) -> FloatArray:
+        """For B the square root of the mean diagonal of K_Z, 1 for log v, (Mq + M,)."""
+        typical = np.sqrt(np.mean(np.diag(self.K_Z)))
+        return np.concatenate([np.full(self.B.size, typical), np.ones(len(self.v))])
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return the model with other factors and variances, theta (Mq + M,)."""
+        theta = theta_like(theta, self.B.size + len(self.v))
+        B = theta[: self.B.size].reshape(self.B.shape)
+        return type(self)(B, np.exp(theta[self.B.size :]), v_bounds=self.v_bounds)
+
+    def vjp(self) -> tuple[FloatArray, TaskPullback]:
+        """Return K_Z (M, M) and its pull-back: 2 W_Z B to B, diag(W_Z) ∘ v to log v."""
+
+        def pullback(W_Z: FloatArray) -> FloatArray:
+            return np.concatenate([(2.0 * W_Z @ self.B).ravel(), np.diag(W_Z) * self.v])
+
+        return self.K_Z, pullback
+
+    def draw(self, rng: np.random.Generator) -> Self:
+        """Return the model with random factors and variances, on the scale of the present diagonal of K_Z."""
+        scale = float(np.mean(np.diag(self.K_Z)))
+        shared = rng.uniform(0.2, 0.95)
+        M, q = self.B.shape
+        B = np.sqrt(scale * shared / q) * rng.standard_normal((M, q))
+        v = scale * (1.0 - shared) * rng.uniform(0.5, 2.0, size=M)
+        return type(self)(B, np.clip(v, *self.v_bounds), v_bounds=self.v_bounds)
+
+    def __repr__(self) -> str:
+        return f"FactorTasks(<{self.B.shape[0]} tasks, {self.B.shape[1]} factors>)"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FactorTasks)
+            and self.v_bounds == other.v_bounds
+            and np.array_equal(self.B, other.B)
+            and np.array_equal(self.v, other.v)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _check_distances(squared_distances: ArrayLike) -> FloatArray:
+    """Return D² (M, M): symmetric, no entry below zero, zeros on the diagonal; or say what is wrong."""
+    D2 = finite_array(squared_distances, name="squared_distances", ndim=2)
+    if D2.shape[0] != D2.shape[1] or not D2.size:
+        raise BadInputError(f"squared_distances must be square, got shape {D2.shape}")
+    if not np.allclose(D2, D2.T) or (D2 < 0).any() or np.diag(D2).any():
+        raise BadInputError(
+            "squared_distances must be symmetric, not negative, and zero on the diagonal: clip rounding"
+        )
+    return 0.5 * (D2 + D2.T)
