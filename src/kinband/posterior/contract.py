@@ -1,0 +1,177 @@
+"""What a posterior is: the contract every engine keeps, and the checks at its door.
+
+The core is small, predict and update; what only some engines can do (correct a reward, forget one, draw joint
+samples) stands beside it as capabilities. Widths are standard deviations of f, observation noise excluded.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import FloatArray, IntArray, finite_array
+from kinband.errors import BadInputError
+from kinband.posterior.factor import Column
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What is believed about f at m contexts.
+
+    Attributes:
+        mean: f̂ (9), (m,).
+        width: σ (11), (m,).
+        column_of: Gives the half-done work on a context that an update can take up, where the engine keeps it.
+
+    Example:
+        >>> Prediction(np.array([0.5]), np.array([0.1])).column(0) is None
+        True
+    """
+
+    mean: FloatArray
+    width: FloatArray
+    column_of: Callable[[int], Column] | None = field(default=None, repr=False)
+
+    def column(self, index: int) -> Column | None:
+        """Return what an update at this context can take up, if the engine keeps any."""
+        return self.column_of(index) if self.column_of else None
+
+
+class Posterior(Protocol):
+    """The core that every engine has.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> posterior: Posterior = ExactPosterior(RBF(0.5), [[1.0, 0.8], [0.8, 1.0]], noise=0.05)
+        >>> posterior.update([0], [[0.2, 0.4]], [0.9])
+        >>> posterior.predict([1], [[0.2, 0.4]]).mean.round(3)
+        array([0.686])
+    """
+
+    def __len__(self) -> int:
+        """Return how many rewards are known."""
+
+    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
+        """Return mean and width of f for tasks (m,) at contexts X (m, d)."""
+
+    def update(
+        self,
+        tasks: ArrayLike,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        noise: ArrayLike | None = None,
+        column: Column | None = None,
+    ) -> None:
+        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing.
+
+        `noise` is the variance of each reward, one number or (n,), nan where unknown; None and nan mean the
+        engine's default. `column`, for a single row, is work kept from the prediction.
+        """
+
+
+@runtime_checkable
+class Correctable(Protocol):
+    """A posterior in which a reward can be put right, or forgotten."""
+
+    def correct(self, index: int, y: float) -> None:
+        """Replace the reward of one row, counted in the order of updates."""
+
+    def remove(self, index: int) -> None:
+        """Forget one row, counted in the order of updates; later rows move up."""
+
+
+@runtime_checkable
+class Samplable(Protocol):
+    """A posterior that knows how its beliefs at several contexts hang together."""
+
+    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
+        """Return the covariance of f at m contexts, (m, m)."""
+
+    def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw `size` joint samples of f at m contexts, (size, m)."""
+
+
+@runtime_checkable
+class SolvesColumns(Protocol):
+    """A posterior that can prepare the updates of a few contexts together."""
+
+    def columns(self, tasks: ArrayLike, X: ArrayLike) -> list[Column]:
+        """Return the columns of contexts X (m, d), to be handed to their updates."""
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """A posterior that can be put away as plain arrays and taken up again, bit for bit."""
+
+    def state(self) -> dict[str, FloatArray | IntArray]:
+        """Return everything learned as plain arrays."""
+
+    def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
+        """Take up what `state` returned."""
+
+
+class FullPosterior(Posterior, Correctable, Restorable, Protocol):
+    """A posterior with the core and everything that a learner needs to be corrected, stored and taken up again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows of an update or a prediction: tasks (n,), contexts (n, d), rewards and noise (n,)."""
+
+    tasks: IntArray
+    X: FloatArray
+    y: FloatArray
+    noise: FloatArray
+
+
+def checked_contexts(tasks: ArrayLike, X: ArrayLike, *, size: int, width: int | None) -> tuple[IntArray, FloatArray]:
+    """Return tasks (m,) and contexts (m, d) as arrays, or say what is wrong with them."""
+    X = finite_array(X, name="context", ndim=2)
+    index = np.asarray(tasks)
+    if index.shape != (len(X),) or not np.issubdtype(index.dtype, np.integer):
+        raise BadInputError(f"expected one task number per context, {len(X)} in all, got {tasks!r}")
+    if len(index) and (index.min() < 0 or index.max() >= size):
+        raise BadInputError(f"task numbers must lie between 0 and {size - 1}, got {index.min()} to {index.max()}")
+    if width is not None and X.shape[1] != width:
+        raise BadInputError(
+            f"context has {X.shape[1]} features, posterior was built with {width}: "
+            "rebuild it or check the state mapping"
+        )
+    return index.astype(np.int64), X
+
+
+def checked_rows(
+    tasks: ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    noise: ArrayLike | None,
+    default_noise: float,
+    size: int,
+    width: int | None,
+) -> Rows:
+    """Return the rows of an update as arrays, or say what is wrong with them."""
+    index, X = checked_contexts(tasks, X, size=size, width=width)
+    y = finite_array(y, name="reward", ndim=1)
+    if len(y) != len(X):
+        raise BadInputError(f"got {len(y)} rewards for {len(X)} contexts")
+    given = np.asarray(np.nan if noise is None else noise, dtype=np.float64)
+    if given.shape not in ((), y.shape):
+        raise BadInputError(f"noise must be one variance or one per reward, {len(y)} in all, got shape {given.shape}")
+    variance = np.broadcast_to(given, y.shape)
+    variance = np.where(np.isnan(variance), default_noise, variance)
+    if not np.all((variance > 0) & np.isfinite(variance)):
+        raise BadInputError(f"noise is a variance and must be above zero and finite, got {variance.min():g}")
+    return Rows(index, X, y, variance)
+
+
+def draw_joint(mean: FloatArray, covariance: FloatArray, *, size: int, rng: np.random.Generator) -> FloatArray:
+    """Draw from N(mean (m,), covariance (m, m)), which may be singular, as it is for equal contexts."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws: FloatArray = mean + rng.standard_normal((size, len(mean))) @ root.T
+    return draws

@@ -1,0 +1,150 @@
+"""Tasks that share nothing are kept apart: one small posterior per group of related tasks.
+
+A task matrix that falls into blocks makes K̃ block-diagonal. Factorising it as one would cost the cube (here the
+square, per step) of all rows together; a posterior per connected group costs that of its own rows. Independent
+stations (K_Z = I) are the case in which every group has one member.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.kernels import Kernel, check_task_matrix, components
+from kinband.posterior.contract import Prediction, checked_contexts, checked_rows, draw_joint
+from kinband.posterior.exact import ExactPosterior
+from kinband.posterior.factor import Column
+from kinband.posterior.schur import SchurPosterior
+
+Engine = type[ExactPosterior] | type[SchurPosterior]
+
+
+class GroupedPosterior:
+    """Separate posteriors for the connected groups of a task matrix, behind the contract of one.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> posterior = GroupedPosterior(RBF(0.5), np.eye(3), noise=0.1)
+        >>> posterior.update([0, 2], [[0.0], [0.0]], [1.0, 0.0])
+        >>> len(posterior.groups), posterior.predict([0, 1], [[0.0], [0.0]]).mean.round(2)
+        (3, array([0.91, 0.  ]))
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        K_Z: ArrayLike,
+        *,
+        noise: float,
+        mean: float = 0.0,
+        engine: Engine = ExactPosterior,
+    ) -> None:
+        K_Z = check_task_matrix(K_Z)
+        members = components(K_Z)
+        self.groups: list[ExactPosterior | SchurPosterior] = [
+            engine(kernel, K_Z[np.ix_(m, m)], noise=noise, mean=mean) for m in members
+        ]
+        self.noise, self.mean = self.groups[0].noise, self.groups[0].mean
+        self._group_of, self._local = np.empty(len(K_Z), dtype=np.int64), np.empty(len(K_Z), dtype=np.int64)
+        for g, m in enumerate(members):
+            self._group_of[m], self._local[m] = g, np.arange(len(m))
+        self._width: int | None = None
+        self._row_groups = np.empty(0, dtype=np.int64)  # which group learned the i-th row
+
+    def __len__(self) -> int:
+        return len(self._row_groups)
+
+    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
+        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
+        index, X = self._checked(tasks, X)
+        groups = self._group_of[index]
+        if len(index) and np.all(groups == groups[0]):
+            return self.groups[int(groups[0])].predict(self._local[index], X)
+        mean, width = np.empty(len(X)), np.empty(len(X))
+        for g in np.unique(groups):
+            rows = groups == g
+            part = self.groups[g].predict(self._local[index[rows]], X[rows])
+            mean[rows], width[rows] = part.mean, part.width
+        return Prediction(mean, width)
+
+    def update(
+        self,
+        tasks: ArrayLike,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        noise: ArrayLike | None = None,
+        column: Column | None = None,
+    ) -> None:
+        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing."""
+        size = len(self._group_of)
+        rows = checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=self._width)
+        groups = self._group_of[rows.tasks]
+        touched = np.unique(groups)
+        before = {g: self.groups[g].state() for g in touched} if len(touched) > 1 else {}
+        try:
+            for g in touched:
+                mine = groups == g
+                local = self._local[rows.tasks[mine]]
+                self.groups[g].update(local, rows.X[mine], rows.y[mine], noise=rows.noise[mine], column=column)
+        except NotPositiveDefiniteError:
+            for g, state in before.items():
+                self.groups[g].restore(state)
+            raise
+        if len(rows.y):
+            self._width = rows.X.shape[1]
+            self._row_groups = np.concatenate([self._row_groups, groups])
+
+    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
+        """Return the covariance of f at contexts X (m, d), (m, m); zero between groups."""
+        index, X = self._checked(tasks, X)
+        groups = self._group_of[index]
+        covariance = np.zeros((len(X), len(X)))
+        for g in np.unique(groups):
+            rows = np.flatnonzero(groups == g)
+            covariance[np.ix_(rows, rows)] = self.groups[g].covariance(self._local[index[rows]], X[rows])
+        return covariance
+
+    def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
+        return draw_joint(self.predict(tasks, X).mean, self.covariance(tasks, X), size=size, rng=rng)
+
+    def correct(self, index: int, y: float) -> None:
+        """Replace the reward of row `index`."""
+        group, row = self._find(index)
+        self.groups[group].correct(row, y)
+
+    def remove(self, index: int) -> None:
+        """Forget row `index`; later rows move up."""
+        group, row = self._find(index)
+        self.groups[group].remove(row)
+        self._row_groups = np.delete(self._row_groups, index)
+
+    def state(self) -> dict[str, FloatArray | IntArray]:
+        """Return the state of every group as plain arrays, prefixed by its number."""
+        state: dict[str, FloatArray | IntArray] = {"row_groups": self._row_groups.copy()}
+        for g, group in enumerate(self.groups):
+            if len(group):
+                state |= {f"{g}.{name}": array for name, array in group.state().items()}
+        return state
+
+    def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
+        """Take up what `state` returned, bit for bit."""
+        self._row_groups = np.array(state["row_groups"], dtype=np.int64)
+        for g in np.unique(self._row_groups):
+            prefix = f"{g}."
+            part = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}
+            self.groups[g].restore(part)
+            self._width = part["X"].shape[1]
+
+    def _checked(self, tasks: ArrayLike, X: ArrayLike) -> tuple[IntArray, FloatArray]:
+        return checked_contexts(tasks, X, size=len(self._group_of), width=self._width)
+
+    def _find(self, index: int) -> tuple[int, int]:
+        """Return the group that learned row `index` of all, and the row's number there."""
+        if not 0 <= index < len(self):
+            raise BadInputError(f"there is no row {index}: {len(self)} rows are known")
+        group = self._row_groups[index]
+        return int(group), int(np.count_nonzero(self._row_groups[:index] == group))
