@@ -1,0 +1,158 @@
+"""Likeness by conditional kernel embedding (CKE), the paper's own measure.
+
+A station's conditional distribution of the reward given the context is an operator between two function spaces,
+estimated from the station's rows (17). Two stations are as alike as a Gaussian of the distance of their operators says,
+k_Z = exp(−‖O_m − O_m′‖² / 2σ_Z²) (18). The distances (20) are computed in `operators`.
+
+Choices where the paper is silent: λ as printed, not nλ. The outcome kernel is an RBF whose length-scale is the
+standard deviation of the rewards. σ_Z is the median distance between two stations, the median norm of an operator, or
+what makes the log most likely; the first always calls the median pair 0.607 alike, the last lets the log decide.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from kinband.arrays import FloatArray, positive_number
+from kinband.errors import BadInputError
+from kinband.kernels import RBF, GaussianTasks, Kernel
+from kinband.records import Samples
+from kinband.similarity.learned import Learned, learn_kernel, quiet_fit, settings
+from kinband.similarity.matrix import TaskMatrix
+from kinband.similarity.nearest import nearest_correlation
+from kinband.similarity.operators import embedding_distances, embedding_products, squared_distances, sums_of_norms
+from kinband.similarity.rows import Log, by_station, with_rows
+
+__all__ = ["Embedding", "embedding_distances"]
+
+SigmaRule = Literal["median", "median_norm", "likelihood"]
+ROUNDING = 1e-10
+"""Squared distances below this share of the squared norms are rounding."""
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Likeness from the distance of conditional kernel embeddings, (17)-(20).
+
+    Attributes:
+        kernel: Context kernel k; None learns one from the log, stations taken as independent.
+        regularisation: λ of (17); None for the noise variance: the log's where it knows it, else learned.
+        outcome_length_scale: Length-scale of the outcome kernel l; None for the rewards' standard deviation.
+        sigma: σ_Z of (18): "median" (of the pairs' distances), "median_norm" (of the operators' norms), "likelihood"
+            (of the log, beginning at the median), or a number.
+        refit_kernel: With "likelihood", whether the kernel's parameters may move while σ_Z is chosen.
+        max_rows: With "likelihood", the most rows of the log that are used, chosen at random.
+        seed: Seed of all random choices.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> rng = np.random.default_rng(5)
+        >>> x, tasks = rng.uniform(size=(60, 1)), np.arange(60) % 3
+        >>> y = np.where(tasks < 2, np.sin(5 * x[:, 0]), np.cos(5 * x[:, 0]))  # a and b are the same
+        >>> log = Samples(("a", "b", "c"), tasks, x, y, None, ("load",))
+        >>> alike = Embedding(RBF(0.3), regularisation=0.05).fit(log)
+        >>> alike.between("a", "b") > alike.between("a", "c")
+        True
+    """
+
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    regularisation: float | None = None
+    outcome_length_scale: float | None = None
+    sigma: SigmaRule | float = "median"
+    refit_kernel: bool = False
+    max_rows: int | None = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("regularisation", "outcome_length_scale"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, positive_number(getattr(self, name), name=name))
+        if isinstance(self.sigma, str):
+            if self.sigma not in ("median", "median_norm", "likelihood"):
+                raise BadInputError(
+                    f"sigma must be 'median', 'median_norm', 'likelihood' or a number, got {self.sigma!r}"
+                )
+        else:
+            object.__setattr__(self, "sigma", positive_number(self.sigma, name="sigma"))
+
+    def fit(self, log: Log) -> TaskMatrix:
+        """Measure how alike the stations of a log are."""
+        samples = with_rows(log)
+        rng = np.random.default_rng(self.seed)
+        noise = None if self.kernel is None else self.regularisation  # λ given with the kernel is its noise
+        learned = learn_kernel(samples, self.kernel, noise=noise, rng=rng)
+        regularisation = self.regularisation or _typical_noise(samples, learned.noise)
+        scale = self.outcome_length_scale or float(np.std(samples.y)) or 1.0  # equal rewards: any scale will do
+        rows = [(station.X, station.y[:, None]) for station in by_station(samples)]
+        P = embedding_products(rows, learned.kernel, regularisation=regularisation, outcome_kernel=RBF(scale))
+        D2 = squared_distances(P)
+        sigma = self._sigma(samples, learned, P=P, D2=D2, rng=rng)
+        K_Z, moved = _gaussian(D2, sigma)
+        details = {
+            "sigma": sigma,
+            "sigma_rule": self.sigma if isinstance(self.sigma, str) else "given",
+            "regularisation": regularisation,
+            "outcome_length_scale": scale,
+            "median_distance": _median_distance(D2),
+            "median_norm": _median_norm(P),
+            "moved": moved,
+        }
+        return TaskMatrix(samples.stations, K_Z, "embedding", details | settings(samples, learned))
+
+    def _sigma(
+        self, samples: Samples, learned: Learned, *, P: FloatArray, D2: FloatArray, rng: np.random.Generator
+    ) -> float | None:
+        """σ_Z by the rule asked for; None when no two stations differ, so that every σ_Z says the same."""
+        equal = np.less_equal(D2, ROUNDING * sums_of_norms(P))
+        if equal.all():
+            return None
+        if isinstance(self.sigma, float):
+            return self.sigma
+        if self.sigma == "median_norm":
+            return _median_norm(P)
+        median = _median_distance(np.where(equal, 0.0, D2))
+        if self.sigma == "median":
+            return median
+        return self._most_likely_sigma(samples, learned, D2=D2, start=median, rng=rng)
+
+    def _most_likely_sigma(
+        self, samples: Samples, learned: Learned, *, D2: FloatArray, start: float, rng: np.random.Generator
+    ) -> float:
+        found = quiet_fit(
+            samples,
+            learned.kernel if self.refit_kernel else learned.frozen,
+            tasks=GaussianTasks(D2, start),
+            noise=learned.noise,
+            mean=learned.mean,
+            starts=1,
+            rng=rng,
+            max_rows=self.max_rows,
+        )
+        return cast("GaussianTasks", found.tasks).sigma
+
+
+def _typical_noise(samples: Samples, learned: float) -> float:
+    """The mean noise variance of the rows, `learned` standing in where the log does not know it."""
+    if samples.noise is None:
+        return learned
+    return float(np.mean(np.where(np.isfinite(samples.noise), samples.noise, learned))) or learned
+
+
+def _median_norm(P: FloatArray) -> float:
+    return float(np.median(np.sqrt(np.diag(P))))
+
+
+def _median_distance(D2: FloatArray) -> float:
+    """The median distance over pairs of stations; over those that differ at all if most do not."""
+    distances = np.sqrt(D2[np.triu_indices(len(D2), 1)])
+    median = float(np.median(distances)) if len(distances) else 0.0
+    return median if median > 0 or not distances.any() else float(np.median(distances[distances > 0]))
+
+
+def _gaussian(D2: FloatArray, sigma: float | None) -> tuple[FloatArray, float]:
+    """K_Z of (18), and how far an entry was moved to undo rounding: in exact arithmetic it needs no repair."""
+    if sigma is None:
+        return np.ones_like(D2), 0.0
+    return nearest_correlation(np.exp(-D2 / (2.0 * sigma**2)))

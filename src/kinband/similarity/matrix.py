@@ -1,0 +1,228 @@
+"""The task matrix: how alike each pair of stations is, by name.
+
+A similarity estimator turns a log into one number per pair of stations, the kernel k_Z of (7). `TaskMatrix`
+carries those numbers together with the names they belong to, the method that found them and its settings. It
+is checked when it is made, so whoever receives one may factorise it. Storing is in `saving`, drawing in
+`picture`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray, finite_number
+from kinband.errors import BadInputError, NotFoundError
+from kinband.kernels import check_task_matrix
+from kinband.similarity.picture import draw_heatmap
+from kinband.similarity.saving import read_task_matrix, write_task_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMatrix:
+    """How alike stations are: symmetric, positive semi-definite, with names.
+
+    Attributes:
+        stations: Station names, all different; row and column m belong to the m-th.
+        matrix: Likeness K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
+        method: What it was found by, such as "embedding".
+        details: Settings and findings of the method, in values that JSON can hold.
+
+    Example:
+        >>> alike = TaskMatrix(("a", "b"), np.array([[1.0, 0.4], [0.4, 1.0]]), "given")
+        >>> alike.between("a", "b")
+        0.4
+    """
+
+    stations: tuple[str, ...]
+    matrix: FloatArray
+    method: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        stations = check_stations(self.stations)
+        K_Z = np.array(check_task_matrix(self.matrix, size=len(stations)), dtype=np.float64)
+        K_Z = 0.5 * (K_Z + K_Z.T)  # exact when already symmetric; removes what the check forgives
+        K_Z.flags.writeable = False
+        if not isinstance(self.method, str):
+            raise BadInputError(f"method must be a word such as 'embedding', got {self.method!r}")
+        object.__setattr__(self, "stations", stations)
+        object.__setattr__(self, "matrix", K_Z)
+        object.__setattr__(self, "details", _plain(self.details))
+
+    def __len__(self) -> int:
+        return len(self.stations)
+
+    def between(self, first: str, second: str) -> float:
+        """Return the likeness of two stations, by name.
+
+        Example:
+            >>> TaskMatrix(("a", "b"), np.eye(2), "independent").between("a", "b")
+            0.0
+        """
+        i, j = (self._index(name) for name in (first, second))
+        return float(self.matrix[i, j])
+
+    def reindex(self, stations: Sequence[str]) -> "TaskMatrix":
+        """Return the matrix of the named stations, in that order.
+
+        Example:
+            >>> K_Z = np.array([[1.0, 0.4, 0.0], [0.4, 1.0, 0.2], [0.0, 0.2, 1.0]])
+            >>> TaskMatrix(("a", "b", "c"), K_Z, "given").reindex(["c", "b"]).matrix
+            array([[1. , 0.2],
+                   [0.2, 1. ]])
+        """
+        names = check_stations(stations)
+        rows = np.array([self._index(name) for name in names])
+        return TaskMatrix(names, self.matrix[np.ix_(rows, rows)], self.method, self.details)
+
+    def correlation(self) -> FloatArray:
+        """Return the matrix scaled to ones on the diagonal, (M, M).
+
+        Example:
+            >>> TaskMatrix(("a", "b"), np.array([[4.0, 1.0], [1.0, 1.0]]), "given").correlation()
+            array([[1. , 0.5],
+                   [0.5, 1. ]])
+        """
+        scale = np.sqrt(np.diag(self.matrix))
+        C = self.matrix / np.multiply.outer(scale, scale)
+        np.fill_diagonal(C, 1.0)
+        return np.asarray(C)
+
+    def order(self) -> IntArray:
+        """Return the stations' indices in an order that puts like beside like, (M,).
+
+        Average-linkage clustering on 1 − correlation, its leaves turned so that neighbours are as alike as
+        the tree allows.
+
+        Example:
+            >>> K_Z = np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.0], [0.9, 0.0, 1.0]])
+            >>> order = TaskMatrix(("a", "b", "c"), K_Z, "given").order().tolist()
+            >>> order in ([1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1])
+            True
+        """
+        if len(self) < 3:
+            return np.arange(len(self))
+        from scipy.cluster.hierarchy import leaves_list
+
+        return np.asarray(leaves_list(self._tree()), dtype=np.int64)
+
+    def groups(self, *, alike: float = 0.5) -> list[tuple[str, ...]]:
+        """Return groups of stations, merged while two groups' average correlation is at least `alike`.
+
+        Groups and their members come in the order of `order()`.
+
+        Example:
+            >>> K_Z = np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.0], [0.9, 0.0, 1.0]])
+            >>> sorted(sorted(group) for group in TaskMatrix(("a", "b", "c"), K_Z, "given").groups())
+            [['a', 'c'], ['b']]
+        """
+        level = finite_number(alike, name="alike")
+        if len(self) == 1:
+            return [self.stations]
+        from scipy.cluster.hierarchy import fcluster
+
+        labels = fcluster(self._tree(), 1.0 - level, criterion="distance")
+        found: dict[int, list[str]] = {}
+        for m in self.order():
+            found.setdefault(int(labels[m]), []).append(self.stations[m])
+        return [tuple(names) for names in found.values()]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to `path`: `.npz` keeps everything, `.csv` names, numbers and method for people to read.
+
+        Both keep every bit of every number.
+
+        Example:
+            >>> import tempfile, pathlib
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder) / "alike.csv"
+            ...     TaskMatrix(("a", "b"), np.eye(2), "independent").save(path)
+            ...     print(path.read_text(encoding="utf-8"))
+            independent,a,b
+            a,1.0,0.0
+            b,0.0,1.0
+        """
+        write_task_matrix(path, self.stations, matrix=self.matrix, method=self.method, details=self.details)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "TaskMatrix":
+        """Read what `save` wrote, or a `.csv` made by hand; nothing in the file is ever executed.
+
+        Example:
+            >>> import tempfile, pathlib
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder) / "alike.npz"
+            ...     TaskMatrix(("a", "b"), np.eye(2), "independent").save(path)
+            ...     TaskMatrix.load(path).stations
+            ('a', 'b')
+        """
+        stations, matrix, method, details = read_task_matrix(path)
+        try:
+            return cls(stations, matrix, method, details)
+        except BadInputError as error:
+            raise BadInputError(f"{path} does not hold a task matrix: {error}") from error
+
+    def heatmap(self, path: str | PathLike[str], *, title: str | None = None) -> None:
+        """Draw the matrix, like beside like, into a `.png`, `.svg` or `.pdf` file.
+
+        Example:
+            >>> import tempfile, pathlib
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder) / "alike.png"
+            ...     TaskMatrix(("a", "b"), np.eye(2), "independent").heatmap(path)
+            ...     path.stat().st_size > 1000
+            True
+        """
+        ordered = self.reindex([self.stations[m] for m in self.order()])
+        draw_heatmap(
+            path,
+            ordered.matrix,
+            stations=ordered.stations,
+            title=f"Likeness by {self.method}" if title is None else title,
+        )
+
+    def _index(self, station: str) -> int:
+        try:
+            return self.stations.index(station)
+        except ValueError:
+            raise NotFoundError(f"no station {station!r} in this task matrix of {len(self)} stations") from None
+
+    def _tree(self) -> FloatArray:
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
+
+        apart = np.clip(1.0 - self.correlation(), 0.0, None)
+        return np.asarray(linkage(squareform(apart, checks=False), method="average", optimal_ordering=True))
+
+
+def check_stations(stations: Sequence[str]) -> tuple[str, ...]:
+    """Return station names as a tuple, or say which is empty, repeated or no name at all.
+
+    Example:
+        >>> check_stations(["a", "b"])
+        ('a', 'b')
+    """
+    names = (stations,) if isinstance(stations, str) else tuple(stations)
+    if not names:
+        raise BadInputError("a task matrix needs at least one station, got none")
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise BadInputError(f"station names must be non-empty text, got {name!r}")
+        if name in seen:
+            raise BadInputError(f"station {name!r} is named twice: give every station its own name")
+        seen.add(name)
+    return names
+
+
+def _plain(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in JSON's own types, so that what is saved is what is loaded."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(details), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"details must be values that JSON can hold: {error}") from error
+    return plain

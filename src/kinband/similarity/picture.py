@@ -1,0 +1,119 @@
+"""The heat map of a task matrix.
+
+Drawn with Matplotlib's figure objects alone, without `pyplot`: no window, no global state, no choice of backend
+forced on the caller. Matplotlib is imported when a picture is drawn, not before.
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.errors import BadInputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+MOST_NAMES = 40
+"""With more stations than this, names along the axes could not be read and are left out."""
+MOST_NUMBERS = 12
+"""With at most so many stations the cells carry their numbers."""
+LONGEST_NAME = 24
+INK, FAINT = "#222222", "#666666"
+UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""File endings, and what keeps the time of drawing out of the file."""
+
+
+def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Sequence[str], title: str) -> None:
+    """Draw `matrix` (M, M) in the order given into a `.png`, `.svg` or `.pdf` file.
+
+    Colours run from 0 to 1 in one perceptually uniform ramp, or from −1 through white to 1 when an entry is
+    negative.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     draw_heatmap(f"{folder}/k.svg", np.eye(2), stations=["a", "b"], title="Two stations")
+        ...     "Two stations" in Path(f"{folder}/k.svg").read_text(encoding="utf-8")
+        True
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in UNDATED:
+        raise BadInputError(f"a heat map is a .png, .svg or .pdf file, got {Path(path).name!r}")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…" for name in stations]
+    figure = Figure(figsize=_size(names), dpi=160, layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    image = _cells(axes, matrix)
+    if len(matrix) <= MOST_NUMBERS:
+        _numbers(axes, image, matrix=matrix)
+    _label_axes(axes, names)
+    _colour_bar(axes, image, unit=bool(np.allclose(np.diag(matrix), 1.0)))
+    axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "kinband"}):  # text stays text
+        figure.savefig(path, format=suffix[1:], metadata=UNDATED[suffix], bbox_inches="tight", pad_inches=0.15)
+
+
+def _size(names: Sequence[str]) -> tuple[float, float]:
+    """Inches of the figure: cells of a readable size, and room for names and the colour bar."""
+    M, letters = len(names), 0.075 * max(map(len, names))
+    if M > MOST_NAMES:
+        return 7.6, 6.6
+    side = max(3.0, M * (0.55 if M <= MOST_NUMBERS else 0.2))
+    return side + letters + 1.2, side + (letters if _upright(names) else 0.2) + 0.5
+
+
+def _upright(names: Sequence[str]) -> bool:
+    """Whether names under the cells must stand on end to fit."""
+    return max(map(len, names)) > (6 if len(names) <= MOST_NUMBERS else 2)
+
+
+def _cells(axes: "Axes", matrix: FloatArray) -> "AxesImage":
+    top = max(1.0, float(matrix.max()))
+    signed = bool(matrix.min() < 0)
+    image = axes.imshow(
+        matrix, cmap="RdBu_r" if signed else "viridis", vmin=-top if signed else 0.0, vmax=top, interpolation="nearest"
+    )
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if len(matrix) <= MOST_NAMES:  # thin white joints keep neighbouring cells apart
+        axes.set_xticks(np.arange(1, len(matrix)) - 0.5, minor=True)
+        axes.set_yticks(np.arange(1, len(matrix)) - 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=1.5 if len(matrix) <= MOST_NUMBERS else 0.6)
+    axes.tick_params(which="both", length=0)
+    return image
+
+
+def _numbers(axes: "Axes", image: "AxesImage", *, matrix: FloatArray) -> None:
+    for (i, j), value in np.ndenumerate(matrix):
+        red, green, blue, _ = image.to_rgba(np.array([value]))[0]
+        bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
+        text = f"{value:.2f}".replace("-", "−")
+        axes.text(j, i, text, ha="center", va="center", fontsize=8.5, color=INK if bright else "white")
+
+
+def _label_axes(axes: "Axes", names: Sequence[str]) -> None:
+    M = len(names)
+    if M > MOST_NAMES:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel(f"{M} stations, ordered by likeness", fontsize=10, color=FAINT, labelpad=8)
+        return
+    size = 9.0 if M <= MOST_NUMBERS else 7.5
+    rotation = 90 if _upright(names) else 0
+    axes.set_yticks(range(M), names, fontsize=size, color=INK, parse_math=False)
+    axes.set_xticks(range(M), names, fontsize=size, color=INK, parse_math=False, rotation=rotation)
+
+
+def _colour_bar(axes: "Axes", image: "AxesImage", *, unit: bool) -> None:
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.72, aspect=24, pad=0.03)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=FAINT)
+    label = "likeness (1 = same reward function)" if unit else "covariance of reward functions"
+    bar.set_label(label, fontsize=9, color=FAINT, labelpad=8)
