@@ -1,0 +1,92 @@
+"""A check list for policies, ours and yours: run it on a factory and read what it says.
+
+The checks are those the controller relies on: only allowed arms, no change of beliefs by asking, the same answers for
+the same generator, a memo that survives JSON, and a policy that can be built again and taught the same log to the
+same answers.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kinband.errors import BadInputError
+from kinband.kernels import RBF
+from kinband.policies.contract import Policy, PolicyFactory, Setting
+from kinband.policies.exploration import Constant
+from kinband.records import Choice, Observation, Query
+
+_TASKS, _ARMS, _FEATURES = 3, 6, 2
+
+
+def check_policy(factory: PolicyFactory, *, options: dict[str, Any] | None = None, seed: int = 0) -> None:
+    """Run the check list on a policy factory; raises with one sentence on the first check that fails.
+
+    Example:
+        >>> from kinband.policies import UCB, check_policy
+        >>> check_policy(UCB.build)
+    """
+    setting = Setting(
+        RBF(0.7), np.full((_TASKS, _TASKS), 0.5) + 0.5 * np.eye(_TASKS), noise=0.05, arms=_ARMS, mean=0.3,
+        exploration=Constant(1.3), options=options or {},
+    )  # fmt: skip
+    queries = _queries(np.random.default_rng(seed))
+    online, again, taught = factory(setting), factory(setting), factory(setting)
+    arms, log = _run(online, queries, seed)
+    _demand(arms == _run(again, queries, seed)[0], "must choose the same arms from the same generators")
+    for observation in log:
+        taught.learn(observation)
+    after = _choose_all(online, queries, seed)
+    _demand(after == _choose_all(taught, queries, seed), "must choose the same once taught its log as it does online")
+
+
+def _queries(rng: np.random.Generator) -> list[Query]:
+    queries = []
+    for _ in range(24):
+        allowed = rng.random(_ARMS) < 0.6
+        allowed[0] = True  # a policy bound to one arm can pass
+        queries.append(Query(int(rng.integers(_TASKS)), rng.random((_ARMS, _FEATURES)), allowed))
+    return [Query(q.task, q.X, np.ones(_ARMS, dtype=bool)) if i % 2 else q for i, q in enumerate(queries)]
+
+
+def _run(policy: Policy, queries: list[Query], seed: int) -> tuple[list[int], list[Observation]]:
+    """Let a policy choose and learn; return its arms, and its observations as a log would give them back."""
+    arms: list[int] = []
+    log: list[Observation] = []
+    for step, query in enumerate(queries):
+        choice = policy.choose(query, np.random.default_rng([seed, step]))
+        _check_choice(choice, query)
+        twice = policy.choose(query, np.random.default_rng([seed, step]))
+        _demand(choice.arm == twice.arm, "must not change its beliefs by choosing")
+        reward = float(np.sin(3.0 * query.X[choice.arm].sum() + query.task))
+        logged = Observation(
+            query.task, query.X[choice.arm], choice.arm, reward, memo=json.loads(json.dumps(choice.memo))
+        )
+        policy.learn(replace(logged, cache=choice.cache))
+        arms.append(choice.arm)
+        log.append(logged)
+    return arms, log
+
+
+def _choose_all(policy: Policy, queries: list[Query], seed: int) -> list[int]:
+    return [policy.choose(query, np.random.default_rng([seed, 1000 + i])).arm for i, query in enumerate(queries)]
+
+
+def _check_choice(choice: Choice, query: Query) -> None:
+    _demand(isinstance(choice, Choice), f"must return a Choice, not {type(choice).__name__}")
+    _demand(0 <= choice.arm < len(query.X), f"chose arm {choice.arm} of {len(query.X)}")
+    _demand(bool(query.allowed[choice.arm]), f"chose arm {choice.arm}, which is not allowed")
+    _demand(choice.arm in choice.arms, "must list the chosen arm among the arms it scored")
+    for name in ("mean", "width", "score"):
+        values = getattr(choice, name)
+        _demand(values is None or len(values) == len(choice.arms), f"must give one {name} per scored arm")
+    try:
+        json.dumps(choice.memo)
+    except TypeError as error:
+        raise BadInputError(f"the policy's memo must survive JSON: {error}") from error
+
+
+def _demand(condition: bool, rule: str) -> None:
+    if not condition:
+        raise BadInputError(f"the policy {rule}" if rule.startswith("must") else f"the policy {rule}: see the contract")

@@ -1,0 +1,124 @@
+"""What a policy is: it answers queries and learns from rewards. Yours plugs in wherever ours do.
+
+A policy has two methods. `choose` answers a query without changing what the policy believes; `learn` takes in one
+reward. Everything random comes from the generator handed to `choose`, which is keyed by the decision, so that a
+replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's memo
+(JSON-able, stored in the log); work it would rather not repeat goes into its cache (never stored).
+
+A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
+`kinband.policies.check_policy(factory)` on yours.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.kernels import Kernel
+from kinband.policies.exploration import Constant, Exploration
+from kinband.records import Choice, Observation, Query
+
+
+class Policy(Protocol):
+    """Chooses arms and learns from what they earn.
+
+    Example:
+        >>> class Greediest:
+        ...     '''Plays the arm with the largest first feature; learns nothing.'''
+        ...     def choose(self, query, rng):
+        ...         arms = query.arms
+        ...         return Choice(arm=int(arms[query.X[arms, 0].argmax()]), arms=arms)
+        ...     def learn(self, observation):
+        ...         pass
+        >>> query = Query(0, np.array([[0.1], [0.9]]), np.array([True, True]))
+        >>> Greediest().choose(query, np.random.default_rng(0)).arm
+        1
+    """
+
+    def choose(self, query: Query, rng: np.random.Generator) -> Choice:
+        """Return an allowed arm; must not change what the policy believes."""
+
+    def learn(self, observation: Observation) -> None:
+        """Take in one reward."""
+
+
+@runtime_checkable
+class ChoosesRounds(Protocol):
+    """A policy that can decide many stations faster together than one by one (Algorithm 1)."""
+
+    def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
+        """Return one choice per query, all from the same beliefs."""
+
+
+@runtime_checkable
+class LearnsLogs(Protocol):
+    """A policy that can take in a whole log faster at once than row by row."""
+
+    def learn_log(self, observations: Sequence[Observation]) -> None:
+        """Take in many rewards, in order."""
+
+
+@runtime_checkable
+class Corrects(Protocol):
+    """A policy that can put a reward right without being taught everything anew."""
+
+    def correct(self, index: int, reward: float) -> None:
+        """Replace the reward of the index-th observation learned."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A policy whose beliefs can be stored as plain arrays and taken up again, bit for bit."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the beliefs as arrays by name."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a policy is built from.
+
+    Attributes:
+        kernel: Context kernel k_X.
+        K_Z: Task matrix, (M, M).
+        noise: Variance of a reward where it is not told, λ of the paper.
+        mean: Constant prior mean.
+        arms: Number of arms N.
+        exploration: The β of (12).
+        engine: Which posterior: "exact" or "schur".
+        options: Further options of the policy, by name.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> Setting(RBF(0.5), np.eye(3), noise=0.1, arms=5).exploration
+        Constant(value=1.0)
+    """
+
+    kernel: Kernel
+    K_Z: FloatArray
+    noise: float
+    arms: int
+    mean: float = 0.0
+    exploration: Exploration = field(default=Constant(1.0))
+    engine: str = "exact"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+PolicyFactory = Callable[[Setting], Policy]
+
+
+def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
+    """Return the position of the best score (m,); ties, up to rounding, are broken by the generator.
+
+    Example:
+        >>> pick_best(np.array([0.1, 0.9, 0.3]), np.random.default_rng(0))
+        1
+    """
+    best = score.max()
+    ties = np.flatnonzero(score >= best - 1e-12 * max(1.0, abs(best)))
+    return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])

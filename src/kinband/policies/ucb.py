@@ -1,0 +1,140 @@
+"""UCB over all tasks: the paper's Algorithms 1 (parallel) and 2 (sequential).
+
+Both score every arm by f̂ + βσ (12) and play the best. They differ in when rewards are learned: after every decision,
+or after all stations of a round have decided; that is the caller's doing. With a task matrix of ones this is the
+pooled learner, with the identity Kernel-UCB per task.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.policies.contract import Setting, pick_best
+from kinband.policies.exploration import Exploration
+from kinband.policies.learning import learn_block, learn_one
+from kinband.posterior import Column, Prediction, make_posterior
+from kinband.posterior.contract import FullPosterior, SolvesColumns
+from kinband.records import Choice, Observation, Query
+
+_ROUND_ENTRIES = 2**25  # columns of a round are solved in chunks of at most this many numbers (256 MB)
+
+
+class UCB:
+    """Plays the arm with the largest f̂ + βσ.
+
+    Args:
+        posterior: What is believed; starts as given.
+        exploration: The β of (12).
+        noise: λ of the paper, for rules that depend on it.
+        per_task: Whether β counts the rewards of the task at hand (learners that share nothing) or all.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> policy = UCB.build(Setting(RBF(0.5), np.ones((2, 2)), noise=0.1, arms=2))
+        >>> policy.learn(Observation(task=0, x=np.array([0.0]), arm=0, reward=-1.0))
+        >>> query = Query(1, np.array([[0.0], [3.0]]), np.array([True, True]))
+        >>> policy.choose(query, np.random.default_rng(0)).arm
+        1
+    """
+
+    def __init__(
+        self, posterior: FullPosterior, exploration: Exploration, *, noise: float, per_task: bool = False
+    ) -> None:
+        self.posterior = posterior
+        self.exploration = exploration
+        self.noise = noise
+        self.per_task = per_task
+        self._known: dict[int, int] = {}
+
+    @classmethod
+    def build(cls, setting: Setting) -> "UCB":
+        """Return the policy for a setting, with nothing learned yet."""
+        posterior = make_posterior(
+            setting.kernel, setting.K_Z, noise=setting.noise, mean=setting.mean, engine=setting.engine
+        )
+        return cls(posterior, setting.exploration, noise=setting.noise)
+
+    def choose(self, query: Query, rng: np.random.Generator) -> Choice:
+        """Return the arm with the largest f̂ + βσ among those allowed."""
+        arms = query.arms
+        prediction = self.posterior.predict(np.full(len(arms), query.task), query.X[arms])
+        return self._choice(query, prediction, rng)
+
+    def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
+        """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
+        posterior = self.posterior
+        if not isinstance(posterior, SolvesColumns):
+            return [self.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+        choices: list[Choice] = []
+        for prediction, query, rng in zip(self._predict_round(queries), queries, rngs, strict=True):
+            choices.append(self._choice(query, prediction, rng))
+        played = np.array([query.X[choice.arm] for query, choice in zip(queries, choices, strict=True)])
+        columns = posterior.columns(np.array([query.task for query in queries]), played)
+        return [_with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
+
+    def learn(self, observation: Observation) -> None:
+        """Add one reward to the posterior."""
+        learn_one(self.posterior, observation)
+        self._count(observation.task)
+
+    def learn_log(self, observations: Sequence[Observation]) -> None:
+        """Add many rewards in one block."""
+        learn_block(self.posterior, observations)
+        for observation in observations:
+            self._count(observation.task)
+
+    def correct(self, index: int, reward: float) -> None:
+        """Replace the reward of the index-th observation learned."""
+        self.posterior.correct(index, reward)
+
+    def state(self) -> dict[str, Any]:
+        """Return the beliefs as arrays by name."""
+        known = np.array(sorted(self._known.items()), dtype=np.int64).reshape(-1, 2)
+        return {**self.posterior.state(), "known": known}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+        self.posterior.restore(state)
+        self._known = {int(task): int(count) for task, count in state["known"]}
+
+    def _count(self, task: int) -> None:
+        self._known[task] = self._known.get(task, 0) + 1
+
+    def _choice(self, query: Query, prediction: Prediction, rng: np.random.Generator) -> Choice:
+        arms = query.arms
+        known = self._known.get(query.task, 0) if self.per_task else len(self.posterior)
+        beta = self.exploration.beta(known=known, arms=len(query.X), noise=self.noise)
+        score = prediction.mean + beta * prediction.width  # (12)
+        best = pick_best(score, rng)
+        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score)
+        return _with_column(choice, prediction.column(best))
+
+    def _predict_round(self, queries: Sequence[Query]) -> list[Prediction]:
+        """Return the prediction of each query, from as few sweeps as memory allows."""
+        per_sweep = max(1, _ROUND_ENTRIES // max(1, len(self.posterior)))
+        predictions: list[Prediction] = []
+        start = 0
+        while start < len(queries):
+            stop, columns = start, 0
+            while stop < len(queries) and (stop == start or columns + len(queries[stop].arms) <= per_sweep):
+                columns += len(queries[stop].arms)
+                stop += 1
+            predictions += self._predict_together(queries[start:stop])
+            start = stop
+        return predictions
+
+    def _predict_together(self, queries: Sequence[Query]) -> list[Prediction]:
+        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in queries])
+        together = self.posterior.predict(tasks, np.concatenate([q.X[q.arms] for q in queries]))
+        ends = np.cumsum([len(q.arms) for q in queries])[:-1]
+        means: list[FloatArray] = np.split(together.mean, ends)
+        widths: list[FloatArray] = np.split(together.width, ends)
+        return [Prediction(mean, width) for mean, width in zip(means, widths, strict=True)]
+
+
+def _with_column(choice: Choice, column: Column | None) -> Choice:
+    if column is None:
+        return choice
+    return Choice(choice.arm, choice.arms, choice.mean, choice.width, choice.score, column.memo, column)
