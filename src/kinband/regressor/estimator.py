@@ -1,0 +1,423 @@
+"""Multi-task regression in scikit-learn's words.
+
+`MultiTaskRegressor` is the model of the paper without the bandit: kernel ridge regression over tasks and contexts,
+(7)-(9), with the width (11), as an estimator that pipelines, cross-validation and grid searches can use. The station
+of a row is a column of X, since those tools slice X by rows, or is given beside it as `task=`. Without stations it is
+an ordinary Gaussian process regression.
+
+The order of a fit: first values of kernel, noise and mean; how alike the stations are; then the largest marginal
+likelihood of kernel, noise and mean under that likeness. Departures from the paper are those of `posterior` and
+`likelihood`: a constant prior mean, and noise that may differ between rows.
+
+This module imports scikit-learn, so the package loads it on first use only.
+"""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
+from kinband.errors import BadInputError
+from kinband.kernels import RBF, FixedTasks, Kernel, as_kernel
+from kinband.likelihood import BoundWarning, fit, log_marginal_likelihood
+from kinband.posterior import make_posterior
+from kinband.records import Samples
+from kinband.regressor.labels import indices, joined, name_of, per_row, rank, row_noise
+from kinband.similarity import TaskMatrix, similarity_from
+
+ALONE = "all"
+"""Name of the one station of a regression without stations."""
+
+_MEASURED = {
+    "embedding": ("kernel", "regularisation"),
+    "prediction": ("kernel", "noise"),
+    "coregionalisation": ("kernel",),
+}
+"""Similarities that are measured with a kernel, and which of kernel and noise they take, under which names."""
+
+_NO_Y: Any = object()
+
+
+class _Beliefs(NamedTuple):
+    """What a posterior is built from beside the task matrix."""
+
+    kernel: Kernel
+    noise: float
+    mean: float
+
+
+class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Gaussian process regression for many stations that learn from each other.
+
+    Labels of stations may be text or whole numbers; `stations_` holds their names as text, 3714 and "3714" being the
+    same station. Numbers come first and ascend, text follows in alphabetical order.
+
+    Args:
+        kernel: Context kernel, of `kinband.kernels` or of scikit-learn; positions of columns in it are counted without
+            the task column. None for an RBF with a length-scale for each column, begun at what suits its spread.
+        task: The column of X that says whose row it is: its name in a data frame, or its position, from the end if
+            negative. None where `task=` is given with each call, or where there are no stations.
+        similarity: How alike stations are: "independent", "pooled", "embedding", "prediction" or "coregionalisation";
+            an object with `fit(samples)`; a matrix (M, M) in the order of `stations_`; or a `TaskMatrix`, which may
+            know more stations than the data: those can be predicted too, and folds may lack some.
+        noise: Variance of a reward where its own is not known: a number to keep, or "fit".
+        mean: Prior mean: a number to keep, or "fit".
+        optimise: Whether to fit by marginal likelihood. If not, the kernel stays as it is, and "fit" stands for a
+            tenth of the variance of y and for the mean of y.
+        starts: How many starts the optimiser tries.
+        max_rows: Rows that the likelihood is computed from, at most, spread over stations; None for all. All rows are
+            learned from in any case; time grows with the cube of their number.
+        engine: "exact" or "schur", see `kinband.posterior`.
+        random_state: Seed, or generator, of further starts and of the choice of rows.
+
+    Attributes:
+        stations_: Names of the stations, in the order of `similarity_`.
+        similarity_: The task matrix K_Z, a `TaskMatrix`.
+        kernel_: The context kernel, fitted.
+        noise_: Noise variance of rows whose own is not known.
+        mean_: Prior mean.
+        posterior_: What is believed about f.
+        at_bound_: Names of parameters that ended at a bound of the fit.
+        n_features_in_: Number of columns of X, the task column included.
+        feature_names_in_: Their names, if X was a data frame with text for names.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"station": ["a", "b"] * 20, "load": np.linspace(0.0, 1.0, 40)})
+        >>> reward = np.sin(6 * frame["load"]) + 0.1 * (frame["station"] == "b")
+        >>> model = MultiTaskRegressor(task="station", similarity="embedding", random_state=0).fit(frame, reward)
+        >>> mean, std = model.predict(pd.DataFrame({"station": ["b"], "load": [0.25]}), return_std=True)
+        >>> bool(abs(mean[0] - np.sin(1.5) - 0.1) < 0.05), model.stations_
+        (True, ('a', 'b'))
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        task: str | int | None = None,
+        similarity: Any = "independent",
+        noise: float | str = "fit",
+        mean: float | str = "fit",
+        optimise: bool = True,
+        starts: int = 3,
+        max_rows: int | None = 1000,
+        engine: str = "exact",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.task = task
+        self.similarity = similarity
+        self.noise = noise
+        self.mean = mean
+        self.optimise = optimise
+        self.starts = starts
+        self.max_rows = max_rows
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, *, task: Any = None, noise: ArrayLike | None = None) -> Self:
+        """Learn from rows X (n, d) with rewards y (n,), forgetting what was learned before.
+
+        Args:
+            X: Data frame (pandas, polars, ...) or array: contexts, and the task column if there is one.
+            y: Rewards.
+            task: Station of each row, (n,), or of all rows, if X has no task column.
+            noise: Variance of each reward, (n,), nan where it is not known, or one number for all.
+
+        Example:
+            >>> model = MultiTaskRegressor(optimise=False)
+            >>> model.fit([[0.0], [1.0]], [0.5, 0.7], task=["a", "b"], noise=[0.1, float("nan")]).stations_
+            ('a', 'b')
+        """
+        labels, contexts, y = self._read(X, y, task=task, reset=True)
+        self._asks_for_task = self.task is None and labels is not None
+        stations = self._stations(labels)
+        tasks = indices(labels, stations, len(y))
+        samples = Samples(stations, tasks, contexts, y, row_noise(noise, len(y)), self._features())
+        beliefs, alike = self._learn(samples)
+        kernel, level, mean = beliefs
+        posterior = make_posterior(kernel, alike.matrix, noise=level, mean=mean, engine=self.engine)
+        posterior.update(tasks, contexts, y, noise=samples.noise)
+        self.stations_, self.similarity_ = alike.stations, alike
+        self.kernel_, self.noise_, self.mean_ = beliefs
+        self.posterior_, self._samples = posterior, samples
+        return self
+
+    def partial_fit(self, X: Any, y: ArrayLike, *, task: Any = None, noise: ArrayLike | None = None) -> Self:
+        """Learn further rows; kernel, noise, mean and likeness stay what `fit` found.
+
+        The first call of a regressor that was not fitted is a `fit`. Arguments as there.
+
+        Example:
+            >>> model = MultiTaskRegressor(noise=0.1, mean=0.0, optimise=False).fit([[0.0], [1.0]], [0.5, 0.7])
+            >>> len(model.partial_fit([[2.0]], [0.9]).posterior_)
+            3
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y, task=task, noise=noise)
+        labels, contexts, y = self._read(X, y, task=task, reset=False)
+        tasks = indices(labels, self.stations_, len(y))
+        more = replace(self._samples, tasks=tasks, X=contexts, y=y, noise=row_noise(noise, len(y)))
+        self.posterior_.update(tasks, contexts, y, noise=more.noise)
+        self._samples = joined(self._samples, more)
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        task: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = False,
+    ) -> Any:
+        """Return the mean of f (9) at rows X (m, d), (m,), and if asked for its spread.
+
+        Args:
+            X: As in `fit`.
+            task: Station of each row, or of all rows, if X has no task column.
+            return_std: Whether to return the standard deviation (11) too, (m,).
+            return_cov: Whether to return the covariance too, (m, m).
+            include_noise: Whether std and cov are those of a new reward, `noise_` included, not of f.
+
+        Example:
+            >>> model = MultiTaskRegressor(noise=0.1, mean=0.0, optimise=False).fit([[0.0], [1.0]], [0.5, 0.7])
+            >>> mean, std = model.predict([[0.0], [9.0]], return_std=True)
+            >>> bool(std[0] < std[1])
+            True
+        """
+        if return_std and return_cov:
+            raise BadInputError("ask for return_std or for return_cov, not both: cov holds the variances")
+        tasks, contexts = self._query(X, task)
+        noise = self.noise_ if include_noise else 0.0
+        prediction = self.posterior_.predict(tasks, contexts)
+        if return_cov:
+            return prediction.mean, self.posterior_.covariance(tasks, contexts) + noise * np.eye(len(contexts))
+        if return_std:
+            return prediction.mean, np.sqrt(prediction.width**2 + noise) if include_noise else prediction.width
+        return prediction.mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, task: Any = None) -> FloatArray:
+        """Draw joint samples of f at rows X (m, d), noise excluded: (m, n_samples).
+
+        Example:
+            >>> model = MultiTaskRegressor(noise=0.1, mean=0.0, optimise=False).fit([[0.0], [1.0]], [0.5, 0.7])
+            >>> model.sample_y([[0.0], [0.5], [1.0]], 4).shape
+            (3, 4)
+        """
+        tasks, contexts = self._query(X, task)
+        draws = self.posterior_.sample(tasks, contexts, size=n_samples, rng=_generator(random_state))
+        return draws.T
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, task: Any = None) -> float:
+        """Return the coefficient of determination R² of the predictions at X (m, d) for rewards y (m,).
+
+        Example:
+            >>> x = np.linspace(0.0, 1.0, 20)[:, None]
+            >>> model = MultiTaskRegressor(noise=1e-4, mean=0.0, optimise=False).fit(x, np.sin(6 * x[:, 0]))
+            >>> model.score(x, np.sin(6 * x[:, 0])) > 0.99
+            True
+        """
+        return float(r2_score(y, self.predict(X, task=task), sample_weight=sample_weight))
+
+    @property
+    def log_marginal_likelihood_value_(self) -> float:
+        """Log marginal likelihood of all rows learned so far; computed when asked for."""
+        check_is_fitted(self, "posterior_")
+        tasks = FixedTasks(self.similarity_.matrix)
+        return log_marginal_likelihood(self._samples, self.kernel_, tasks=tasks, noise=self.noise_, mean=self.mean_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = self.task is not None
+        return tags
+
+    def _query(self, X: Any, task: Any) -> tuple[IntArray, FloatArray]:
+        """Tasks (m,) and contexts (m, d) of rows to predict."""
+        check_is_fitted(self, "posterior_")
+        labels, contexts, _ = self._read(X, task=task, reset=False)
+        return indices(labels, self.stations_, len(contexts)), contexts
+
+    def _read(
+        self, X: Any, y: Any = _NO_Y, *, task: Any, reset: bool
+    ) -> tuple[list[Any] | None, FloatArray, FloatArray]:
+        """Labels (n,) or None, contexts (n, d) and rewards (n,), through scikit-learn's own checks."""
+        self._check_task(task, reset=reset)
+        if self.task is None and y is _NO_Y:
+            labels, contexts = task, validate_data(self, X, reset=reset, dtype=np.float64)
+        elif self.task is None:
+            labels, (contexts, y) = task, validate_data(self, X, y, reset=reset, dtype=np.float64, y_numeric=True)
+        else:
+            labels, rest = self._split(X, reset=reset)
+            if y is _NO_Y:
+                contexts = check_array(rest, dtype=np.float64, estimator=self, input_name="X")
+            else:
+                contexts, y = check_X_y(rest, y, dtype=np.float64, y_numeric=True, estimator=self)
+        if y is _NO_Y:
+            y = np.empty(0)
+        return per_row(labels, len(contexts)), contexts, np.asarray(y, dtype=np.float64)
+
+    def _check_task(self, task: Any, *, reset: bool) -> None:
+        """Say so if stations are given twice, or differently from before."""
+        if self.task is not None and task is not None:
+            raise BadInputError(
+                f"the station is column {self.task!r} of X: leave task= out, or make the regressor without"
+            )
+        if reset or self.task is not None:
+            return
+        if self._asks_for_task and task is None:
+            raise BadInputError("this regressor was fitted with task=: say here too whose rows these are, task=")
+        if not self._asks_for_task and task is not None:
+            raise BadInputError("this regressor was fitted without stations: leave task= out, or fit it with task=")
+
+    def _split(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        """The task column and what is left of X; a frame is split before it becomes one array with one type."""
+        import narwhals as nw
+
+        if not nw.dependencies.is_into_dataframe(X):
+            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+            column = self._position()
+            return X[:, column], np.delete(X, column, axis=1)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        column = self._position()
+        frame = nw.from_native(X, eager_only=True)
+        others = [i for i in range(self.n_features_in_) if i != column]
+        return frame[:, column].to_numpy(), frame[:, others].to_native()
+
+    def _position(self) -> int:
+        """The position of the task column among the columns of X."""
+        task: Any = self.task
+        d: int = self.n_features_in_
+        names: list[str] = list(getattr(self, "feature_names_in_", ()))
+        if d == 1:
+            raise BadInputError(f"X has the task column {task!r} alone, n_features=1: give at least one feature")
+        if isinstance(task, str):
+            if task not in names:
+                known = f"it has {', '.join(names)}" if names else "give a data frame, or the column's position"
+                raise BadInputError(f"X has no column named {task!r}: {known}")
+            return names.index(task)
+        if isinstance(task, bool) or not isinstance(task, int | np.integer):
+            raise BadInputError(f"task must be the name or the position of a column, got {task!r}")
+        column = int(task)
+        if not -d <= column < d:
+            raise BadInputError(f"X has {d} columns, so there is no column {column} to find the station in")
+        return column % d
+
+    def _features(self) -> tuple[str, ...]:
+        """Names of the contexts' columns; scikit-learn's x0, x1... where there are none."""
+        d = self.n_features_in_
+        names = list(getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)]))
+        if self.task is not None:
+            del names[self._position()]
+        return tuple(names)
+
+    def _stations(self, labels: list[Any] | None) -> tuple[str, ...]:
+        """The stations of the rows; those of a task matrix, where one is given."""
+        if labels is None:
+            if not isinstance(self.similarity, str):
+                raise BadInputError("similarity is given, but not whose row is whose: name the column by task=")
+            return (ALONE,)
+        if isinstance(self.similarity, TaskMatrix):
+            return self.similarity.stations
+        order = {name_of(label, row): rank(label) for row, label in enumerate(labels)}
+        return tuple(sorted(order, key=order.__getitem__))
+
+    def _learn(self, samples: Samples) -> tuple[_Beliefs, TaskMatrix]:
+        """Kernel, noise, mean and likeness for the rows, in the order the module's docstring gives."""
+        rng = _generator(self.random_state)
+        beliefs, starts = self._first_beliefs(samples), self.starts
+        self.at_bound_: tuple[str, ...] = ()
+        if self.optimise and self._is_measured(samples):
+            beliefs, starts = self._optimised(samples, beliefs, np.eye(len(samples.stations)), starts, rng), 1
+        alike = self._likeness(samples, beliefs, rng)
+        if self.optimise:
+            beliefs = self._optimised(samples, beliefs, alike.matrix, starts, rng)
+        return beliefs, alike
+
+    def _is_measured(self, samples: Samples) -> bool:
+        return isinstance(self.similarity, str) and self.similarity in _MEASURED and len(samples.stations) > 1
+
+    def _first_beliefs(self, samples: Samples) -> _Beliefs:
+        noise, mean = _kept(self.noise, name="noise"), _kept(self.mean, name="mean")
+        kernel = _first_kernel(samples) if self.kernel is None else as_kernel(self.kernel).bind(samples.features)
+        return _Beliefs(
+            kernel,
+            0.1 * _spread(samples.y) if noise is None else positive_number(noise, name="noise"),
+            float(np.mean(samples.y)) if mean is None else mean,
+        )
+
+    def _likeness(self, samples: Samples, beliefs: _Beliefs, rng: np.random.Generator) -> TaskMatrix:
+        if not self._is_measured(samples):
+            estimator = similarity_from(self.similarity)
+            if isinstance(self.similarity, str) and len(samples.stations) == 1:  # nothing to measure
+                return TaskMatrix(samples.stations, np.eye(1), self.similarity)
+            return estimator.fit(samples)
+        values = {"kernel": beliefs.kernel, "regularisation": beliefs.noise, "noise": beliefs.noise}
+        options = {name: values[name] for name in _MEASURED[self.similarity]}
+        return similarity_from(self.similarity, seed=int(rng.integers(2**31)), **options).fit(samples)
+
+    def _optimised(
+        self, samples: Samples, beliefs: _Beliefs, K_Z: FloatArray, starts: int, rng: np.random.Generator
+    ) -> _Beliefs:
+        """Kernel, noise and mean with the largest marginal likelihood under K_Z (M, M)."""
+        free = {"fit_noise": self.noise == "fit", "fit_mean": self.mean == "fit"}
+        if not len(beliefs.kernel.theta) and not any(free.values()):
+            return beliefs
+        with warnings.catch_warnings():
+            if self.kernel is None:  # a column that does not matter ends there, and the bounds are ours
+                warnings.simplefilter("ignore", BoundWarning)
+            found = fit(
+                samples,
+                beliefs.kernel,
+                tasks=FixedTasks(K_Z),
+                rng=rng,
+                noise=beliefs.noise,
+                mean=beliefs.mean,
+                starts=starts,
+                max_rows=self.max_rows,
+                **free,
+            )
+        self.at_bound_ = found.at_bound
+        return _Beliefs(found.kernel, found.noise, found.mean)
+
+
+def _kept(value: float | str, *, name: str) -> float | None:
+    """A number that is to be kept, or None for one that is to be fitted."""
+    if isinstance(value, str):
+        if value != "fit":
+            raise BadInputError(f"{name} must be a number or 'fit', got {value!r}")
+        return None
+    return finite_number(value, name=name)
+
+
+def _spread(y: FloatArray) -> float:
+    """The variance of y (n,); where all are equal, something small that still is a variance."""
+    return max(float(np.var(y)), 1e-8 * (1.0 + float(np.abs(y).max()) ** 2))
+
+
+def _first_kernel(samples: Samples) -> RBF:
+    """An RBF that calls typical rows e⁻¹ alike, with wide bounds, whatever the units of X and y."""
+    scale = samples.X.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0) * np.sqrt(samples.X.shape[1])
+    spread = _spread(samples.y)
+    return RBF(
+        scale,
+        variance=spread,
+        length_scale_bounds=(1e-3 * scale.min(), 1e3 * scale.max()),
+        variance_bounds=(1e-4 * spread, 1e4 * spread),
+    ).bind(samples.features)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A generator from whatever scikit-learn, or NumPy, takes for one."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
