@@ -1,0 +1,126 @@
+"""From what a caller asks to a query, and from a policy's choice to a decision."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import BoolArray, FloatArray, finite_array
+from kinband.configurations import Allowed, ConfigurationSpace
+from kinband.controller.settings import Settings
+from kinband.errors import BadInputError
+from kinband.records import Alternative, Choice, Decision, Observation, Query, Samples
+
+State = Mapping[str, float]
+
+_ALTERNATIVES = 32  # how many scored configurations a decision keeps
+
+
+def query_for(
+    settings: Settings, station: str, *, state: State | None, contexts: ArrayLike | None, allowed: Allowed
+) -> Query:
+    """Return the query of one station, from its state or from one context row per arm."""
+    task, space, features = settings.task(station), settings.encoder.space, settings.features
+    if features is None:
+        if contexts is not None:
+            raise BadInputError("this controller is asked with states: declare features= to ask with context rows")
+        if state is None and settings.encoder.state.names:
+            raise BadInputError(f"ask for {station!r} needs its state: {', '.join(settings.encoder.state.names)}")
+        return Query(task, settings.encoder.contexts(state or {}), space.mask(allowed))
+    if contexts is None or state is not None:
+        raise BadInputError("this controller is asked with contexts=, one row per arm, not with states")
+    X = finite_array(contexts, name="contexts", ndim=2)
+    if X.shape[1] != len(features):
+        raise BadInputError(f"context has {X.shape[1]} features, declared were {len(features)}: {', '.join(features)}")
+    return Query(task, X, _mask_of_rows(len(X), space, allowed))
+
+
+def queries_for(
+    settings: Settings,
+    *,
+    states: Mapping[str, State] | None,
+    contexts: Mapping[str, ArrayLike] | None,
+    allowed: Mapping[str, Allowed] | None,
+) -> dict[str, Query]:
+    """Return the queries of a round, by station."""
+    if (states is None) == (contexts is None):
+        raise BadInputError("ask_all takes either states or contexts, by station")
+    stations = list(states if states is not None else contexts or {})
+    if not stations:
+        raise BadInputError("ask_all was asked for no station")
+    states, contexts, allowed = states or {}, contexts or {}, allowed or {}
+    if unknown := set(allowed) - set(stations):
+        raise BadInputError(f"allowed names stations that are not asked for: {', '.join(sorted(unknown))}")
+    return {
+        s: query_for(settings, s, state=states.get(s), contexts=contexts.get(s), allowed=allowed.get(s))
+        for s in stations
+    }
+
+
+def decision_from(
+    choice: Choice,
+    space: ConfigurationSpace | None,
+    *,
+    decision_id: str,
+    station: str,
+    known: int,
+    number: int | None,
+) -> Decision:
+    """Return the record of a choice; without a space its arms have no names."""
+    alternatives = _alternatives(choice, space)
+    chosen = next(a for a in alternatives if a.arm == choice.arm)
+    return Decision(
+        id=decision_id,
+        station=station,
+        arm=choice.arm,
+        configuration=chosen.configuration,
+        mean=chosen.mean,
+        width=chosen.width,
+        ucb=chosen.ucb,
+        alternatives=alternatives,
+        known=known,
+        round=number,
+        memo=dict(choice.memo),
+    )
+
+
+def starting_rows(start: Samples | None) -> list[Observation]:
+    """Return the rows of a log as observations that no decision led to."""
+    if start is None:
+        return []
+    noise = np.full(len(start), np.nan) if start.noise is None else start.noise
+    arms = np.full(len(start), -1) if start.arms is None else start.arms
+    return [
+        Observation(int(task), x, int(arm), float(y), None if np.isnan(variance) else float(variance))
+        for task, x, arm, y, variance in zip(start.tasks, start.X, arms, start.y, noise, strict=True)
+    ]
+
+
+def _mask_of_rows(rows: int, space: ConfigurationSpace, allowed: Allowed) -> BoolArray:
+    """Return which context rows may be chosen; where they are not the configurations, only booleans can say."""
+    if rows == len(space):
+        return space.mask(allowed)
+    if not rows:
+        raise BadInputError("contexts holds no row: give one per arm")
+    mask = np.ones(rows, dtype=np.bool_) if allowed is None else np.asarray(allowed)
+    if mask.dtype != np.bool_ or mask.shape != (rows,) or not mask.any():
+        raise BadInputError(f"allowed must be {rows} booleans with at least one True, one per context row")
+    return mask
+
+
+def _alternatives(choice: Choice, space: ConfigurationSpace | None) -> tuple[Alternative, ...]:
+    """Return the best-scored arms, the chosen one among them, best first."""
+    order = np.arange(len(choice.arms)) if choice.score is None else np.argsort(-choice.score, kind="stable")
+    kept = order[:_ALTERNATIVES].tolist()
+    chosen = int(np.flatnonzero(choice.arms == choice.arm)[0])
+    if chosen not in kept:
+        kept[-1] = chosen
+    return tuple(_alternative(choice, i, space) for i in kept)
+
+
+def _alternative(choice: Choice, i: int, space: ConfigurationSpace | None) -> Alternative:
+    def at(values: FloatArray | None) -> float | None:
+        return None if values is None else float(values[i])
+
+    arm = int(choice.arms[i])
+    return Alternative(arm, None if space is None else space[arm], at(choice.mean), at(choice.width), at(choice.score))

@@ -1,0 +1,212 @@
+"""The log of a controller: what was asked, told, corrected and called off, in order. It is the truth.
+
+Everything a policy believes can be rebuilt from the journal and the settings; beliefs are a cache of it. Entries are
+plain values that survive JSON without loss (Python writes floats so that they read back the same).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.errors import ConflictError, NotFoundError, SavedStateError
+from kinband.records import Alternative, Decision, Observation
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A decision and the context that was chosen with it.
+
+    Attributes:
+        decision: What the caller got.
+        task: Index of the station.
+        x: Context of the chosen arm, (d,).
+        state: The state that was asked with, None where context rows were given.
+    """
+
+    decision: Decision
+    task: int
+    x: FloatArray
+    state: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """The reward of a decision, and its variance if known."""
+
+    id: str
+    reward: float
+    noise: float | None
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A better value for a reward told before."""
+
+    id: str
+    reward: float
+
+
+@dataclass(frozen=True)
+class CalledOff:
+    """A decision whose reward will never come."""
+
+    id: str
+
+
+Entry = Asked | Told | Corrected | CalledOff
+
+
+class Journal:
+    """All entries in order, and the present standing of every decision.
+
+    Example:
+        >>> decision = Decision("d1", "a", 0, None, None, None, None)
+        >>> journal = Journal()
+        >>> journal.add(Asked(decision, 0, np.zeros(1), None))
+        >>> journal.add(Told("d1", 0.9, None))
+        >>> journal.reward("d1"), list(journal.pending)
+        (0.9, [])
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._asked: dict[str, Asked] = {}
+        self._told: dict[str, Told] = {}  # in the order of tells; rewards as corrected
+        self._called_off: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    @property
+    def asked(self) -> Mapping[str, Asked]:
+        """Every decision by id, in the order of asking."""
+        return self._asked
+
+    @property
+    def told(self) -> Mapping[str, Told]:
+        """Every reward by id, in the order of telling, as corrected since."""
+        return self._told
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of decisions whose reward is still awaited, oldest first."""
+        return [key for key in self._asked if key not in self._told and key not in self._called_off]
+
+    def add(self, entry: Entry) -> None:
+        """Append an entry that has been checked."""
+        self._entries.append(entry)
+        match entry:
+            case Asked():
+                self._asked[entry.decision.id] = entry
+            case Told():
+                self._told[entry.id] = entry
+                self._called_off.discard(entry.id)
+            case Corrected():
+                self._told[entry.id] = replace(self._told[entry.id], reward=entry.reward)
+            case CalledOff():
+                self._called_off.add(entry.id)
+
+    def find(self, decision_id: str) -> Asked:
+        """Return a decision by id, or say that there is none."""
+        if decision_id not in self._asked:
+            raise NotFoundError(f"no decision has the id {decision_id!r}: {len(self._asked)} decisions are on record")
+        return self._asked[decision_id]
+
+    def find_untold(self, decision_id: str) -> Asked:
+        """Return a decision whose reward is not known yet."""
+        asked = self.find(decision_id)
+        if decision_id in self._told:
+            reward = self._told[decision_id].reward
+            raise ConflictError(
+                f"decision {decision_id} was already told the reward {reward:g}: use correct() to change it"
+            )
+        return asked
+
+    def find_told(self, decision_id: str) -> Told:
+        """Return the reward of a decision, or say that it is not known yet."""
+        self.find(decision_id)
+        if decision_id not in self._told:
+            raise ConflictError(f"decision {decision_id} has no reward yet: tell it first")
+        return self._told[decision_id]
+
+    def reward(self, decision_id: str) -> float | None:
+        """Return the reward of a decision as it stands, None while it is awaited."""
+        told = self._told.get(decision_id)
+        return told.reward if told else None
+
+    def observation(self, told: Told, cache: Any = None) -> Observation:
+        """Return what a policy is to learn from a reward."""
+        asked = self._asked[told.id]
+        arm, memo = asked.decision.arm, asked.decision.memo
+        return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache)
+
+
+def entry_to_dict(entry: Entry) -> dict[str, Any]:
+    """Return an entry as JSON-able values.
+
+    Example:
+        >>> entry_to_dict(Told("d1", 0.5, None))
+        {'entry': 'told', 'id': 'd1', 'reward': 0.5, 'noise': None}
+    """
+    match entry:
+        case Asked(decision=d):
+            return {
+                "entry": "asked",
+                "id": d.id,
+                "station": d.station,
+                "task": entry.task,
+                "state": None if entry.state is None else dict(entry.state),
+                "x": entry.x.tolist(),
+                "arm": d.arm,
+                "configuration": None if d.configuration is None else dict(d.configuration),
+                "scores": [d.mean, d.width, d.ucb],
+                "alternatives": [[a.arm, a.mean, a.width, a.ucb] for a in d.alternatives],
+                "known": d.known,
+                "round": d.round,
+                "memo": dict(d.memo),
+            }
+        case Told():
+            return {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}
+        case Corrected():
+            return {"entry": "corrected", "id": entry.id, "reward": entry.reward}
+        case CalledOff():
+            return {"entry": "called-off", "id": entry.id}
+
+
+def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Entry:
+    """Return the entry that `entry_to_dict` wrote; `configurations` names the arms of the space.
+
+    Example:
+        >>> entry_from_dict({"entry": "called-off", "id": "d1"}, {})
+        CalledOff(id='d1')
+    """
+    match values["entry"]:
+        case "asked":
+            return _asked_from_dict(values, configurations)
+        case "told":
+            return Told(values["id"], values["reward"], values["noise"])
+        case "corrected":
+            return Corrected(values["id"], values["reward"])
+        case "called-off":
+            return CalledOff(values["id"])
+        case other:
+            raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
+
+
+def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Asked:
+    named = values["configuration"] is not None
+    alternatives = tuple(
+        Alternative(arm, configurations[arm] if named else None, *scores) for arm, *scores in values["alternatives"]
+    )
+    mean, width, ucb = values["scores"]
+    decision = Decision(
+        values["id"], values["station"], values["arm"], values["configuration"], mean, width, ucb,
+        alternatives, values["known"], values["round"], values["memo"],
+    )  # fmt: skip
+    return Asked(decision, values["task"], np.array(values["x"], dtype=np.float64), values["state"])

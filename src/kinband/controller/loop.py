@@ -1,0 +1,365 @@
+"""The controller: ask which configuration a station should run, tell what it earned, ask again.
+
+This is where the rooms meet: states and configurations become contexts, a policy chooses among them, the decision is
+recorded, and its reward, whenever it comes, teaches the policy. Asking records a pending decision and never changes
+what is believed about rewards; only telling does. The journal is the truth and the policy's beliefs are a cache of it:
+after saving and loading, or after a replay of the journal, every later decision is the same bit for bit, because ids
+are counted, random numbers are keyed by (seed, decision), and beliefs come from one routine in one order.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import positive_number
+from kinband.configurations import Allowed, ConfigurationSpace
+from kinband.contexts import StateScaler
+from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows
+from kinband.controller.explanation import Explanation, explain
+from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
+from kinband.controller.settings import Settings
+from kinband.controller.setup import cold_settings, settings_from_trace
+from kinband.kernels import Kernel
+from kinband.policies import Exploration, Policy, PolicyFactory
+from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs
+from kinband.records import Choice, Decision, Observation, Query, Samples
+from kinband.similarity import Similarity, TaskMatrix
+from kinband.trace import Trace
+
+_CACHED = 4096  # for how many pending decisions the work done while asking is kept
+
+
+class Controller:
+    """Decides for many stations, learns from every one of them, and lets similar ones share.
+
+    Args:
+        space: The configurations to choose from.
+        stations: Station names.
+        state: State features: names, names with their expected (low, high), or a fitted scaler.
+        similarity: A task matrix, a `TaskMatrix`, "independent" or "pooled"; to learn it, see `from_trace`.
+        kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each.
+        noise: Variance of a reward where `tell` does not say.
+        mean: Prior mean of rewards; 0 follows the paper to the letter.
+        policy: Name of a policy, or a factory of your own (see `kinband.policies`).
+        beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
+        options: Further options of the policy.
+        engine: "exact", or "schur" for the paper's own update.
+        reward_range: What rewards must lie in, e.g. (0, 1); anything else is then refused.
+        features: Names of the columns of context rows, to be asked with `contexts=` instead of states.
+        log: Rows that the beliefs start from.
+        seed: Keys every random draw.
+
+    Example:
+        >>> space = ConfigurationSpace(threshold_dbm=range(-100, -90))
+        >>> controller = Controller(space, stations=["a", "b"], state=["load"], similarity=[[1, 0.9], [0.9, 1]])
+        >>> decision = controller.ask("a", {"load": 0.3})
+        >>> controller.tell(decision.id, reward=0.8)
+        >>> len(controller), controller.pending
+        (1, [])
+    """
+
+    def __init__(
+        self,
+        space: ConfigurationSpace,
+        stations: Sequence[str],
+        *,
+        state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler = (),
+        similarity: str | ArrayLike | TaskMatrix = "independent",
+        kernel: Kernel | None = None,
+        noise: float = 0.01,
+        mean: float = 0.0,
+        policy: str | PolicyFactory = "ucb",
+        beta: float | str | Exploration = 1.0,
+        options: Mapping[str, Any] | None = None,
+        engine: str = "exact",
+        reward_range: tuple[float, float] | None = None,
+        features: Sequence[str] | None = None,
+        log: Samples | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = cold_settings(
+            space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
+            beta=beta, options=options, engine=engine, reward_range=reward_range, features=features, log=log, seed=seed,
+        )  # fmt: skip
+        self._begin(settings)
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        space: ConfigurationSpace | None = None,
+        *,
+        similarity: str | ArrayLike | TaskMatrix | Similarity = "embedding",
+        kernel: Kernel | None = None,
+        noise: float | None = None,
+        mean: float | None = None,
+        policy: str | PolicyFactory = "ucb",
+        beta: float | str | Exploration = 1.0,
+        options: Mapping[str, Any] | None = None,
+        engine: str = "exact",
+        reward_range: tuple[float, float] | None = None,
+        start: bool = True,
+        seed: int = 0,
+    ) -> "Controller":
+        """Return a controller that has learned from a log.
+
+        The kernel, the noise and the prior mean are fitted by marginal likelihood where they are not given, the
+        similarity is estimated, and unless `start` is False the beliefs start from the rows of the log.
+
+        Example:
+            >>> rng = np.random.default_rng(0)
+            >>> columns = {"station": ["a", "b"] * 20, "load": rng.random(40), "tilt": rng.integers(0, 4, 40)}
+            >>> columns["reward"] = 1.0 - 0.1 * (columns["tilt"] - 2) ** 2
+            >>> trace = Trace.from_frame(columns, {"configuration": ["tilt"]})
+            >>> controller = Controller.from_trace(trace, ConfigurationSpace(tilt=range(4)), similarity="pooled")
+            >>> controller.ask("a", {"load": 0.5}).configuration
+            {'tilt': 2}
+        """
+        settings = settings_from_trace(
+            trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
+            options=options, engine=engine, reward_range=reward_range, start=start, seed=seed,
+        )  # fmt: skip
+        return cls.from_settings(settings)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Controller":
+        """Return a controller with nothing asked yet."""
+        controller = cls.__new__(cls)
+        controller._begin(settings)
+        return controller
+
+    def __len__(self) -> int:
+        """Return how many rewards have been told."""
+        return len(self.journal.told)
+
+    @property
+    def stations(self) -> tuple[str, ...]:
+        """The stations decided for."""
+        return self.settings.stations
+
+    @property
+    def space(self) -> ConfigurationSpace:
+        """The configurations to choose from."""
+        return self.settings.encoder.space
+
+    @property
+    def similarity(self) -> TaskMatrix:
+        """How much the stations share."""
+        method = str(self.settings.notes.get("similarity", "given"))
+        return TaskMatrix(self.stations, self.settings.K_Z, method, {})
+
+    @property
+    def policy(self) -> Policy:
+        """The policy with its present beliefs."""
+        return self._policy
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of decisions whose reward is still awaited, oldest first."""
+        return self.journal.pending
+
+    def ask(
+        self,
+        station: str,
+        state: State | None = None,
+        *,
+        contexts: ArrayLike | None = None,
+        allowed: Allowed = None,
+    ) -> Decision:
+        """Decide for one station (Algorithm 2).
+
+        Args:
+            station: Whom to decide for.
+            state: Its state features by name, measured in the period before.
+            contexts: Instead of a state, one feature row per arm, (N, d).
+            allowed: Which configurations may be chosen (see `ConfigurationSpace.mask`); all by default.
+        """
+        query = query_for(self.settings, station, state=state, contexts=contexts, allowed=allowed)
+        choice = self._policy.choose(query, self._rng(0))
+        return self._record(query, choice, station=station, state=state, number=None)
+
+    def ask_all(
+        self,
+        states: Mapping[str, State] | None = None,
+        *,
+        contexts: Mapping[str, ArrayLike] | None = None,
+        allowed: Mapping[str, Allowed] | None = None,
+    ) -> dict[str, Decision]:
+        """Decide for all given stations in one round (Algorithm 1): nobody learns until all have decided.
+
+        Args:
+            states: State features by station.
+            contexts: Instead of states, one feature row per arm, by station.
+            allowed: Which configurations may be chosen, by station; all for stations not named.
+        """
+        queries = queries_for(self.settings, states=states, contexts=contexts, allowed=allowed)
+        choices = self._choose_round(list(queries.values()))
+        number = self._rounds
+        self._rounds += 1
+        return {
+            station: self._record(query, choice, station=station, state=(states or {}).get(station), number=number)
+            for (station, query), choice in zip(queries.items(), choices, strict=True)
+        }
+
+    def tell(self, decision_id: str, reward: float, *, noise: float | None = None) -> None:
+        """Report what a decision earned, in any order and after any delay; all or nothing.
+
+        Args:
+            decision_id: The decision's id.
+            reward: What it earned.
+            noise: Variance of the reward if it is known, such as p(1−p)/n for a share over n users.
+        """
+        self.journal.find_untold(decision_id)
+        value = self.settings.check_reward(reward)
+        told = Told(decision_id, value, None if noise is None else positive_number(noise, name="noise"))
+        self._policy.learn(self.journal.observation(told, self._caches.get(decision_id)))
+        self.journal.add(told)
+        self._caches.pop(decision_id, None)
+
+    def correct(self, decision_id: str, reward: float) -> None:
+        """Replace a reward that was told before."""
+        told = self.journal.find_told(decision_id)
+        corrected = Corrected(told.id, self.settings.check_reward(reward))
+        self._apply_correction(corrected)
+
+    def call_off(self, decision_id: str) -> None:
+        """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
+        self.journal.find_untold(decision_id)
+        self.journal.add(CalledOff(decision_id))
+        self._caches.pop(decision_id, None)
+
+    def explain(self, decision_id: str) -> Explanation:
+        """Return why a decision was made, in words and numbers, from what was stored when asking."""
+        return explain(self.journal.find(decision_id), reward=self.journal.reward(decision_id))
+
+    def decision(self, decision_id: str) -> Decision:
+        """Return a decision by id."""
+        return self.journal.find(decision_id).decision
+
+    def observations(self) -> list[Observation]:
+        """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
+        told = [self.journal.observation(told) for told in self.journal.told.values()]
+        return [*starting_rows(self.settings.start), *told]
+
+    def rebuild(self) -> None:
+        """Forget all beliefs and learn the log anew from the start; every later decision stays the same."""
+        entries = list(self.journal)
+        self._begin(self.settings)
+        self._replay(entries)
+
+    @classmethod
+    def resume(
+        cls, settings: Settings, entries: Iterable[Entry], *, beliefs: Mapping[str, Any] | None = None
+    ) -> "Controller":
+        """Return a controller that goes on where a log ends, with stored beliefs or by learning the log anew."""
+        controller = cls.from_settings(settings if beliefs is None else replace(settings, start=None))
+        policy = controller._policy
+        if beliefs is None or not isinstance(policy, KeepsState):
+            controller._replay(entries)
+            return controller
+        policy.restore(beliefs)
+        controller.settings = settings
+        for entry in entries:
+            controller._note(entry)
+        return controller
+
+    def save(self, path: str | Path, *, beliefs: bool = True) -> None:
+        """Write settings and log to a folder, without pickle; with `beliefs`, loading need not rebuild them."""
+        from kinband.controller.saving import save_controller
+
+        save_controller(self, Path(path), beliefs=beliefs)
+
+    @classmethod
+    def load(cls, path: str | Path, *, policy: PolicyFactory | None = None, rebuild: bool = False) -> "Controller":
+        """Read a controller from a folder.
+
+        Args:
+            path: What `save` wrote.
+            policy: The factory of a policy of your own, which cannot be stored.
+            rebuild: Whether to learn the log anew rather than to take up stored beliefs; the result is the same.
+        """
+        from kinband.controller.saving import load_controller
+
+        return load_controller(Path(path), policy=policy, rebuild=rebuild)
+
+    def _begin(self, settings: Settings) -> None:
+        self.settings = settings
+        self.journal = Journal()
+        self._rounds = 0
+        self._caches: OrderedDict[str, Any] = OrderedDict()
+        self._policy = self._taught_from_start()
+
+    def _taught_from_start(self) -> Policy:
+        policy = self.settings.factory()(self.settings.setting())
+        rows = starting_rows(self.settings.start)
+        if isinstance(policy, LearnsLogs) and rows:
+            policy.learn_log(rows)
+        else:
+            for row in rows:
+                policy.learn(row)
+        return policy
+
+    def _rng(self, ahead: int) -> np.random.Generator:
+        """Return the generator of the next decision, or of one so many after it."""
+        return np.random.default_rng([self.settings.seed, len(self.journal.asked) + ahead])
+
+    def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
+        rngs = [self._rng(i) for i in range(len(queries))]
+        if isinstance(self._policy, ChoosesRounds):
+            return self._policy.choose_round(queries, rngs)
+        return [self._policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+
+    def _record(
+        self, query: Query, choice: Choice, *, station: str, state: State | None, number: int | None
+    ) -> Decision:
+        decision = decision_from(
+            choice,
+            self.space if len(query.X) == len(self.space) else None,
+            decision_id=f"d{len(self.journal.asked) + 1:06d}",
+            station=station,
+            known=len(self),
+            number=number,
+        )
+        plain = None if state is None else {name: float(value) for name, value in state.items()}
+        self._note(Asked(decision, query.task, query.X[choice.arm].copy(), plain))
+        self._keep(decision.id, choice.cache)
+        return decision
+
+    def _note(self, entry: Entry) -> None:
+        """Add an entry to the journal without teaching it to the policy."""
+        self.journal.add(entry)
+        if isinstance(entry, Asked) and entry.decision.round is not None:
+            self._rounds = entry.decision.round + 1
+
+    def _replay(self, entries: Iterable[Entry]) -> None:
+        """Add entries to the journal and teach them to the policy, in order."""
+        for entry in entries:
+            if isinstance(entry, Corrected):
+                self._apply_correction(entry)
+                continue
+            self._note(entry)
+            if isinstance(entry, Told):
+                self._policy.learn(self.journal.observation(entry))
+
+    def _keep(self, decision_id: str, cache: Any) -> None:
+        if cache is not None:
+            self._caches[decision_id] = cache
+            if len(self._caches) > _CACHED:
+                self._caches.popitem(last=False)
+
+    def _apply_correction(self, corrected: Corrected) -> None:
+        order = list(self.journal.told).index(corrected.id)
+        if isinstance(self._policy, Corrects):
+            start = 0 if self.settings.start is None else len(self.settings.start)
+            self._policy.correct(start + order, corrected.reward)
+            self.journal.add(corrected)
+            return
+        self.journal.add(corrected)
+        self._policy = self._taught_from_start()
+        for told in self.journal.told.values():
+            self._policy.learn(self.journal.observation(told))

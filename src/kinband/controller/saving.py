@@ -1,0 +1,140 @@
+"""A controller on disk: a folder of plain files, no pickle, nothing run on loading.
+
+`manifest.json` holds the schema version, the settings and a checksum of every other file; `log.jsonl` the journal, one
+entry a line; `arrays.npz` the task matrix and the starting rows; `beliefs.npz`, optional, what the policy believes, so
+that loading need not learn the log anew. A folder is written beside its place and then moved there, so that an
+interruption leaves the old state or the new, never half of one.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kinband.controller.journal import entry_from_dict, entry_to_dict
+from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.errors import BadInputError, KinbandError, SavedStateError
+from kinband.policies.contract import KeepsState, PolicyFactory
+from kinband.version import __version__
+
+if TYPE_CHECKING:
+    from kinband.controller.loop import Controller
+
+SCHEMA = 1
+_MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
+
+
+def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> None:
+    """Write a controller to the folder `path`, replacing an earlier state there."""
+    if path.exists() and not (path.is_dir() and (_is_state(path) or not any(path.iterdir()))):
+        raise BadInputError(f"{path} exists and is not a saved controller: choose another folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        _write(controller, fresh, beliefs=beliefs)
+        _swap(fresh, path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def load_controller(path: Path, *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
+    """Read a controller from the folder `path`."""
+    manifest = _read_manifest(path)
+    _check_files(path, manifest["files"])
+    try:
+        return _assemble(path, manifest, policy=policy, rebuild=rebuild)
+    except SavedStateError:
+        raise
+    except (KinbandError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise SavedStateError(f"the saved state in {path} does not fit together: {error}") from error
+
+
+def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:
+    values, arrays = settings_to_parts(controller.settings)
+    lines = (json.dumps(entry_to_dict(entry), allow_nan=False) for entry in controller.journal)
+    (folder / _LOG).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    np.savez(folder / _ARRAYS, **arrays)
+    if beliefs and isinstance(controller.policy, KeepsState):
+        np.savez(folder / _BELIEFS, **controller.policy.state())
+    sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
+    manifest = {"schema": SCHEMA, "kinband": __version__, "files": sums, "settings": values}
+    text = json.dumps(manifest, indent=1, allow_nan=False)
+    (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+    for file in folder.iterdir():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+
+
+def _swap(fresh: Path, path: Path) -> None:
+    """Put a finished folder in the place of an old one."""
+    if not path.exists():
+        fresh.rename(path)
+        return
+    old = fresh.with_name(fresh.name + "-old")
+    path.rename(old)
+    fresh.rename(path)
+    shutil.rmtree(old)
+
+
+def _assemble(path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
+    from kinband.controller.loop import Controller
+
+    settings = settings_from_parts(manifest["settings"], _read_arrays(path / _ARRAYS), policy=policy)
+    configurations = dict(enumerate(settings.encoder.space))
+    lines = (path / _LOG).read_text(encoding="utf-8").splitlines()
+    entries = [entry_from_dict(json.loads(line), configurations) for line in lines]
+    stored = _read_arrays(path / _BELIEFS) if _BELIEFS in manifest["files"] and not rebuild else None
+    return Controller.resume(settings, entries, beliefs=stored)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / _MANIFEST
+    if not file.is_file():
+        raise SavedStateError(f"{path} holds no saved controller: {_MANIFEST} is missing")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        schema = manifest["schema"]
+        complete = {"files", "settings"} <= set(manifest)
+    except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
+        raise SavedStateError(f"{file} is damaged: restore it from a backup") from error
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise SavedStateError(
+            f"{path} was written by a newer kinband ({manifest.get('kinband')}, schema {schema}; this one reads "
+            f"{SCHEMA}): upgrade kinband"
+        )
+    if not complete:
+        raise SavedStateError(f"{file} is damaged: restore it from a backup")
+    return dict(manifest)
+
+
+def _check_files(path: Path, sums: Mapping[str, str]) -> None:
+    for name in {_LOG, _ARRAYS, *sums}:
+        file = path / Path(name).name
+        if not file.is_file():
+            raise SavedStateError(f"the saved state in {path} is incomplete: {name} is missing")
+        if _checksum(file) != sums.get(name):
+            raise SavedStateError(f"{file} is damaged (its checksum differs): restore it from a backup")
+
+
+def _read_arrays(file: Path) -> dict[str, Any]:
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise SavedStateError(f"{file} is damaged: {error}") from error
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _is_state(path: Path) -> bool:
+    return (path / _MANIFEST).is_file()

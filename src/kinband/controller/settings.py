@@ -1,0 +1,167 @@
+"""What a controller is made of, apart from its log: fixed when it is made, stored with it, never refitted in replay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, finite_number
+from kinband.contexts import ContextEncoder
+from kinband.errors import BadInputError, NotFoundError, SavedStateError
+from kinband.kernels import Kernel, kernel_from_dict
+from kinband.policies import PolicyFactory, Setting, policy_factory
+from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
+from kinband.records import Samples
+
+_LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The fixed part of a controller.
+
+    Attributes:
+        encoder: From states and configurations to contexts.
+        stations: Station names; a task number is an index into them.
+        kernel: Context kernel k_X.
+        K_Z: Task matrix, (M, M).
+        noise: Variance of a reward where it is not told.
+        mean: Constant prior mean.
+        policy: Name of one of our policies, or a factory.
+        exploration: The β of (12).
+        options: Further options of the policy.
+        engine: Which posterior.
+        seed: Keys every random draw, together with the decision.
+        reward_range: What rewards must lie in, if declared.
+        features: Names of the columns of context rows, for a controller that is asked with those; else None.
+        start: Rows of a log that the beliefs start from.
+        notes: How the settings came about (fits, similarity), for people.
+    """
+
+    encoder: ContextEncoder
+    stations: tuple[str, ...]
+    kernel: Kernel
+    K_Z: FloatArray
+    noise: float
+    mean: float
+    policy: str | PolicyFactory
+    exploration: Exploration
+    options: Mapping[str, Any]
+    engine: str
+    seed: int
+    reward_range: tuple[float, float] | None = None
+    features: tuple[str, ...] | None = None
+    start: Samples | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise BadInputError(f"seed must be a whole number from 0 on, got {self.seed!r}")
+        if self.start is not None and len(self.start) > _LARGEST_LOG:
+            raise BadInputError(
+                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {_LARGEST_LOG:,}: "
+                "take some of every station with trace.sample(rows_per_station, rng=...), or pass start=False"
+            )
+
+    def setting(self) -> Setting:
+        """Return what the policy is built from."""
+        return Setting(
+            self.kernel,
+            self.K_Z,
+            noise=self.noise,
+            arms=len(self.encoder.space),
+            mean=self.mean,
+            exploration=self.exploration,
+            engine=self.engine,
+            options=self.options,
+        )
+
+    def factory(self) -> PolicyFactory:
+        """Return what builds the policy."""
+        return policy_factory(self.policy)
+
+    def task(self, station: str) -> int:
+        """Return the task number of a station, or say which stations there are."""
+        try:
+            return self._tasks[station]
+        except (KeyError, TypeError):
+            some = ", ".join(self.stations[:5]) + (", ..." if len(self.stations) > 5 else "")
+            raise NotFoundError(f"unknown station {station!r}: this controller runs {some}") from None
+
+    @cached_property
+    def _tasks(self) -> dict[str, int]:
+        return {station: task for task, station in enumerate(self.stations)}
+
+    def check_reward(self, reward: float) -> float:
+        """Return the reward as a float, or say why it cannot be one."""
+        value = finite_number(reward, name="reward")
+        if self.reward_range and not self.reward_range[0] <= value <= self.reward_range[1]:
+            low, high = self.reward_range
+            raise BadInputError(f"reward {value:g} lies outside the declared range {low:g} to {high:g}: check its unit")
+        return value
+
+
+def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings as JSON-able values and plain arrays."""
+    arrays: dict[str, Any] = {"K_Z": settings.K_Z}
+    start = settings.start
+    if start is not None:
+        arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
+        optional = {"noise": start.noise, "arms": start.arms}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+    values = {
+        "encoder": settings.encoder.to_dict(),
+        "stations": list(settings.stations),
+        "kernel": settings.kernel.to_dict(),
+        "noise": settings.noise,
+        "mean": settings.mean,
+        "policy": settings.policy if isinstance(settings.policy, str) else None,
+        "exploration": exploration_to_dict(settings.exploration),
+        "options": dict(settings.options),
+        "engine": settings.engine,
+        "seed": settings.seed,
+        "reward_range": None if settings.reward_range is None else list(settings.reward_range),
+        "features": None if settings.features is None else list(settings.features),
+        "start": None if start is None else {"features": list(start.features), "categorical": list(start.categorical)},
+        "notes": dict(settings.notes),
+    }
+    return values, arrays
+
+
+def settings_from_parts(
+    values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
+) -> Settings:
+    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again."""
+    if values["policy"] is None and policy is None:
+        raise SavedStateError("this controller ran a policy of your own: pass its factory again as policy=")
+    span, features = values["reward_range"], values["features"]
+    return Settings(
+        encoder=ContextEncoder.from_dict(values["encoder"]),
+        stations=tuple(values["stations"]),
+        kernel=kernel_from_dict(values["kernel"]),
+        K_Z=np.asarray(arrays["K_Z"], dtype=np.float64),
+        noise=values["noise"],
+        mean=values["mean"],
+        policy=policy or values["policy"],
+        exploration=exploration_from_dict(values["exploration"]),
+        options=values["options"],
+        engine=values["engine"],
+        seed=values["seed"],
+        reward_range=None if span is None else (span[0], span[1]),
+        features=None if features is None else tuple(features),
+        start=_start_from_parts(values, arrays),
+        notes=values["notes"],
+    )
+
+
+def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Samples | None:
+    named = values["start"]
+    if named is None:
+        return None
+    stations, features, categorical = values["stations"], named["features"], named["categorical"]
+    return Samples(
+        tuple(stations), arrays["tasks"], arrays["X"], arrays["y"], arrays.get("noise"),
+        tuple(features), tuple(categorical), arrays.get("arms"),
+    )  # fmt: skip

@@ -1,0 +1,221 @@
+"""How a controller comes about: cold from what the user declares, or from a log.
+
+From a log, in this order: the context kernel, the noise and the prior mean by marginal likelihood with the stations
+taken as independent, so that likeness is not assumed before it is measured; the similarity with that kernel; then the
+kernel, noise and mean once more, given the similarity. What the user gives is left as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import finite_number, positive_number
+from kinband.configurations import ConfigurationSpace
+from kinband.contexts import ContextEncoder, StateScaler, checked_names
+from kinband.controller.settings import Settings
+from kinband.errors import BadInputError
+from kinband.kernels import FixedTasks, Kernel, as_kernel, check_task_matrix, default_kernel
+from kinband.policies import Exploration, PolicyFactory, policy_factory
+from kinband.policies.exploration import exploration_from
+from kinband.posterior import ENGINES
+from kinband.records import Samples
+from kinband.similarity import Similarity, TaskMatrix, similarity_from
+from kinband.similarity.learned import Learned, learn_kernel, quiet_fit
+from kinband.trace import Trace
+
+_REFIT_ROWS = 1000  # rows of the log that the last fit uses, spread over the stations
+
+
+def cold_settings(
+    space: ConfigurationSpace,
+    stations: Sequence[str],
+    *,
+    state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler,
+    similarity: str | ArrayLike | TaskMatrix,
+    kernel: Kernel | None,
+    features: Sequence[str] | None,
+    log: Samples | None,
+    **common: Any,
+) -> Settings:
+    """Return the settings of a controller that starts without a trace."""
+    names = _checked_stations(stations)
+    encoder = ContextEncoder(_scaler(state), space)
+    if features is not None and encoder.state.names:
+        raise BadInputError(
+            "a controller is asked with states or with context rows: give state= or features=, not both"
+        )
+    K_Z, method = _declared_similarity(similarity, names)
+    columns = encoder.features if features is None else checked_names(features, what="features")
+    _check_log(log, names, columns)
+    codes = encoder.categorical if features is None else ()
+    bound = default_kernel(columns, categorical=codes) if kernel is None else as_kernel(kernel).bind(columns)
+    notes = {"similarity": method}
+    rows = None if features is None else columns
+    return _settings(encoder, names, bound, K_Z, features=rows, start=log, notes=notes, **common)
+
+
+def settings_from_trace(
+    trace: Trace,
+    space: ConfigurationSpace | None,
+    *,
+    similarity: str | ArrayLike | TaskMatrix | Similarity,
+    kernel: Kernel | None,
+    noise: float | None,
+    mean: float | None,
+    start: bool,
+    seed: int,
+    **common: Any,
+) -> Settings:
+    """Return the settings of a controller that has learned from a trace."""
+    trace = trace.with_space(trace.space() if space is None else space)
+    encoder = trace.encoder()
+    samples = trace.samples(encoder)
+    rng = np.random.default_rng([seed, 0])
+    learned = learn_kernel(samples, kernel, noise=noise, rng=rng)
+    tasks = _estimator(similarity, learned, seed=seed).fit(trace)
+    notes: dict[str, Any] = {"similarity": tasks.method, "rows": len(samples), "details": dict(tasks.details)}
+    if kernel is None:
+        learned = _refitted(samples, learned, tasks, noise=noise, mean=mean, rng=rng)
+    return _settings(
+        encoder, samples.stations, learned.kernel, tasks.matrix, noise=learned.noise,
+        mean=learned.mean if mean is None else mean, start=samples if start else None, notes=notes, seed=seed, **common,
+    )  # fmt: skip
+
+
+def _settings(
+    encoder: ContextEncoder,
+    stations: tuple[str, ...],
+    kernel: Kernel,
+    K_Z: Any,
+    *,
+    noise: float,
+    mean: float,
+    policy: str | PolicyFactory,
+    beta: float | str | Exploration,
+    options: Mapping[str, Any] | None,
+    engine: str,
+    reward_range: tuple[float, float] | None,
+    start: Samples | None,
+    notes: Mapping[str, Any],
+    seed: int,
+    features: tuple[str, ...] | None = None,
+) -> Settings:
+    policy_factory(policy)  # an unknown name is refused here, before anything is built
+    if engine not in ENGINES:
+        raise BadInputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    return Settings(
+        encoder=encoder,
+        stations=stations,
+        kernel=kernel,
+        K_Z=check_task_matrix(K_Z, size=len(stations)),
+        noise=positive_number(noise, name="noise"),
+        mean=finite_number(mean, name="mean"),
+        policy=policy,
+        exploration=exploration_from(beta),
+        options=_with_arm(options or {}, encoder.space),
+        engine=engine,
+        seed=seed,
+        reward_range=_checked_range(reward_range),
+        features=features,
+        start=start,
+        notes=notes,
+    )
+
+
+def _check_log(log: Samples | None, stations: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    if log is None:
+        return
+    if log.stations != stations:
+        raise BadInputError("the log names other stations, or in another order, than the controller")
+    if log.features != columns:
+        raise BadInputError(f"the log has the features {log.features}, the controller {columns}")
+
+
+def _with_arm(options: Mapping[str, Any], space: ConfigurationSpace) -> dict[str, Any]:
+    """Let the fixed policy be given its configuration by value."""
+    given = dict(options)
+    if "configuration" in given:
+        given["arm"] = space.index(given.pop("configuration"))
+    return given
+
+
+def _checked_stations(stations: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(stations, str) or not all(isinstance(name, str) and name for name in stations):
+        raise BadInputError(f"stations must be a list of names, got {stations!r}")
+    names = tuple(stations)
+    if not names:
+        raise BadInputError("a controller needs at least one station")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInputError(f"station {twice!r} is named twice")
+    return names
+
+
+def _scaler(state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler) -> StateScaler:
+    if isinstance(state, StateScaler):
+        return state
+    return StateScaler.from_ranges(state) if isinstance(state, Mapping) else StateScaler.identity(state)
+
+
+def _declared_similarity(similarity: str | ArrayLike | TaskMatrix, stations: tuple[str, ...]) -> tuple[Any, str]:
+    M = len(stations)
+    if isinstance(similarity, TaskMatrix):
+        return similarity.reindex(stations).matrix, similarity.method
+    if not isinstance(similarity, str):
+        return similarity, "given"
+    similarity_from(similarity)  # an unknown name is refused with the list of names
+    if similarity not in ("independent", "pooled"):
+        raise BadInputError(
+            f"similarity {similarity!r} is learned from a log: use Controller.from_trace, or give a matrix"
+        )
+    return (np.eye(M) if similarity == "independent" else np.ones((M, M))), similarity
+
+
+def _estimator(similarity: str | ArrayLike | TaskMatrix | Similarity, learned: Learned, *, seed: int) -> Similarity:
+    """Return the similarity asked for; those known by name measure with the kernel that the log gave."""
+    match similarity:
+        case "embedding":
+            return similarity_from("embedding", kernel=learned.kernel, regularisation=learned.noise, seed=seed)
+        case "prediction":
+            return similarity_from("prediction", kernel=learned.kernel, noise=learned.noise, seed=seed)
+        case "coregionalisation":
+            return similarity_from("coregionalisation", kernel=learned.kernel, seed=seed)
+    return similarity_from(similarity)
+
+
+def _refitted(
+    samples: Samples,
+    learned: Learned,
+    tasks: TaskMatrix,
+    *,
+    noise: float | None,
+    mean: float | None,
+    rng: np.random.Generator,
+) -> Learned:
+    found = quiet_fit(
+        samples,
+        learned.kernel,
+        tasks=FixedTasks(tasks.matrix),
+        noise=learned.noise,
+        fit_noise=noise is None,
+        mean=learned.mean if mean is None else mean,
+        fit_mean=mean is None,
+        starts=1,
+        rng=rng,
+        max_rows=_REFIT_ROWS,
+    )
+    return Learned(found.kernel, found.noise, found.mean)
+
+
+def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    if reward_range is None:
+        return None
+    try:
+        low, high = (finite_number(limit, name="reward_range") for limit in reward_range)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"reward_range must be (low, high), got {reward_range!r}") from error
+    if low >= high:
+        raise BadInputError(f"reward_range must be (low, high) with low below high, got {reward_range!r}")
+    return low, high
