@@ -24,12 +24,12 @@ from kinband.kernels import (
 from kinband.likelihood import (
     BoundWarning,
     Fit,
-    _Problem,
     fit,
     log_marginal_likelihood,
     spread_rows,
     value_and_gradient,
 )
+from kinband.likelihood.search import Problem
 from kinband.records import Samples
 
 ONE_TASK = FixedTasks(np.eye(1))
@@ -200,7 +200,7 @@ def test_gradient_of_the_search_is_the_slope_in_its_own_units(fit_noise: bool, f
     log = make_log(rng, kernel, np.eye(3), n=20, noise=0.1)
     tasks = FactorTasks(rng.normal(0.0, 7.0, size=(3, 2)), rng.uniform(5.0, 50.0, size=3))
     log = replace(log, y=7.0 * log.y + 3.0)
-    problem = _Problem(log, kernel, tasks, 4.0, 2.0, fit_noise=fit_noise, fit_mean=fit_mean)
+    problem = Problem(log, kernel, tasks, 4.0, 2.0, free=(True, fit_noise, fit_mean))
     z = problem.starts(1, rng)[0]
     assert len(z) == 1 + 9 + fit_noise + fit_mean
     _, gradient = problem.value_and_gradient(z)

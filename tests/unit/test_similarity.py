@@ -29,7 +29,7 @@ from kinband.similarity import (
     r_squared_matrix,
     similarity_from,
 )
-from kinband.similarity.learned import Frozen, learn_kernel
+from kinband.similarity.learned import learn_kernel
 from kinband.similarity.operators import low_rank_factor
 
 
@@ -170,7 +170,7 @@ def test_likelihood_rule_finds_the_most_likely_sigma() -> None:
     def best(sigma: float) -> float:
         tasks = FixedTasks(GaussianTasks(D2, sigma).K_Z)
         rng = np.random.default_rng(0)
-        return fit(log, Frozen(kernel), tasks=tasks, noise=0.003, starts=1, rng=rng).log_likelihood
+        return fit(log, kernel, fit_kernel=False, tasks=tasks, noise=0.003, starts=1, rng=rng).log_likelihood
 
     found = best(alike.details["sigma"])
     grid = np.sqrt(np.median(D2[D2 > 0])) * np.geomspace(0.1, 10, 21)

@@ -25,10 +25,11 @@ from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journ
 from kinband.controller.settings import Settings
 from kinband.controller.setup import cold_settings, settings_from_trace
 from kinband.kernels import Kernel
+from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
 from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs
 from kinband.records import Choice, Decision, Observation, Query, Samples
-from kinband.similarity import Similarity, TaskMatrix
+from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
 
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept
@@ -94,7 +95,7 @@ class Controller:
         trace: Trace,
         space: ConfigurationSpace | None = None,
         *,
-        similarity: str | ArrayLike | TaskMatrix | Similarity = "embedding",
+        similarity: SimilarityLike = "embedding",
         kernel: Kernel | None = None,
         noise: float | None = None,
         mean: float | None = None,

@@ -1,8 +1,6 @@
 """How a controller comes about: cold from what the user declares, or from a log.
 
-From a log, in this order: the context kernel, the noise and the prior mean by marginal likelihood with the stations
-taken as independent, so that likeness is not assumed before it is measured; the similarity with that kernel; then the
-kernel, noise and mean once more, given the similarity. What the user gives is left as it is.
+From a log, what the user does not give is learned (see `kinband.model`); cold, it has a default.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,16 +14,14 @@ from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError
-from kinband.kernels import FixedTasks, Kernel, as_kernel, check_task_matrix, default_kernel
+from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
+from kinband.model import SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from
 from kinband.posterior import ENGINES
 from kinband.records import Samples
-from kinband.similarity import Similarity, TaskMatrix, similarity_from
-from kinband.similarity.learned import Learned, learn_kernel, quiet_fit
+from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
-
-_REFIT_ROWS = 1000  # rows of the log that the last fit uses, spread over the stations
 
 
 def cold_settings(
@@ -60,7 +56,7 @@ def settings_from_trace(
     trace: Trace,
     space: ConfigurationSpace | None,
     *,
-    similarity: str | ArrayLike | TaskMatrix | Similarity,
+    similarity: SimilarityLike,
     kernel: Kernel | None,
     noise: float | None,
     mean: float | None,
@@ -72,15 +68,18 @@ def settings_from_trace(
     trace = trace.with_space(trace.space() if space is None else space)
     encoder = trace.encoder()
     samples = trace.samples(encoder)
-    rng = np.random.default_rng([seed, 0])
-    learned = learn_kernel(samples, kernel, noise=noise, rng=rng)
-    tasks = _estimator(similarity, learned, seed=seed).fit(trace)
-    notes: dict[str, Any] = {"similarity": tasks.method, "rows": len(samples), "details": dict(tasks.details)}
-    if kernel is None:
-        learned = _refitted(samples, learned, tasks, noise=noise, mean=mean, rng=rng)
+    model = learn_model(
+        samples, similarity, rng=np.random.default_rng([seed, 0]), kernel=kernel, noise=noise, mean=mean, log=trace
+    )
+    notes = {
+        "similarity": model.similarity.method,
+        "details": dict(model.similarity.details),
+        "rows": len(samples),
+        "at_bound": list(model.at_bound),
+    }
     return _settings(
-        encoder, samples.stations, learned.kernel, tasks.matrix, noise=learned.noise,
-        mean=learned.mean if mean is None else mean, start=samples if start else None, notes=notes, seed=seed, **common,
+        encoder, samples.stations, model.kernel, model.similarity.matrix, noise=model.noise, mean=model.mean,
+        start=samples if start else None, notes=notes, seed=seed, **common,
     )  # fmt: skip
 
 
@@ -171,42 +170,6 @@ def _declared_similarity(similarity: str | ArrayLike | TaskMatrix, stations: tup
             f"similarity {similarity!r} is learned from a log: use Controller.from_trace, or give a matrix"
         )
     return (np.eye(M) if similarity == "independent" else np.ones((M, M))), similarity
-
-
-def _estimator(similarity: str | ArrayLike | TaskMatrix | Similarity, learned: Learned, *, seed: int) -> Similarity:
-    """Return the similarity asked for; those known by name measure with the kernel that the log gave."""
-    match similarity:
-        case "embedding":
-            return similarity_from("embedding", kernel=learned.kernel, regularisation=learned.noise, seed=seed)
-        case "prediction":
-            return similarity_from("prediction", kernel=learned.kernel, noise=learned.noise, seed=seed)
-        case "coregionalisation":
-            return similarity_from("coregionalisation", kernel=learned.kernel, seed=seed)
-    return similarity_from(similarity)
-
-
-def _refitted(
-    samples: Samples,
-    learned: Learned,
-    tasks: TaskMatrix,
-    *,
-    noise: float | None,
-    mean: float | None,
-    rng: np.random.Generator,
-) -> Learned:
-    found = quiet_fit(
-        samples,
-        learned.kernel,
-        tasks=FixedTasks(tasks.matrix),
-        noise=learned.noise,
-        fit_noise=noise is None,
-        mean=learned.mean if mean is None else mean,
-        fit_mean=mean is None,
-        starts=1,
-        rng=rng,
-        max_rows=_REFIT_ROWS,
-    )
-    return Learned(found.kernel, found.noise, found.mean)
 
 
 def _checked_range(reward_range: tuple[float, float] | None) -> tuple[float, float] | None:

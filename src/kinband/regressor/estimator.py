@@ -12,9 +12,8 @@ likelihood of kernel, noise and mean under that likeness. Departures from the pa
 This module imports scikit-learn, so the package loads it on first use only.
 """
 
-import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,34 +22,20 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
+from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
-from kinband.kernels import RBF, FixedTasks, Kernel, as_kernel
-from kinband.likelihood import BoundWarning, fit, log_marginal_likelihood
+from kinband.kernels import FixedTasks
+from kinband.likelihood import log_marginal_likelihood
+from kinband.model import Model, Search, learn_model
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.regressor.labels import indices, joined, name_of, per_row, rank, row_noise
-from kinband.similarity import TaskMatrix, similarity_from
+from kinband.similarity import TaskMatrix
 
 ALONE = "all"
 """Name of the one station of a regression without stations."""
 
-_MEASURED = {
-    "embedding": ("kernel", "regularisation"),
-    "prediction": ("kernel", "noise"),
-    "coregionalisation": ("kernel",),
-}
-"""Similarities that are measured with a kernel, and which of kernel and noise they take, under which names."""
-
 _NO_Y: Any = object()
-
-
-class _Beliefs(NamedTuple):
-    """What a posterior is built from beside the task matrix."""
-
-    kernel: Kernel
-    noise: float
-    mean: float
 
 
 class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -142,12 +127,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         stations = self._stations(labels)
         tasks = indices(labels, stations, len(y))
         samples = Samples(stations, tasks, contexts, y, row_noise(noise, len(y)), self._features())
-        beliefs, alike = self._learn(samples)
-        kernel, level, mean = beliefs
-        posterior = make_posterior(kernel, alike.matrix, noise=level, mean=mean, engine=self.engine)
+        model = self._learn(samples)
+        K_Z = model.similarity.matrix
+        posterior = make_posterior(model.kernel, K_Z, noise=model.noise, mean=model.mean, engine=self.engine)
         posterior.update(tasks, contexts, y, noise=samples.noise)
-        self.stations_, self.similarity_ = alike.stations, alike
-        self.kernel_, self.noise_, self.mean_ = beliefs
+        self.stations_, self.similarity_, self.at_bound_ = stations, model.similarity, model.at_bound
+        self.kernel_, self.noise_, self.mean_ = model.kernel, model.noise, model.mean
         self.posterior_, self._samples = posterior, samples
         return self
 
@@ -330,63 +315,19 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         order = {name_of(label, row): rank(label) for row, label in enumerate(labels)}
         return tuple(sorted(order, key=order.__getitem__))
 
-    def _learn(self, samples: Samples) -> tuple[_Beliefs, TaskMatrix]:
-        """Kernel, noise, mean and likeness for the rows, in the order the module's docstring gives."""
-        rng = _generator(self.random_state)
-        beliefs, starts = self._first_beliefs(samples), self.starts
-        self.at_bound_: tuple[str, ...] = ()
-        if self.optimise and self._is_measured(samples):
-            beliefs, starts = self._optimised(samples, beliefs, np.eye(len(samples.stations)), starts, rng), 1
-        alike = self._likeness(samples, beliefs, rng)
-        if self.optimise:
-            beliefs = self._optimised(samples, beliefs, alike.matrix, starts, rng)
-        return beliefs, alike
-
-    def _is_measured(self, samples: Samples) -> bool:
-        return isinstance(self.similarity, str) and self.similarity in _MEASURED and len(samples.stations) > 1
-
-    def _first_beliefs(self, samples: Samples) -> _Beliefs:
+    def _learn(self, samples: Samples) -> Model:
+        """Kernel, noise, mean and likeness for the rows; a number given for noise or mean is kept."""
         noise, mean = _kept(self.noise, name="noise"), _kept(self.mean, name="mean")
-        kernel = _first_kernel(samples) if self.kernel is None else as_kernel(self.kernel).bind(samples.features)
-        return _Beliefs(
-            kernel,
-            0.1 * _spread(samples.y) if noise is None else positive_number(noise, name="noise"),
-            float(np.mean(samples.y)) if mean is None else mean,
+        search = Search(
+            kernel=self.optimise,
+            noise=self.optimise and noise is None,
+            mean=self.optimise and mean is None,
+            starts=self.starts,
+            max_rows=self.max_rows,
+            quiet=self.kernel is None,  # a column that does not matter ends at a bound, and those bounds are ours
         )
-
-    def _likeness(self, samples: Samples, beliefs: _Beliefs, rng: np.random.Generator) -> TaskMatrix:
-        if not self._is_measured(samples):
-            estimator = similarity_from(self.similarity)
-            if isinstance(self.similarity, str) and len(samples.stations) == 1:  # nothing to measure
-                return TaskMatrix(samples.stations, np.eye(1), self.similarity)
-            return estimator.fit(samples)
-        values = {"kernel": beliefs.kernel, "regularisation": beliefs.noise, "noise": beliefs.noise}
-        options = {name: values[name] for name in _MEASURED[self.similarity]}
-        return similarity_from(self.similarity, seed=int(rng.integers(2**31)), **options).fit(samples)
-
-    def _optimised(
-        self, samples: Samples, beliefs: _Beliefs, K_Z: FloatArray, starts: int, rng: np.random.Generator
-    ) -> _Beliefs:
-        """Kernel, noise and mean with the largest marginal likelihood under K_Z (M, M)."""
-        free = {"fit_noise": self.noise == "fit", "fit_mean": self.mean == "fit"}
-        if not len(beliefs.kernel.theta) and not any(free.values()):
-            return beliefs
-        with warnings.catch_warnings():
-            if self.kernel is None:  # a column that does not matter ends there, and the bounds are ours
-                warnings.simplefilter("ignore", BoundWarning)
-            found = fit(
-                samples,
-                beliefs.kernel,
-                tasks=FixedTasks(K_Z),
-                rng=rng,
-                noise=beliefs.noise,
-                mean=beliefs.mean,
-                starts=starts,
-                max_rows=self.max_rows,
-                **free,
-            )
-        self.at_bound_ = found.at_bound
-        return _Beliefs(found.kernel, found.noise, found.mean)
+        rng = _generator(self.random_state)
+        return learn_model(samples, self.similarity, rng=rng, kernel=self.kernel, noise=noise, mean=mean, search=search)
 
 
 def _kept(value: float | str, *, name: str) -> float | None:
@@ -396,24 +337,6 @@ def _kept(value: float | str, *, name: str) -> float | None:
             raise BadInputError(f"{name} must be a number or 'fit', got {value!r}")
         return None
     return finite_number(value, name=name)
-
-
-def _spread(y: FloatArray) -> float:
-    """The variance of y (n,); where all are equal, something small that still is a variance."""
-    return max(float(np.var(y)), 1e-8 * (1.0 + float(np.abs(y).max()) ** 2))
-
-
-def _first_kernel(samples: Samples) -> RBF:
-    """An RBF that calls typical rows e⁻¹ alike, with wide bounds, whatever the units of X and y."""
-    scale = samples.X.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0) * np.sqrt(samples.X.shape[1])
-    spread = _spread(samples.y)
-    return RBF(
-        scale,
-        variance=spread,
-        length_scale_bounds=(1e-3 * scale.min(), 1e3 * scale.max()),
-        variance_bounds=(1e-4 * spread, 1e4 * spread),
-    ).bind(samples.features)
 
 
 def _generator(random_state: Any) -> np.random.Generator:

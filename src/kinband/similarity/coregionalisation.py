@@ -15,13 +15,11 @@ import numpy as np
 
 from kinband.errors import BadInputError
 from kinband.kernels import FactorTasks, Kernel, as_kernel
-from kinband.likelihood import Fit, spread_rows
+from kinband.likelihood import Fit, fit, spread_rows
 from kinband.records import Samples
 from kinband.similarity.learned import (
-    Frozen,
     Learned,
     learn_kernel,
-    quiet_fit,
     settings,
     unit_rewards,
     with_variance,
@@ -104,9 +102,11 @@ class Coregionalisation:
         """The most likely of several fits to rewards of unit variance."""
         kernel = with_variance(start.kernel, 1.0, fixed=True)
         fits = [
-            quiet_fit(
+            fit(
                 unit,
-                kernel if self.joint else Frozen(kernel),
+                kernel,
+                fit_kernel=self.joint,
+                quiet=True,
                 tasks=first_factors(len(unit.stations), self.rank, variance=_variance(start.kernel, unit), rng=rng),
                 noise=start.noise,
                 fit_noise=self.joint,

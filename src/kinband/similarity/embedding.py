@@ -17,8 +17,9 @@ import numpy as np
 from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, GaussianTasks, Kernel
+from kinband.likelihood import fit
 from kinband.records import Samples
-from kinband.similarity.learned import Learned, learn_kernel, quiet_fit, settings
+from kinband.similarity.learned import Learned, learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.nearest import nearest_correlation
 from kinband.similarity.operators import embedding_distances, embedding_products, squared_distances, sums_of_norms
@@ -120,9 +121,11 @@ class Embedding:
     def _most_likely_sigma(
         self, samples: Samples, learned: Learned, *, D2: FloatArray, start: float, rng: np.random.Generator
     ) -> float:
-        found = quiet_fit(
+        found = fit(
             samples,
-            learned.kernel if self.refit_kernel else learned.frozen,
+            learned.kernel,
+            fit_kernel=self.refit_kernel,
+            quiet=True,
             tasks=GaussianTasks(D2, start),
             noise=learned.noise,
             mean=learned.mean,

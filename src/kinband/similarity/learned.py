@@ -5,73 +5,22 @@ likelihood with independent stations: every station's rows speak for the kernel,
 is not assumed before it is measured. A kernel that is given is used as it is; only noise and mean are then learned.
 """
 
-import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, IntArray
-from kinband.kernels import FixedTasks, Kernel, Linear, Product, as_kernel, default_kernel
+from kinband.arrays import IntArray
+from kinband.kernels import FixedTasks, Kernel, Linear, Product, as_kernel
 from kinband.kernels.scaled import Scaled
-from kinband.likelihood import BoundWarning, Fit, fit
+from kinband.likelihood import fit, starting_kernel
 from kinband.records import Samples
 
 ROWS_PER_STATION = 60
 """Rows of a station that a kernel is learned from, at most."""
 
-
-@dataclass(frozen=True)
-class Frozen:
-    """A kernel with nothing free, for fits that must leave it alone.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> Frozen(RBF(0.7)).names
-        ()
-    """
-
-    inner: Kernel
-
-    @property
-    def theta(self) -> FloatArray:
-        """Nothing is free: (0,)."""
-        return np.empty(0)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Nothing is free."""
-        return ()
-
-    @property
-    def bounds(self) -> FloatArray:
-        """Nothing is free: (0, 2)."""
-        return np.empty((0, 2))
-
-    def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
-        return self.inner(X, Y)
-
-    def diag(self, X: FloatArray) -> FloatArray:
-        """Return the variance at each row of X (n, d): (n,)."""
-        return self.inner.diag(X)
-
-    def with_theta(self, theta: FloatArray) -> Self:  # noqa: ARG002
-        """Return the kernel itself."""
-        return self
-
-    def vjp(self, X: FloatArray) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-        """Return K (n, n) and a pull-back to nothing."""
-        return self.inner(X, X), lambda _: np.empty(0)
-
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions."""
-        return type(self)(self.inner.bind(features))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the inner kernel as JSON-able values."""
-        return self.inner.to_dict()
+STARTS = 3
+"""Starts of the search for a kernel."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +29,13 @@ class Learned:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> Learned(RBF(0.7), 0.01, 0.9).frozen.names
-        ()
+        >>> Learned(RBF(0.7), 0.01, 0.9).noise
+        0.01
     """
 
     kernel: Kernel
     noise: float
     mean: float
-
-    @property
-    def frozen(self) -> Kernel:
-        """The kernel with nothing free."""
-        return Frozen(self.kernel)
 
 
 def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None, rng: np.random.Generator) -> Learned:
@@ -108,34 +52,18 @@ def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None
     if given is not None and noise is not None:
         return Learned(given, noise, float(samples.y.mean()))
     rows = thinned(samples, rows_per_station=ROWS_PER_STATION, rng=rng)
-    tasks = FixedTasks(np.eye(len(samples.stations)))
-    if given is not None:
-        found = quiet_fit(rows, Frozen(given), tasks=tasks, rng=rng, starts=1)
-        return Learned(given, found.noise, found.mean)
-    unit, centre, scale = unit_rewards(rows)
-    known = None if noise is None else noise / scale**2
-    start = default_kernel(samples.features, categorical=samples.categorical)
-    found = quiet_fit(unit, start, tasks=tasks, noise=known, fit_noise=known is None, rng=rng)
-    learned = with_variance(found.kernel, scale**2)
-    return Learned(learned, found.noise * scale**2, centre + scale * found.mean)
-
-
-def quiet_fit(samples: Samples, kernel: Kernel, **options: Any) -> Fit:
-    """Return `likelihood.fit(...)` without its warning of bounds.
-
-    A feature that does not matter sends its length-scale to the bound, and equal stations their variances: that is an
-    answer here, not a fault.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> log = Samples(("a",), np.array([0, 0]), np.zeros((2, 1)), np.array([0.5, 0.7]), None, ("load",))
-        >>> found = quiet_fit(log, RBF(0.7), tasks=FixedTasks(np.eye(1)), rng=np.random.default_rng(0))
-        >>> found.rows
-        2
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BoundWarning)
-        return fit(samples, kernel, **options)
+    found = fit(
+        rows,
+        starting_kernel(rows) if given is None else given,
+        tasks=FixedTasks(np.eye(len(samples.stations))),
+        noise=noise,
+        fit_kernel=given is None,
+        fit_noise=noise is None,
+        starts=STARTS if given is None else 1,
+        rng=rng,
+        quiet=True,
+    )
+    return Learned(found.kernel, found.noise, found.mean)
 
 
 def unit_rewards(samples: Samples) -> tuple[Samples, float, float]:

@@ -1,13 +1,6 @@
-"""How well a kernel, a task model, a noise level and a mean explain a log, and the search for the best of them.
+"""The search for the kernel, task model, noise and mean that explain a log best.
 
-The model of a log is y ~ N(mean · 1, K̃ + D), K̃_ij = K_Z[m_i, m_j] k_X(x_i, x_j) as in (7), D diagonal with the variance
-of each reward where it is known and one common level where it is not. Its log density, the log marginal
-likelihood, trades fit against complexity, so that maximising it over length-scales, noise and the parameters of
-K_Z needs no validation set (Rasmussen and Williams 2006, chapter 5). With a = (K̃ + D)⁻¹(y − mean) the gradient to any
-entry of K̃ is W = ½(aaᵀ − (K̃ + D)⁻¹), and kernels pull W back to their parameters.
-
-Stations that share nothing are factorised apart. The paper prints no such fit; it names the idea for its
-hyper-parameter method, after Bonilla et al. (2008).
+L-BFGS-B from several starts, on parameters in their usual sizes; a parameter that ends at a bound is reported.
 """
 
 import warnings
@@ -15,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, positive_number
+from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, TaskModel, components
+from kinband.kernels import Kernel, TaskModel
+from kinband.likelihood.start import spread_of
+from kinband.likelihood.value import check_problem, unchecked_value_and_gradient, variances
 from kinband.records import Samples
 
 
@@ -62,44 +57,6 @@ class Fit:
     converged: bool = True
 
 
-def log_marginal_likelihood(samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float) -> float:
-    """Return log N(y; mean, K̃ + D) of a log.
-
-    Example:
-        >>> from kinband.kernels import RBF, FixedTasks
-        >>> log = Samples(("a",), np.array([0]), np.array([[0.3]]), np.array([1.5]), None, ("load",))
-        >>> value = log_marginal_likelihood(log, RBF(variance=3.0), tasks=FixedTasks(np.eye(1)), noise=1.0, mean=0.5)
-        >>> bool(np.isclose(value, -0.5 * (1.0**2 / 4.0 + np.log(2 * np.pi * 4.0))))
-        True
-    """
-    kernel = _checked(samples, kernel, tasks, noise, mean)
-    K_Z = tasks.K_Z
-    D, _ = _variances(samples, noise)
-    value = 0.0
-    for rows in _blocks(samples.tasks, K_Z):
-        m = samples.tasks[rows]
-        K = kernel(samples.X[rows], samples.X[rows]) * K_Z[np.ix_(m, m)]
-        value += _Block(K, D[rows], samples.y[rows] - mean).value
-    return value
-
-
-def value_and_gradient(
-    samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float
-) -> tuple[float, FloatArray]:
-    """Return the log marginal likelihood and its gradient to kernel theta, task theta, log noise and mean.
-
-    The gradient is (p + q + 2,), in this order.
-
-    Example:
-        >>> from kinband.kernels import RBF, FixedTasks
-        >>> log = Samples(("a",), np.array([0]), np.array([[0.3]]), np.array([1.5]), None, ("load",))
-        >>> kernel = RBF(0.5, variance=3.0, fixed=["variance", "length_scale"])
-        >>> value_and_gradient(log, kernel, tasks=FixedTasks(np.eye(1)), noise=1.0, mean=0.5)[1]
-        array([-0.09375,  0.25   ])
-    """
-    return _value_and_gradient(samples, _checked(samples, kernel, tasks, noise, mean), tasks, noise, mean)
-
-
 def fit(
     samples: Samples,
     kernel: Kernel,
@@ -108,11 +65,13 @@ def fit(
     rng: np.random.Generator,
     noise: float | None = None,
     mean: float | None = None,
+    fit_kernel: bool = True,
     fit_noise: bool = True,
     fit_mean: bool = True,
     starts: int = 3,
     max_rows: int | None = None,
     max_iterations: int = 200,
+    quiet: bool = False,
 ) -> Fit:
     """Return the kernel, task model, noise and mean with the largest marginal likelihood found.
 
@@ -124,11 +83,14 @@ def fit(
         noise: Variance of the noise to start from, a tenth of the variance of y if not given; bounded by 1e-6 and
             10 times that variance. Rows that carry a noise of their own keep it.
         mean: Prior mean to start from, the mean of y if not given.
+        fit_kernel: Whether to move the kernel's parameters.
         fit_noise: Whether to move the noise.
         fit_mean: Whether to move the mean.
         starts: How many starts to try: the given values first, then random ones around them.
         max_rows: Use at most this many rows, spread evenly over stations.
         max_iterations: Iterations of L-BFGS-B for each start.
+        quiet: Whether to leave bounds to `Fit.at_bound`. A feature that does not matter sends its length-scale to the
+            bound: an answer, where nobody chose the bound.
 
     Warns:
         BoundWarning: If a parameter ended at a bound.
@@ -149,10 +111,11 @@ def fit(
         raise BadInputError("fit_noise=False needs the noise to keep: give noise=")
     if max_rows is not None:
         samples = samples.take(spread_rows(samples.tasks, max_rows, rng=rng))
-    noise = 0.1 * _spread(samples.y) if noise is None else noise
+    noise = 0.1 * spread_of(samples.y) if noise is None else noise
     mean = float(np.mean(samples.y)) if mean is None and len(samples) else mean or 0.0
-    kernel = _checked(samples, kernel, tasks, noise, mean)
-    problem = _Problem(samples, kernel, tasks, noise, mean, fit_noise=fit_noise, fit_mean=fit_mean)
+    kernel = check_problem(samples, kernel, tasks, noise, mean)
+    free = (fit_kernel, fit_noise, fit_mean)
+    problem = Problem(samples, kernel, tasks, noise, mean, free=free)
     runs = [_climb(problem, z, max_iterations) for z in problem.starts(starts, rng)]
     z, log_likelihood, converged = max(runs, key=lambda run: run[1])
     if not np.isfinite(log_likelihood):
@@ -161,7 +124,7 @@ def fit(
         )
     at_bound = problem.at_bound(z)
     found = Fit(*problem.unpack(z), log_likelihood, at_bound, starts, len(samples), converged)
-    if at_bound:
+    if at_bound and not quiet:
         more = f" and {len(at_bound) - 4} more" if len(at_bound) > 4 else ""
         warnings.warn(
             f"fit ended at a bound of {', '.join(at_bound[:4])}{more}: widen the bounds or fix the parameter, "
@@ -195,7 +158,7 @@ def spread_rows(tasks: IntArray, max_rows: int, *, rng: np.random.Generator) -> 
     return np.sort(taken)
 
 
-class _Problem:
+class Problem:
     """The search of `fit` as a vector z: kernel theta, task theta, log noise if free, mean if free.
 
     Each entry is divided by its usual size, so that all are of order one; the mean is counted from the mean of y.
@@ -209,14 +172,15 @@ class _Problem:
         noise: float,
         mean: float,
         *,
-        fit_noise: bool,
-        fit_mean: bool,
+        free: tuple[bool, bool, bool],
     ) -> None:
         self.samples, self.kernel, self.tasks, self.noise, self.mean = samples, kernel, tasks, noise, mean
-        self.spread, self.centre = _spread(samples.y), float(np.mean(samples.y))
+        self.spread, self.centre = spread_of(samples.y), float(np.mean(samples.y))
         self.cut = np.cumsum([len(kernel.theta), len(tasks.theta)])
-        common = _variances(samples, noise)[1].any()
-        self.free: BoolArray = np.array([True] * int(self.cut[1]) + [fit_noise and bool(common), fit_mean])
+        common = bool(variances(samples, noise)[1].any())
+        self.fit_kernel, fit_noise, fit_mean = free
+        of_kernel, of_tasks = [self.fit_kernel] * len(kernel.theta), [True] * len(tasks.theta)
+        self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise and common, fit_mean])
         self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, [1.0, np.sqrt(self.spread)]])
         self.given = self._pack(kernel.theta, tasks.theta, np.log(noise))
         self.bounds = self._bounds()
@@ -250,12 +214,13 @@ class _Problem:
         theta, task_theta, rest = np.split(full * self.units, self.cut)
         noise = float(np.exp(rest[0])) if self.free[-2] else self.noise
         mean = self.centre + float(rest[1]) if self.free[-1] else self.mean
-        return self.kernel.with_theta(theta), self.tasks.with_theta(task_theta), noise, mean
+        kernel = self.kernel.with_theta(theta) if self.fit_kernel else self.kernel
+        return kernel, self.tasks.with_theta(task_theta), noise, mean
 
     def value_and_gradient(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient to z; −inf and zeros where the covariance is not positive definite."""
         try:
-            value, gradient = _value_and_gradient(self.samples, *self.unpack(z))
+            value, gradient = unchecked_value_and_gradient(self.samples, *self.unpack(z))
         except NotPositiveDefiniteError:
             return -np.inf, np.zeros_like(z)
         return value, (gradient * self.units)[self.free]
@@ -268,7 +233,7 @@ class _Problem:
         return tuple(names[self.free][near].tolist())
 
 
-def _climb(problem: _Problem, z: FloatArray, max_iterations: int) -> tuple[FloatArray, float, bool]:
+def _climb(problem: Problem, z: FloatArray, max_iterations: int) -> tuple[FloatArray, float, bool]:
     """Run L-BFGS-B from z: where it ended, the value there, and whether it converged."""
     from scipy.optimize import Bounds, minimize
 
@@ -289,106 +254,3 @@ def _climb(problem: _Problem, z: FloatArray, max_iterations: int) -> tuple[Float
     bounds = Bounds(*problem.bounds.T)
     found = minimize(objective, z, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": max_iterations})
     return found.x, -float(found.fun), bool(found.success)
-
-
-class _Block:
-    """The factorised covariance of rows that hang together: value, a and W."""
-
-    def __init__(self, K: FloatArray, D: FloatArray, r: FloatArray) -> None:
-        from scipy.linalg import cho_solve, cholesky
-
-        K[np.diag_indices_from(K)] += D
-        try:
-            self.L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefiniteError(
-                f"the covariance of {len(r)} rows is not positive definite with noise {D.min():g}: "
-                "raise the noise or its lower bound"
-            ) from None
-        self.a = cho_solve((self.L, True), r, check_finite=False)
-        half_log_det = np.log(np.diag(self.L)).sum()
-        self.value = float(-0.5 * r @ self.a - half_log_det - 0.5 * len(r) * np.log(2.0 * np.pi))
-
-    def W(self) -> FloatArray:
-        """½(aaᵀ − (K̃ + D)⁻¹), (n, n)."""
-        from scipy.linalg.lapack import dpotri
-
-        inverse, _ = dpotri(self.L, lower=1, overwrite_c=1)
-        inverse = np.tril(inverse)
-        inverse += np.tril(inverse, -1).T
-        W: FloatArray = np.outer(self.a, self.a)
-        W -= inverse
-        W *= 0.5
-        return W
-
-
-def _value_and_gradient(
-    samples: Samples, kernel: Kernel, tasks: TaskModel, noise: float, mean: float
-) -> tuple[float, FloatArray]:
-    K_Z, pull_tasks = tasks.vjp()
-    D, common = _variances(samples, noise)
-    value, to_kernel, to_noise, to_mean = 0.0, np.zeros(len(kernel.theta)), 0.0, 0.0
-    W_Z = np.zeros_like(K_Z)
-    # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
-    free = len(tasks.theta) > 0
-    for rows in [np.arange(len(samples))] if free else _blocks(samples.tasks, K_Z):
-        K_X, pull_kernel = kernel.vjp(samples.X[rows])
-        m = samples.tasks[rows]
-        Z = K_Z[np.ix_(m, m)]
-        block = _Block(K_X * Z, D[rows], samples.y[rows] - mean)
-        W = block.W()
-        value += block.value
-        to_kernel += pull_kernel(W * Z)
-        to_noise += float(np.diag(W)[common[rows]].sum())
-        to_mean += float(block.a.sum())
-        if free:
-            W_Z += _by_task(W * K_X, m, len(K_Z))
-    return value, np.concatenate([to_kernel, pull_tasks(W_Z), [noise * to_noise, to_mean]])
-
-
-def _by_task(A: FloatArray, tasks: IntArray, size: int) -> FloatArray:
-    """Sum A (n, n) over the rows of each pair of tasks: (M, M)."""
-    members = np.zeros((len(tasks), size))
-    members[np.arange(len(tasks)), tasks] = 1.0
-    out: FloatArray = members.T @ (A @ members)
-    return out
-
-
-def _blocks(tasks: IntArray, K_Z: FloatArray) -> list[IntArray]:
-    """The rows of each group of stations that share evidence, stations without rows left aside."""
-    present, position = np.unique(tasks, return_inverse=True)
-    group = np.empty(len(present), dtype=np.int64)
-    found = components(K_Z[np.ix_(present, present)])
-    for number, members in enumerate(found):
-        group[members] = number
-    by_row = group[position]
-    order = np.argsort(by_row, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(by_row))[:-1])
-
-
-def _variances(samples: Samples, noise: float) -> tuple[FloatArray, BoolArray]:
-    """The noise variance of each row, (n,), and which rows have the common one, (n,)."""
-    if samples.noise is None:
-        return np.full(len(samples), noise), np.ones(len(samples), dtype=np.bool_)
-    common = ~np.isfinite(samples.noise)
-    return np.where(common, noise, samples.noise), common
-
-
-def _checked(samples: Samples, kernel: Kernel, tasks: TaskModel, noise: float, mean: float) -> Kernel:
-    """Say what is wrong, or return the kernel bound to the features of the log."""
-    positive_number(noise, name="noise")
-    finite_number(mean, name="mean")
-    if not len(samples):
-        raise BadInputError("the log has no rows: a likelihood needs at least one")
-    if len(tasks.K_Z) != len(samples.stations):
-        raise BadInputError(f"the log has {len(samples.stations)} stations, the task model {len(tasks.K_Z)}")
-    if samples.noise is not None and (samples.noise < 0).any():
-        raise BadInputError(f"noise is a variance and must not be negative, got {np.nanmin(samples.noise):g}")
-    return kernel.bind(samples.features)
-
-
-def _spread(y: FloatArray) -> float:
-    """The variance of y, or where all are equal, something small that still is a variance."""
-    variance = float(np.var(y)) if len(y) else 0.0
-    scale = 1.0 + float(np.abs(y).max(initial=0.0)) ** 2
-    return max(variance, 1e-8 * scale)

@@ -1,0 +1,254 @@
+"""The pages tell the truth: code names exist, links lead somewhere, and Python blocks run.
+
+Blocks fenced as `python` run in order in one namespace a page, in an empty folder: as doctests if they hold a prompt, as
+plain code if not. Blocks that are not meant to run carry another name (`text`, `bash`) or none.
+"""
+
+import ast
+import dataclasses
+import doctest
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES = [*NAMED, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
+WITH_NAMES = ["docs/notation.md", "docs/paper.md"]
+
+FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+CODE_NAME = re.compile(r"(?P<path>kinband(?:\.\w+)+)(?:\((?P<argument>\w+)=\))?")
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def text_of(page: str) -> str:
+    """The text of a page; a page that is not there is reported as skipped, by name."""
+    path = ROOT / page
+    if not path.is_file():
+        pytest.skip(f"{page} is not written yet: add it, and this test will check it")
+    return path.read_text(encoding="utf-8")
+
+
+# --- Code names ---------------------------------------------------------------------------------------------
+
+
+def resolve(name: str) -> Any:
+    """What a dotted path stands for, or an error that says which part of it does not exist."""
+    parts = name.split(".")
+    found: Any = importlib.import_module(parts[0])
+    for number, part in enumerate(parts[1:], start=2):
+        try:
+            found = step(found, part)
+        except AttributeError as error:
+            raise AttributeError(f"{'.'.join(parts[:number])} does not exist") from error
+    return found
+
+
+def step(owner: Any, part: str) -> Any:
+    """An attribute, a sub-module, a field without default, or an attribute that instances get."""
+    if hasattr(owner, part):
+        return getattr(owner, part)
+    if isinstance(owner, ModuleType) and importlib.util.find_spec(f"{owner.__name__}.{part}"):
+        return importlib.import_module(f"{owner.__name__}.{part}")
+    if isinstance(owner, type) and part in instance_attributes(owner):
+        return None
+    raise AttributeError(part)
+
+
+def instance_attributes(owner: type) -> set[str]:
+    """Fields of a dataclass, annotations, and what methods assign to `self`."""
+    names = {field.name for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else set()
+    for cls in owner.__mro__:
+        names |= set(cls.__dict__.get("__annotations__", {}))
+        if cls.__module__.startswith("kinband"):
+            names |= assigned_to_self(cls)
+    return names
+
+
+def assigned_to_self(cls: type) -> set[str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return {node.attr for node in stored if isinstance(node.value, ast.Name) and node.value.id == "self"}
+
+
+def check_name(span: str) -> None:
+    """Raise unless a code span names something that exists, down to the argument."""
+    match = CODE_NAME.fullmatch(span)
+    if match is None:
+        raise ValueError(f"`{span}` is no path such as `kinband.theory.log_g` or `kinband.theory.log_g(noise=)`")
+    found, argument = resolve(match["path"]), match["argument"]
+    if argument is not None and argument not in inspect.signature(found).parameters:
+        raise AttributeError(f"{match['path']} has no argument {argument!r}")
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return FENCE.sub("", text)
+
+
+def kinband_names(text: str) -> list[str]:
+    return [span for span in CODE_SPAN.findall(prose(text)) if span.startswith("kinband.")]
+
+
+def code_cells(text: str) -> Iterator[str]:
+    """The cells under "code" of every table of a page."""
+    column: int | None = None
+    for line in prose(text).splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            column = None
+        elif column is None:
+            column = cells.index("code") if "code" in cells else -1
+        elif column >= 0 and set(cells[column]) - set("-: "):
+            yield cells[column]
+
+
+@pytest.mark.parametrize("page", WITH_NAMES)
+def test_every_code_name_exists(page: str) -> None:
+    names = kinband_names(text_of(page))
+    assert len(names) > 20, "the page names too little code: has its form changed?"
+    for name in names:
+        check_name(name)
+
+
+@pytest.mark.parametrize("page", WITH_NAMES)
+def test_code_columns_hold_full_paths_and_nothing_else_in_backticks(page: str) -> None:
+    cells = list(code_cells(text_of(page)))
+    assert cells
+    for cell in cells:
+        spans = CODE_SPAN.findall(cell)
+        assert spans or cell == "—", f"{cell!r} names no code: write a path in backticks, or a dash"
+        for span in spans:
+            check_name(span)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kinband.posterior.ExactPosterior",
+        "kinband.records.Query.task",  # a field without default
+        "kinband.policies.SuperUCB.levels",  # assigned in __init__
+        "kinband.policies.super_ucb.super_beta",  # in a sub-module
+        "kinband.controller.Controller(beta=)",
+    ],
+)
+def test_the_checker_finds_what_exists(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kinband.nowhere",
+        "kinband.posterior.ApproximatePosterior",
+        "kinband.records.Query.weight",
+        "kinband.controller.Controller(betta=)",
+        "ExactPosterior",
+    ],
+)
+def test_the_checker_notices_what_does_not(name: str) -> None:
+    with pytest.raises((AttributeError, ValueError)):
+        check_name(name)
+
+
+# --- Links --------------------------------------------------------------------------------------------------
+
+
+def relative_links(text: str) -> list[str]:
+    """Links of a page that do not leave the repository, code left aside."""
+    plain = CODE_SPAN.sub("", prose(text))
+    targets = [next(filter(None, groups)) for groups in LINK.findall(plain)]
+    return [target for target in targets if not re.match(r"[a-z][a-z0-9+.-]*:", target)]
+
+
+def anchors(text: str) -> set[str]:
+    """What can follow # in a link to the page: its headings as GitHub spells them, and explicit ids."""
+    headings = re.findall(r"^#{1,6}\s+(.+?)\s*#*$", prose(text), re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r"(?:id|name)=\"([^\"]+)\"", text))
+
+
+def broken_links(page: Path) -> list[str]:
+    """The relative links of a page that lead nowhere."""
+    text = page.read_text(encoding="utf-8")
+    broken = []
+    for link in relative_links(text):
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        dead = file.startswith("/") or not target.exists()
+        if dead or (anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    text_of(page)
+    assert broken_links(ROOT / page) == []
+
+
+def test_the_checker_notices_broken_links(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# One & two\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    good = "[a](other.md) [b](other.md#one--two) ![c](<other.md> 'title') [d](https://example.org/x.md) [e](#top)\n"
+    bad = '[f](missing.md) [g](other.md#three) [h](/other.md)\n[i]: gone.md\n<img src="no.png">\n'
+    page.write_text(f"# Top\n{good}{bad}`[j](code.md)`\n```text\n[k](block.md)\n```\n", encoding="utf-8")
+    assert broken_links(page) == ["missing.md", "other.md#three", "/other.md", "gone.md", "no.png"]
+
+
+# --- Examples -----------------------------------------------------------------------------------------------
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """The blocks of a page that are to be run, each with the number of its first line, from 0."""
+    blocks = [match for match in FENCE.finditer(text) if match["kind"].strip() == "python"]
+    return [(text.count("\n", 0, match.start("body")), match["body"]) for match in blocks]
+
+
+def run_block(code: str, namespace: dict[str, Any], *, page: str, line: int) -> None:
+    """Run one block in the namespace of its page; line numbers in errors are those of the page."""
+    if ">>>" not in code:
+        exec(compile("\n" * line + code, page, "exec"), namespace)  # noqa: S102
+        return
+    example = doctest.DocTestParser().get_doctest(code, namespace, page, page, line)
+    report: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append, clear_globs=False).failed
+    assert not failed, "".join(report)
+    namespace.update(example.globs)
+
+
+def run_page(text: str, page: str) -> dict[str, Any]:
+    """Run the blocks of a page in order and return the names they left."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for line, code in python_blocks(text):
+        run_block(code, namespace, page=page, line=line)
+    return namespace
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CONTRIBUTING.md" and page != "CHANGELOG.md"])
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of(page)
+    monkeypatch.chdir(tmp_path)
+    run_page(text, page)
+
+
+def test_blocks_of_a_page_share_names_and_others_are_left_alone() -> None:
+    text = (
+        "```python\na = 2\n```\n```python\n>>> a + 1\n3\n>>> b = a\n```\n```text\na = 5\n```\n```python\nc = b\n```\n"
+    )
+    assert run_page(text, "page")["c"] == 2
+
+
+@pytest.mark.parametrize("code", ["assert False", ">>> 1 + 1\n3", ">>> 1 / 0"])
+def test_an_example_that_is_wrong_fails(code: str) -> None:
+    with pytest.raises(AssertionError):
+        run_page(f"text\n```python\n{code}\n```\n", "page")
