@@ -15,24 +15,64 @@ class KinbandError(Exception):
 
 
 class BadInputError(KinbandError, ValueError):
-    """An argument, a file or a record is not what it should be; the message says what to do."""
+    """An argument, a file or a record is not what it should be; the message says what to do.
+
+    Example:
+        >>> from kinband import ConfigurationSpace
+        >>> ConfigurationSpace(tilt=[])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: ...
+    """
 
 
 class NotFoundError(KinbandError, LookupError):
-    """A station, a configuration or a decision of that name is not known here."""
+    """A station, a configuration or a decision of that name is not known here.
+
+    Example:
+        >>> from kinband import ConfigurationSpace
+        >>> ConfigurationSpace(tilt=[2, 4]).index({"tilt": 3})
+        Traceback (most recent call last):
+            ...
+        kinband.errors.NotFoundError: ...
+    """
 
 
 class ConflictError(KinbandError):
-    """The request contradicts what has already been recorded, such as a reward told twice."""
+    """The request contradicts what has already been recorded, such as a reward told twice.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> controller.tell(controller.ask("a").id, 0.5)
+        >>> controller.tell("d000001", 0.6)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.ConflictError: decision d000001 was already told the reward 0.5: use correct() to change it
+    """
 
 
 class NotPositiveDefiniteError(KinbandError, ArithmeticError):
-    """A kernel matrix lost positive definiteness; the message names the remedy."""
+    """A kernel matrix lost positive definiteness; the message names the remedy.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> posterior = ExactPosterior(RBF(), [[1.0]], noise=1e-30)
+        >>> posterior.update([0, 0], [[0.5], [0.5]], [0.1, 0.2])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.NotPositiveDefiniteError: the kernel matrix is no longer positive definite: ...
+    """
 
 
 class SavedStateError(KinbandError):
-    """A saved state is damaged, incomplete, or was written by a newer version."""
+    """A saved state is damaged, incomplete, or was written by a newer version.
 
-
-class MissingExtraError(KinbandError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    Example:
+        >>> from kinband import Controller
+        >>> Controller.load("no-such-folder")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.SavedStateError: no-such-folder holds no saved controller: manifest.json is missing
+    """

@@ -37,6 +37,11 @@ class Model:
         noise: Variance of a reward where it is not told.
         mean: Constant prior mean.
         at_bound: Parameters that ended at a bound of their search.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> Model(RBF(0.5), TaskMatrix(("a",), np.eye(1), "independent"), noise=0.01, mean=0.9).similarity.stations
+        ('a',)
     """
 
     kernel: Kernel
@@ -94,7 +99,8 @@ def learn_model(
         similarity: How alike the stations are: a name, a matrix, or an estimator.
         rng: Draws starts and rows.
         kernel: Where the kernel begins; None for one that suits the units of the log.
-        noise: Where the noise begins; None for a tenth of the rewards' variance.
+        noise: Where the noise begins; None for a tenth of the rewards' variance. Where the log knows the noise of every
+            reward there is nothing to search for, and None is the mean of what it knows.
         mean: Where the prior mean begins; None for the rewards' mean.
         search: What may move; None for whatever is not given.
         log: What an estimator is shown, such as the trace that the samples came from.
@@ -112,7 +118,7 @@ def learn_model(
     first = Model(
         starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features),
         TaskMatrix(samples.stations, np.eye(len(samples.stations)), "independent"),
-        0.1 * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
+        _first_noise(samples) if noise is None else positive_number(noise, name="noise"),
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
@@ -120,6 +126,13 @@ def learn_model(
     tasks = _estimator(similarity, alone, samples, rng=rng).fit(samples if log is None else log)
     shared = Model(alone.kernel, tasks, alone.noise, alone.mean, alone.at_bound)
     return _fitted(samples, shared, search, starts=1 if measured else search.starts, rng=rng)
+
+
+def _first_noise(samples: Samples) -> float:
+    known = samples.noise
+    if known is not None and np.isfinite(known).all():
+        return float(known.mean())
+    return 0.1 * spread_of(samples.y)
 
 
 def _fitted(samples: Samples, model: Model, search: Search, *, starts: int, rng: np.random.Generator) -> Model:

@@ -92,7 +92,7 @@ class Choice:
         arm: The chosen arm.
         arms: The arms that were scored, (m,); mean, width and score belong to them.
         mean: Predicted reward f̂ (9), (m,); None for policies without a model.
-        width: Standard deviation σ of f (11), noise excluded, (m,); None likewise.
+        width: Standard deviation σ of f (11), noise excluded (LinUCB: its own √(xᵀA⁻¹x)), (m,); None likewise.
         score: What was maximised, (m,), for UCB f̂ + βσ (12); None likewise.
         memo: What the policy needs again when the reward comes; goes into the log.
         cache: Work that would otherwise be repeated when the reward comes; never stored.

@@ -15,8 +15,8 @@ from kinband.experiments.figures import regret_figure
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/demo"),
-    slots: Annotated[int, typer.Option(min=1, help="Slots of a run.")] = 300,
-    runs: Annotated[int, typer.Option(min=1, help="Runs, each with a seed of its own.")] = 10,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of a run.")] = 200,
+    runs: Annotated[int, typer.Option(min=1, help="Runs, each with a seed of its own.")] = 5,
     log_rows: Annotated[int, typer.Option(min=2, help="Logged rows a station that models are fitted to.")] = 50,
     beta: Annotated[float, typer.Option(min=0.0, help="Weight of the standard deviation in UCB.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
@@ -46,6 +46,7 @@ def demo(
         typer.echo(json.dumps(_results(curves), indent=1))
         return
     _print(curves, Console(), slots=slots, runs=runs)
+    typer.echo(_in_words(curves))
     typer.echo("\n".join(f"figure: {file}" for file in files))
 
 
@@ -56,6 +57,17 @@ def _results(curves: list[Curves]) -> list[dict[str, Any]]:
         share, low, high = saving(c, baseline)
         results.append({"learner": c.learner, "regret": c.final.mean(), "saving": share, "interval": [low, high]})
     return results
+
+
+def _in_words(curves: list[Curves]) -> str:
+    sharing = [row for row in _results(curves) if row["learner"] not in (BASELINE, "pooled")]
+    best = max(sharing, key=lambda row: row["saving"])
+    low, high = best["interval"]
+    if low > 0:
+        return f"Sharing saves regret here: {best['learner']} saves {best['saving']:.0%} against learning alone."
+    if high < 0:
+        return "Sharing costs regret here: these stations are better off learning alone."
+    return f"So few runs do not settle whether sharing helps here: {best['learner']}, the best, may save nothing."
 
 
 def _print(curves: list[Curves], console: Console, *, slots: int, runs: int) -> None:

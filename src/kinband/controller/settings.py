@@ -38,6 +38,12 @@ class Settings:
         features: Names of the columns of context rows, for a controller that is asked with those; else None.
         start: Rows of a log that the beliefs start from.
         notes: How the settings came about (fits, similarity), for people.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> settings = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).settings
+        >>> settings.task("b"), settings.exploration
+        (1, Constant(value=2.0))
     """
 
     encoder: ContextEncoder

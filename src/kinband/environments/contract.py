@@ -149,7 +149,13 @@ class Environment(Protocol):
 
 @runtime_checkable
 class KnowsTruth(Protocol):
-    """An environment that knows what the arms not played would have earned."""
+    """An environment that knows what the arms not played would have earned.
+
+    Example:
+        >>> from kinband.environments import SyntheticBandit
+        >>> isinstance(SyntheticBandit(), KnowsTruth)
+        True
+    """
 
     def truth(self, station: str) -> Truth:
         """Return what only a referee may know of the station in the present slot; ask before playing."""
@@ -157,7 +163,14 @@ class KnowsTruth(Protocol):
 
 @runtime_checkable
 class DrawsLogs(Protocol):
-    """An environment that can give a log with random arms, for similarities and kernels to be learned from."""
+    """An environment that can give a log with random arms, for similarities and kernels to be learned from.
+
+    Example:
+        >>> from kinband.environments import SyntheticBandit
+        >>> environment: DrawsLogs = SyntheticBandit()
+        >>> len(environment.log(3, np.random.default_rng(0)))
+        15
+    """
 
     def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
         """Return a log from slots of its own; the present slot and those to come are not touched."""

@@ -1,13 +1,13 @@
 """The demonstration: five stations that learn together against five that learn alone, on the paper's synthetic bandit.
 
-Every learner, the baseline included, gets its kernel, noise and prior mean by marginal likelihood from the same log
-and plays Algorithm 1 from a cold start on the same slots. The paper's result on this problem is in docs/paper.md.
+Every learner, the baseline included, gets its kernel, noise and prior mean by marginal likelihood from the same log,
+given its own similarity, and plays Algorithm 1 from a cold start on the same slots. The paper's result on this problem
+is in docs/paper.md.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.environments import SyntheticBandit
 from kinband.experiments.play import play
-from kinband.kernels import FixedTasks, default_kernel
-from kinband.likelihood import Fit, fit
-from kinband.records import Samples
-from kinband.similarity import TaskMatrix, similarity_from
+from kinband.model import Model, learn_model
+from kinband.similarity import TaskMatrix
 
 LEARNERS = {
     "independent": "each station alone (Kernel-UCB)",
@@ -71,12 +69,11 @@ def run_demo(
     for seed in seeds:
         bandit = SyntheticBandit()
         log = bandit.log(log_rows, np.random.default_rng([seed, 1]))
-        model = _kernel_from(log, seed)
         for name in LEARNERS:
-            tasks = _similarity(name, log, model)
-            shown = tasks if shown is None and name == "embedding" else shown
-            controller = _controller(bandit, tasks, model, beta=beta, seed=seed)
+            model = learn_model(log, name, rng=np.random.default_rng([seed, 2]))
+            shown = model.similarity if shown is None and name == "embedding" else shown
             each = None if tick is None else partial(tick, name)
+            controller = _controller(bandit, model, beta=beta, seed=seed)
             run = play(bandit, controller, slots=slots, seed=seed, tick=each)
             regret[name].append(run.realised.cumsum())
     assert shown is not None  # noqa: S101
@@ -100,26 +97,11 @@ def saving(curves: Curves, baseline: Curves) -> tuple[float, float, float]:
     return float(1.0 - ours.sum() / theirs.sum()), float(low), float(high)
 
 
-def _kernel_from(log: Samples, seed: int) -> Fit:
-    kernel = default_kernel(log.features, variance=float(log.y.var()))
-    rng = np.random.default_rng([seed, 2])
-    return fit(log, kernel, tasks=FixedTasks(np.eye(len(log.stations))), rng=rng, starts=2)
-
-
-def _similarity(name: str, log: Samples, model: Fit) -> TaskMatrix:
-    options: dict[str, dict[str, Any]] = {
-        "embedding": {"kernel": model.kernel, "regularisation": model.noise},
-        "prediction": {"kernel": model.kernel, "noise": model.noise},
-        "coregionalisation": {"kernel": model.kernel},
-    }
-    return similarity_from(name, **options.get(name, {})).fit(log)
-
-
-def _controller(bandit: SyntheticBandit, tasks: TaskMatrix, model: Fit, *, beta: float, seed: int) -> Controller:
+def _controller(bandit: SyntheticBandit, model: Model, *, beta: float, seed: int) -> Controller:
     return Controller(
         ConfigurationSpace(arm=range(1, bandit.arms + 1)),
         bandit.stations,
-        similarity=tasks,
+        similarity=model.similarity,
         kernel=model.kernel,
         noise=model.noise,
         mean=model.mean,

@@ -40,7 +40,12 @@ def starting_kernel(samples: Samples) -> Kernel:
 
 
 def spread_of(y: FloatArray) -> float:
-    """The variance of y, or where all are equal, something small that still is a variance."""
+    """Return the variance of y (n,), or where all are equal, something small that still is a variance.
+
+    Example:
+        >>> spread_of(np.array([1.0, 3.0])), spread_of(np.array([2.0, 2.0])) > 0
+        (1.0, True)
+    """
     variance = float(np.var(y)) if len(y) else 0.0
     scale = 1.0 + float(np.abs(y).max(initial=0.0)) ** 2
     return max(variance, 1e-8 * scale)

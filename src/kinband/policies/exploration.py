@@ -1,7 +1,8 @@
 """How much weight a width gets: the β of (12), UCB = f̂ + βσ.
 
-β multiplies the standard deviation of f, observation noise excluded, everywhere in kinband. It is a constant, or
-follows one of the published schedules: Theorem 1's (as printed, or corrected: see docs/paper.md) and CGP-UCB's.
+β multiplies the standard deviation of f, observation noise excluded, everywhere in kinband but in LinUCB, whose width
+is its authors' √(xᵀA⁻¹x). It is a constant, or follows one of the published schedules: Theorem 1's (as printed, or
+corrected: see docs/paper.md) and CGP-UCB's.
 """
 
 from collections.abc import Mapping

@@ -75,7 +75,14 @@ class Posterior(Protocol):
 
 @runtime_checkable
 class Correctable(Protocol):
-    """A posterior in which a reward can be put right, or forgotten."""
+    """A posterior in which a reward can be put right, or forgotten.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Correctable)
+        True
+    """
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of one row, counted in the order of updates."""
@@ -86,7 +93,14 @@ class Correctable(Protocol):
 
 @runtime_checkable
 class Samplable(Protocol):
-    """A posterior that knows how its beliefs at several contexts hang together."""
+    """A posterior that knows how its beliefs at several contexts hang together.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Samplable)
+        True
+    """
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at m contexts, (m, m)."""
@@ -97,7 +111,14 @@ class Samplable(Protocol):
 
 @runtime_checkable
 class SolvesColumns(Protocol):
-    """A posterior that can prepare the updates of a few contexts together."""
+    """A posterior that can prepare the updates of a few contexts together.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), SolvesColumns)
+        True
+    """
 
     def columns(self, tasks: ArrayLike, X: ArrayLike) -> list[Column]:
         """Return the columns of contexts X (m, d), to be handed to their updates."""
@@ -105,7 +126,14 @@ class SolvesColumns(Protocol):
 
 @runtime_checkable
 class Restorable(Protocol):
-    """A posterior that can be put away as plain arrays and taken up again, bit for bit."""
+    """A posterior that can be put away as plain arrays and taken up again, bit for bit.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Restorable)
+        True
+    """
 
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return everything learned as plain arrays."""

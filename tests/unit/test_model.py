@@ -1,0 +1,58 @@
+"""From a log to a model: what is given stays, what is not is learned, and known noise is believed."""
+
+import numpy as np
+import pytest
+
+from kinband.kernels import RBF
+from kinband.model import Search, learn_model
+from kinband.records import Samples
+from kinband.similarity import TaskMatrix
+
+
+def log_of(rng: np.random.Generator, *, noise: float | None = None, stations: int = 3) -> Samples:
+    X, tasks = rng.uniform(-1.5, 1.5, size=(90, 2)), np.arange(90) % stations
+    names = tuple(f"s{m}" for m in range(stations))
+    y = 0.7 + 0.2 * np.sin(2 * X[:, 0]) + 0.02 * rng.standard_normal(90)
+    known = None if noise is None else np.full(90, noise)
+    return Samples(names, tasks, X, y, known, ("load", "knob"))
+
+
+def test_what_is_given_is_left_alone() -> None:
+    log, kernel = log_of(np.random.default_rng(0)), RBF([0.4, 0.9], variance=0.3)
+    model = learn_model(log, "embedding", rng=np.random.default_rng(1), kernel=kernel, noise=0.07, mean=0.2)
+    assert model.kernel == kernel.bind(log.features)
+    assert (model.noise, model.mean) == (0.07, 0.2)
+
+
+def test_what_is_not_given_is_learned() -> None:
+    log = log_of(np.random.default_rng(2))
+    model = learn_model(log, "pooled", rng=np.random.default_rng(1))
+    # 90 rewards with a standard deviation of 0.02: the variance 4e-4 has a relative standard error of √(2/90) = 15 %,
+    # and the few directions that the kernel fits make it smaller rather than larger.
+    assert 4e-4 * (1 - 4 * 0.15) < model.noise < 4e-4 * (1 + 4 * 0.15)
+    assert model.similarity.between("s0", "s2") == 1.0
+
+
+def test_known_noise_is_believed() -> None:
+    log = log_of(np.random.default_rng(3), noise=4e-4)
+    assert learn_model(log, "embedding", rng=np.random.default_rng(1)).noise == pytest.approx(4e-4)
+
+
+@pytest.mark.parametrize("similarity", ["embedding", "prediction", "coregionalisation", "independent", "pooled"])
+def test_one_station_has_nobody_to_resemble(similarity: str) -> None:
+    log = log_of(np.random.default_rng(4), stations=1)
+    model = learn_model(log, similarity, rng=np.random.default_rng(1), search=Search(starts=1))
+    assert model.similarity.matrix.tolist() == [[1.0]]
+
+
+def test_an_estimator_is_shown_the_log_it_belongs_to() -> None:
+    shown: list[object] = []
+
+    class Curious:
+        def fit(self, log: object) -> TaskMatrix:
+            shown.append(log)
+            return TaskMatrix(("s0", "s1", "s2"), np.ones((3, 3)), "curious")
+
+    log, original = log_of(np.random.default_rng(5)), log_of(np.random.default_rng(5))
+    learn_model(log, Curious(), rng=np.random.default_rng(1), search=Search(starts=1), log=original)
+    assert shown == [original]
