@@ -28,7 +28,7 @@ def finite_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     """
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{name} must be numbers: {error}") from error
     if array.ndim != ndim:
         raise BadInputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
@@ -50,7 +50,7 @@ def finite_number(value: Any, *, name: str) -> float:
     """
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{name} must be a number, got {value!r}") from error
     if not np.isfinite(number):
         raise BadInputError(f"{name} must be finite, got {number}")

@@ -123,7 +123,8 @@ def learn_model(
     )
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
     alone = _fitted(samples, first, search, starts=search.starts, rng=rng) if measured else first
-    tasks = _estimator(similarity, alone, samples, rng=rng).fit(samples if log is None else log)
+    shown = samples if log is None or isinstance(similarity, str) else log
+    tasks = _estimator(similarity, alone, samples, rng=rng).fit(shown)
     shared = Model(alone.kernel, tasks, alone.noise, alone.mean, alone.at_bound)
     return _fitted(samples, shared, search, starts=1 if measured else search.starts, rng=rng)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.kernels import RBF, Matern32
 from kinband.policies import POLICIES
+from kinband.policies.contract import KeepsState
 from kinband.records import Samples
 
 STATIONS = ["a", "b", "c", "d"]
@@ -98,6 +99,28 @@ def test_the_same_holds_beyond_several_panels_of_the_factor(arms: int, engine: s
     assert future(replayed, 30) == future(controller, 30)
 
 
+@pytest.mark.parametrize("arms", [5, 29, 33])
+@pytest.mark.parametrize("similarity", ["independent", "pooled"])
+def test_plain_asking_and_telling_replays_bit_for_bit_at_every_size(arms: int, similarity: str) -> None:
+    # Through two panels of the factor, so that rows fall on every place in a panel, its first and last among them.
+    space = ConfigurationSpace(knob=range(arms))
+    controller = Controller(space, ["a"], state=["load"], similarity=similarity)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        controller.tell(controller.ask("a", {"load": float(rng.random())}).id, float(rng.random()))
+    replayed = Controller.resume(controller.settings, list(controller.journal))
+    states = [{"load": float(rng.random())} for _ in range(5)]
+    assert [replayed.ask("a", s) for s in states] == [controller.ask("a", s) for s in states]
+    ours, theirs = (policy_state(c) for c in (controller, replayed))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def policy_state(controller: Controller) -> dict[str, Any]:
+    policy = controller.policy
+    assert isinstance(policy, KeepsState)
+    return policy.state()
+
+
 def test_decisions_never_told_do_not_matter_to_what_is_believed() -> None:
     quiet, noisy = make("ucb", 8), make("ucb", 8)
     rng = np.random.default_rng(1)
@@ -115,9 +138,11 @@ def test_decisions_never_told_do_not_matter_to_what_is_believed() -> None:
 def test_a_kernel_of_another_kind_survives_the_folder(tmp_path: Path) -> None:
     from sklearn.gaussian_process import kernels as sk
 
-    for number, kernel in enumerate([Matern32([0.5, 2.0]) * RBF(1.5) + RBF(0.3), sk.Matern(0.7, nu=2.5)]):
+    own, foreign = Matern32([0.5, 2.0]) * RBF(1.5) + RBF(0.3), sk.Matern(0.7, nu=2.5)
+    products = [sk.DotProduct(0.3) + sk.RBF(0.8), sk.PairwiseKernel(metric="rbf", gamma=0.4)]
+    for number, kernel in enumerate([own, foreign, *products]):
         controller = Controller(ConfigurationSpace(knob=range(5)), STATIONS, state=["load"], kernel=kernel)
-        live(controller, np.random.default_rng(number), 40)
+        live(controller, np.random.default_rng(number), 150)
         controller.save(tmp_path / str(number))
         loaded = Controller.load(tmp_path / str(number), rebuild=True)
         assert future(loaded) == future(controller)

@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import kernels as sk
 
 from kinband import ConfigurationSpace, Controller, Range
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.kernels import RBF
-from kinband.records import Samples
+from kinband.policies.contract import Policy, Setting
+from kinband.policies.simple import RandomArm
+from kinband.records import Choice, Observation, Query, Samples
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-100, -92))
 K_Z = [[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]]
@@ -228,6 +231,17 @@ def test_an_explanation_says_what_why_and_what_came_next() -> None:
         ({"beta": -1.0}, "beta must not be negative"),
         ({"beta": "large"}, "beta must be a number"),
         ({"policy": "oracle"}, "unknown policy 'oracle'"),
+        ({"policy": None}, "must be a name or a factory"),
+        ({"policy": RandomArm()}, "must be a name or a factory"),
+        ({"options": {"horizn": 3}}, "no option 'horizn'"),
+        ({"options": "x"}, "options must be a mapping"),
+        ({"policy": "super-ucb", "options": {"horizon": "x"}}, "how many decisions are planned"),
+        ({"policy": "linucb", "options": {"rdige": 1.0}}, "no option 'rdige'"),
+        ({"stations": None}, "list of names"),
+        ({"state": None}, "state must list feature names"),
+        ({"engine": []}, "unknown engine"),
+        ({"log": "export.csv"}, "log must be Samples"),
+        ({"kernel": sk.RBF([1.0, 1.0])}, "does not fit contexts of 3 features"),
         ({"engine": "steam"}, "unknown engine 'steam'"),
         ({"seed": -1}, "seed must be"),
         ({"seed": 1.5}, "seed must be"),
@@ -259,6 +273,10 @@ def test_bad_questions_get_one_clear_sentence_and_leave_no_trace() -> None:
         (BadInputError, "no station", lambda: controller.ask_all({})),
         (BadInputError, "not asked for", lambda: controller.ask_all({"a": good}, allowed={"b": [0]})),
         (BadInputError, "either states or contexts", lambda: controller.ask_all()),
+        (BadInputError, "state must map", lambda: controller.ask("a", np.zeros(2))),  # type: ignore[arg-type]
+        (BadInputError, "states must be given by station", lambda: controller.ask_all([good])),  # type: ignore[arg-type]
+        (NotFoundError, "'a', 'b', 'c'", lambda: controller.ask(3714, good)),  # type: ignore[arg-type]
+        (BadInputError, "load", lambda: controller.ask("a", {**good, "load": 10**400})),
     ]
     for kind, sentence, call in refused:
         with pytest.raises(kind, match=sentence):
@@ -283,6 +301,8 @@ def test_a_failed_tell_leaves_the_controller_as_it_was() -> None:
         (BadInputError, "outside the declared range", lambda: controller.correct(told.id, -3.0)),
         (ConflictError, "already told", lambda: controller.call_off(told.id)),
         (NotFoundError, "no decision", lambda: controller.explain("nonsense")),
+        (NotFoundError, "no decision", lambda: controller.tell([], 0.5)),  # type: ignore[arg-type]
+        (BadInputError, "reward must be a number", lambda: controller.tell(open_.id, 10**400)),
     ]
     for kind, sentence, call in refused:
         with pytest.raises(kind, match=sentence):
@@ -307,3 +327,61 @@ def test_a_reward_that_breaks_the_matrix_is_refused_and_forgotten() -> None:
             break
     else:
         pytest.fail("two equal contexts without noise were taken for two pieces of evidence")
+
+
+class Stubborn(RandomArm):
+    """Always wants arm 0, as NumPy counts, and remembers what it is told to."""
+
+    memo: dict[str, Any] = {}  # noqa: RUF012
+    reward_limit = float("inf")
+
+    def choose(self, query: Query, rng: np.random.Generator) -> Choice:
+        return Choice(np.int64(0), np.arange(len(query.X)), memo=self.memo)  # type: ignore[arg-type]
+
+    def learn(self, observation: Observation) -> None:
+        if observation.reward > self.reward_limit:
+            raise ValueError("too good to be true")
+
+
+def stubborn(**changes: Any) -> Controller:
+    def factory(setting: Setting) -> Policy:
+        policy = Stubborn()
+        for name, value in changes.items():
+            setattr(policy, name, value)
+        return policy
+
+    return make(policy=factory)
+
+
+def test_no_policy_gets_past_what_is_allowed() -> None:
+    with pytest.raises(BadInputError, match="chose arm 0, which is not allowed"):
+        stubborn().ask("a", state(), allowed=[1, 2])
+    with pytest.raises(BadInputError, match="chose arm 0, which is not allowed"):
+        stubborn().ask_all({"a": state()}, allowed={"a": [1, 2]})
+
+
+def test_what_cannot_be_stored_is_refused_when_asking() -> None:
+    assert type(stubborn().ask("a", state()).arm) is int
+    for memo in ({"thoughts": object()}, {"score": float("nan")}):
+        with pytest.raises(BadInputError, match="memo must survive JSON"):
+            stubborn(memo=memo).ask("a", state())
+
+
+def test_a_correction_that_a_policy_cannot_learn_changes_nothing() -> None:
+    controller = stubborn(reward_limit=0.8)
+    decision = controller.ask("a", state())
+    controller.tell(decision.id, 0.5)
+    with pytest.raises(ValueError, match="too good"):
+        controller.correct(decision.id, 0.9)
+    assert controller.journal.reward(decision.id) == 0.5
+
+
+def test_decisions_count_the_rewards_of_the_starting_log() -> None:
+    log = Samples(
+        ("a", "b", "c"), np.array([0]), np.zeros((1, 3)), np.array([0.9]), None, make().settings.encoder.features
+    )
+    assert make(log=log).ask("a", state()).known == 1
+
+
+def test_a_controller_says_what_it_is() -> None:
+    assert repr(make()) == "Controller(3 stations, 8 configurations, 0 told, 0 pending)"

@@ -309,7 +309,7 @@ def test_scikit_learn_kernels_keep_values_parameters_and_bounds(index: int, rng:
     obj = foreign_kernels()[index]
     kernel = as_kernel(obj)
     X, Y = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))
-    np.testing.assert_array_equal(kernel(X, Y), obj(X, Y))
+    np.testing.assert_allclose(kernel(X, Y), obj(X, Y), rtol=1e-14, atol=1e-15)  # in tiles, the last bit may differ
     np.testing.assert_allclose(kernel.diag(X), np.diag(obj(X)))
     np.testing.assert_array_equal(kernel.theta, obj.theta)
     np.testing.assert_array_equal(kernel.bounds, obj.bounds)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller
+from kinband.controller import saving
 from kinband.errors import BadInputError, SavedStateError
 from kinband.policies import Policy, Setting
 from kinband.policies.simple import RandomArm
@@ -113,9 +114,57 @@ def test_a_settings_value_that_does_not_fit_is_noticed(controller: Controller, t
     file = tmp_path / "state" / "manifest.json"
     manifest = json.loads(file.read_text())
     manifest["settings"]["kernel"] = {"kind": "os.system"}
+    manifest["checksum"] = saving._manifest_checksum(manifest)
     file.write_text(json.dumps(manifest))
     with pytest.raises(SavedStateError, match="does not fit together"):
         Controller.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("key", ["mean", "noise", "seed", "stations"])
+def test_an_edited_manifest_is_noticed(controller: Controller, tmp_path: Path, key: str) -> None:
+    controller.save(tmp_path / "state")
+    file = tmp_path / "state" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["settings"][key] = ["x", "y"] if key == "stations" else 0.123
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(SavedStateError, match="edited"):
+        Controller.load(tmp_path / "state")
+
+
+def _rewrite_log(folder: Path, edit: Callable[[list[str]], list[str]]) -> None:
+    """Edit the log and make every checksum fit, as somebody would who means to."""
+    log, file = folder / "log.jsonl", folder / "manifest.json"
+    log.write_text("".join(line + "\n" for line in edit(log.read_text().splitlines())))
+    manifest = json.loads(file.read_text())
+    manifest["files"]["log.jsonl"] = saving._checksum(log)
+    manifest["checksum"] = saving._manifest_checksum(manifest)
+    file.write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("rebuild", [True, False])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda lines: lines[2:],
+        lambda lines: [*lines, lines[1]],
+        lambda lines: [lines[0].replace('"task": 0', '"task": 9'), *lines[1:]],
+        lambda lines: [line.replace('"reward": 0.1', '"reward": "x"') for line in lines],
+    ],
+)
+def test_a_log_that_cannot_have_happened_is_refused(
+    controller: Controller, tmp_path: Path, edit: Callable[[list[str]], list[str]], rebuild: bool
+) -> None:
+    controller.save(tmp_path / "state")
+    _rewrite_log(tmp_path / "state", edit)
+    with pytest.raises(SavedStateError, match="does not fit together"):
+        Controller.load(tmp_path / "state", rebuild=rebuild)
+
+
+def test_a_crash_between_the_two_moves_of_saving_loses_nothing(controller: Controller, tmp_path: Path) -> None:
+    controller.save(tmp_path / "state")
+    (tmp_path / "state").rename(tmp_path / ".state-old")  # what such a crash leaves
+    assert len(Controller.load(tmp_path / "state")) == 5
+    assert [f.name for f in tmp_path.iterdir()] == ["state"]
 
 
 def test_a_newer_schema_asks_for_an_upgrade(controller: Controller, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def query_for(
     if features is None:
         if contexts is not None:
             raise BadInputError("this controller is asked with states: declare features= to ask with context rows")
+        if state is not None and not isinstance(state, Mapping):
+            raise BadInputError(f"state must map feature names to numbers, got {type(state).__name__}")
         if state is None and settings.encoder.state.names:
             raise BadInputError(f"ask for {station!r} needs its state: {', '.join(settings.encoder.state.names)}")
         return Query(task, settings.encoder.contexts(state or {}), space.mask(allowed))
@@ -45,6 +47,9 @@ def queries_for(
     """Return the queries of a round, by station."""
     if (states is None) == (contexts is None):
         raise BadInputError("ask_all takes either states or contexts, by station")
+    for name, given in (("states", states), ("contexts", contexts), ("allowed", allowed)):
+        if given is not None and not isinstance(given, Mapping):
+            raise BadInputError(f"{name} must be given by station, as a mapping, got {type(given).__name__}")
     stations = list(states if states is not None else contexts or {})
     if not stations:
         raise BadInputError("ask_all was asked for no station")

@@ -64,10 +64,10 @@ def configuration_text(configuration: Mapping[str, Any] | None, arm: int) -> str
 def _choice(decision: Decision) -> str:
     what = configuration_text(decision.configuration, decision.arm)
     if decision.mean is None or decision.width is None:
-        return f"{decision.station} should run {what}; the policy gives no scores."
+        return f"{decision.station} should run {what}; the policy predicts nothing."
     return (
         f"{decision.station} should run {what}: expected reward {decision.mean:.3f}, give or take "
-        f"{decision.width:.3f} (one standard deviation), with {decision.known:,} rewards told so far."
+        f"{decision.width:.3f} (one standard deviation), with {decision.known:,} rewards known so far."
     )
 
 

@@ -114,7 +114,7 @@ class Journal:
 
     def find(self, decision_id: str) -> Asked:
         """Return a decision by id, or say that there is none."""
-        if decision_id not in self._asked:
+        if not isinstance(decision_id, str) or decision_id not in self._asked:
             raise NotFoundError(f"no decision has the id {decision_id!r}: {len(self._asked)} decisions are on record")
         return self._asked[decision_id]
 

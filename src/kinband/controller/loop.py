@@ -24,10 +24,11 @@ from kinband.controller.explanation import Explanation, explain
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
 from kinband.controller.setup import cold_settings, settings_from_trace
+from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
-from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs
+from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs, check_choice
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
@@ -138,6 +139,10 @@ class Controller:
         """Return how many rewards have been told."""
         return len(self.journal.told)
 
+    def __repr__(self) -> str:
+        size = f"{len(self.stations)} stations, {len(self.space)} configurations"
+        return f"Controller({size}, {len(self)} told, {len(self.pending)} pending)"
+
     @property
     def stations(self) -> tuple[str, ...]:
         """The stations decided for."""
@@ -181,7 +186,7 @@ class Controller:
             allowed: Which configurations may be chosen (see `ConfigurationSpace.mask`); all by default.
         """
         query = query_for(self.settings, station, state=state, contexts=contexts, allowed=allowed)
-        choice = self._policy.choose(query, self._rng(0))
+        choice = check_choice(self._policy.choose(query, self._rng(0)), query)
         return self._record(query, choice, station=station, state=state, number=None)
 
     def ask_all(
@@ -231,8 +236,9 @@ class Controller:
     def call_off(self, decision_id: str) -> None:
         """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
         self.journal.find_untold(decision_id)
-        self.journal.add(CalledOff(decision_id))
-        self._caches.pop(decision_id, None)
+        if decision_id in self.journal.pending:
+            self.journal.add(CalledOff(decision_id))
+            self._caches.pop(decision_id, None)
 
     def explain(self, decision_id: str) -> Explanation:
         """Return why a decision was made, in words and numbers, from what was stored when asking."""
@@ -266,6 +272,7 @@ class Controller:
         policy.restore(beliefs)
         controller.settings = settings
         for entry in entries:
+            controller._check(entry)
             controller._note(entry)
         return controller
 
@@ -305,6 +312,10 @@ class Controller:
                 policy.learn(row)
         return policy
 
+    @property
+    def _starting_rows(self) -> int:
+        return 0 if self.settings.start is None else len(self.settings.start)
+
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""
         return np.random.default_rng([self.settings.seed, len(self.journal.asked) + ahead])
@@ -312,8 +323,10 @@ class Controller:
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
         if isinstance(self._policy, ChoosesRounds):
-            return self._policy.choose_round(queries, rngs)
-        return [self._policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+            choices = self._policy.choose_round(queries, rngs)
+        else:
+            choices = [self._policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+        return [check_choice(choice, query) for choice, query in zip(choices, queries, strict=True)]
 
     def _record(
         self, query: Query, choice: Choice, *, station: str, state: State | None, number: int | None
@@ -321,9 +334,9 @@ class Controller:
         decision = decision_from(
             choice,
             self.space if len(query.X) == len(self.space) else None,
-            decision_id=f"d{len(self.journal.asked) + 1:06d}",
+            decision_id=self._next_id(),
             station=station,
-            known=len(self),
+            known=self._starting_rows + len(self),
             number=number,
         )
         plain = None if state is None else {name: float(value) for name, value in state.items()}
@@ -337,9 +350,30 @@ class Controller:
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self._rounds = entry.decision.round + 1
 
+    def _check(self, entry: Entry) -> None:
+        """Refuse an entry that cannot follow those before it: somebody edited the log."""
+        match entry:
+            case Asked(decision=decision):
+                if decision.id != self._next_id():
+                    raise BadInputError(f"the log should go on with {self._next_id()}, it has {decision.id}")
+                if not 0 <= entry.task < len(self.stations):
+                    raise BadInputError(f"decision {decision.id} is for task {entry.task}, which does not exist")
+            case Told():
+                self.journal.find_untold(entry.id)
+                self.settings.check_reward(entry.reward)
+            case Corrected():
+                self.journal.find_told(entry.id)
+                self.settings.check_reward(entry.reward)
+            case CalledOff():
+                self.journal.find_untold(entry.id)
+
+    def _next_id(self) -> str:
+        return f"d{len(self.journal.asked) + 1:06d}"
+
     def _replay(self, entries: Iterable[Entry]) -> None:
         """Add entries to the journal and teach them to the policy, in order."""
         for entry in entries:
+            self._check(entry)
             if isinstance(entry, Corrected):
                 self._apply_correction(entry)
                 continue
@@ -354,13 +388,14 @@ class Controller:
                 self._caches.popitem(last=False)
 
     def _apply_correction(self, corrected: Corrected) -> None:
-        order = list(self.journal.told).index(corrected.id)
+        """Let the policy take in a correction, in place or by learning everything anew, then note it."""
         if isinstance(self._policy, Corrects):
-            start = 0 if self.settings.start is None else len(self.settings.start)
-            self._policy.correct(start + order, corrected.reward)
-            self.journal.add(corrected)
-            return
+            order = list(self.journal.told).index(corrected.id)
+            self._policy.correct(self._starting_rows + order, corrected.reward)
+        else:
+            policy = self._taught_from_start()
+            for told in self.journal.told.values():
+                right = replace(told, reward=corrected.reward) if told.id == corrected.id else told
+                policy.learn(self.journal.observation(right))
+            self._policy = policy
         self.journal.add(corrected)
-        self._policy = self._taught_from_start()
-        for told in self.journal.told.values():
-            self._policy.learn(self.journal.observation(told))

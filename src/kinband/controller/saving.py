@@ -1,9 +1,9 @@
 """A controller on disk: a folder of plain files, no pickle, nothing run on loading.
 
-`manifest.json` holds the schema version, the settings and a checksum of every other file; `log.jsonl` the journal, one
-entry a line; `arrays.npz` the task matrix and the starting rows; `beliefs.npz`, optional, what the policy believes, so
-that loading need not learn the log anew. A folder is written beside its place and then moved there, so that an
-interruption leaves the old state or the new, never half of one.
+`manifest.json` holds the schema version, the settings, and a checksum of every file and of itself; `log.jsonl` the
+journal, one entry a line; `arrays.npz` the task matrix and the starting rows; `beliefs.npz`, optional, what the policy
+believes, so that loading need not learn the log anew. A folder is written beside its place and then moved there; a
+crash between the two moves leaves the old state beside it, where the next load or save finds it.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
+_OLD = ".{}-old"  # where the old state waits while the new one takes its place
 
 
 def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> None:
@@ -36,6 +37,7 @@ def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> N
     if path.exists() and not (path.is_dir() and (_is_state(path) or not any(path.iterdir()))):
         raise BadInputError(f"{path} exists and is not a saved controller: choose another folder")
     path.parent.mkdir(parents=True, exist_ok=True)
+    _recover(path)
     fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         _write(controller, fresh, beliefs=beliefs)
@@ -46,13 +48,14 @@ def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> N
 
 def load_controller(path: Path, *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
     """Read a controller from the folder `path`."""
+    _recover(path)
     manifest = _read_manifest(path)
     _check_files(path, manifest["files"])
     try:
         return _assemble(path, manifest, policy=policy, rebuild=rebuild)
     except SavedStateError:
         raise
-    except (KinbandError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (KinbandError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise SavedStateError(f"the saved state in {path} does not fit together: {error}") from error
 
 
@@ -65,6 +68,7 @@ def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:
         np.savez(folder / _BELIEFS, **controller.policy.state())
     sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
     manifest = {"schema": SCHEMA, "kinband": __version__, "files": sums, "settings": values}
+    manifest["checksum"] = _manifest_checksum(manifest)
     text = json.dumps(manifest, indent=1, allow_nan=False)
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
     for file in folder.iterdir():
@@ -77,10 +81,21 @@ def _swap(fresh: Path, path: Path) -> None:
     if not path.exists():
         fresh.rename(path)
         return
-    old = fresh.with_name(fresh.name + "-old")
+    old = path.with_name(_OLD.format(path.name))
     path.rename(old)
-    fresh.rename(path)
+    try:
+        fresh.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
     shutil.rmtree(old)
+
+
+def _recover(path: Path) -> None:
+    """Put back the old state where a crash came between taking it away and putting the new one in its place."""
+    old = path.with_name(_OLD.format(path.name))
+    if not path.exists() and _is_state(old):
+        old.rename(path)
 
 
 def _assemble(path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
@@ -104,13 +119,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         complete = {"files", "settings"} <= set(manifest)
     except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
         raise SavedStateError(f"{file} is damaged: restore it from a backup") from error
-    if not isinstance(schema, int) or schema > SCHEMA:
+    if isinstance(schema, int) and schema > SCHEMA:
         raise SavedStateError(
             f"{path} was written by a newer kinband ({manifest.get('kinband')}, schema {schema}; this one reads "
             f"{SCHEMA}): upgrade kinband"
         )
-    if not complete:
-        raise SavedStateError(f"{file} is damaged: restore it from a backup")
+    if not complete or manifest.get("checksum") != _manifest_checksum(manifest):
+        raise SavedStateError(f"{file} is damaged or was edited: restore it from a backup")
     return dict(manifest)
 
 
@@ -134,6 +149,12 @@ def _read_arrays(file: Path) -> dict[str, Any]:
 def _checksum(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """Return a digest of all that a manifest says but the digest itself."""
+    said = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _is_state(path: Path) -> bool:

@@ -93,7 +93,7 @@ class Settings:
         try:
             return self._tasks[station]
         except (KeyError, TypeError):
-            some = ", ".join(self.stations[:5]) + (", ..." if len(self.stations) > 5 else "")
+            some = ", ".join(map(repr, self.stations[:5])) + (", ..." if len(self.stations) > 5 else "")
             raise NotFoundError(f"unknown station {station!r}: this controller runs {some}") from None
 
     @cached_property

@@ -3,7 +3,7 @@
 From a log, what the user does not give is learned (see `kinband.model`); cold, it has a default.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def cold_settings(
 ) -> Settings:
     """Return the settings of a controller that starts without a trace."""
     names = _checked_stations(stations)
-    encoder = ContextEncoder(_scaler(state), space)
+    encoder = ContextEncoder(_scaler(state), checked_space(space))
     if features is not None and encoder.state.names:
         raise BadInputError(
             "a controller is asked with states or with context rows: give state= or features=, not both"
@@ -47,6 +47,7 @@ def cold_settings(
     _check_log(log, names, columns)
     codes = encoder.categorical if features is None else ()
     bound = default_kernel(columns, categorical=codes) if kernel is None else as_kernel(kernel).bind(columns)
+    _check_kernel(bound, len(columns))
     notes = {"similarity": method}
     rows = None if features is None else columns
     return _settings(encoder, names, bound, K_Z, features=rows, start=log, notes=notes, **common)
@@ -65,7 +66,11 @@ def settings_from_trace(
     **common: Any,
 ) -> Settings:
     """Return the settings of a controller that has learned from a trace."""
-    trace = trace.with_space(trace.space() if space is None else space)
+    if not isinstance(trace, Trace):
+        raise BadInputError(
+            f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file"
+        )
+    trace = trace.with_space(trace.space() if space is None else checked_space(space))
     encoder = trace.encoder()
     samples = trace.samples(encoder)
     model = learn_model(
@@ -102,7 +107,7 @@ def _settings(
     features: tuple[str, ...] | None = None,
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise BadInputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
     return Settings(
         encoder=encoder,
@@ -126,14 +131,33 @@ def _settings(
 def _check_log(log: Samples | None, stations: tuple[str, ...], columns: tuple[str, ...]) -> None:
     if log is None:
         return
+    if not isinstance(log, Samples):
+        raise BadInputError(f"log must be Samples, got {type(log).__name__}: trace.samples() makes them")
     if log.stations != stations:
         raise BadInputError("the log names other stations, or in another order, than the controller")
     if log.features != columns:
         raise BadInputError(f"the log has the features {log.features}, the controller {columns}")
 
 
+def checked_space(space: Any) -> ConfigurationSpace:
+    """Return the space, or say what came instead."""
+    if not isinstance(space, ConfigurationSpace):
+        raise BadInputError(f"space must be a ConfigurationSpace, got {type(space).__name__}")
+    return space
+
+
+def _check_kernel(kernel: Kernel, width: int) -> None:
+    """Try the kernel on a context: one made for other columns fails now, not when the first reward comes."""
+    try:
+        kernel(np.zeros((1, width)), np.zeros((1, width)))
+    except (IndexError, ValueError) as error:
+        raise BadInputError(f"the kernel does not fit contexts of {width} features: {error}") from error
+
+
 def _with_arm(options: Mapping[str, Any], space: ConfigurationSpace) -> dict[str, Any]:
     """Let the fixed policy be given its configuration by value."""
+    if not isinstance(options, Mapping):
+        raise BadInputError(f"options must be a mapping from name to value, got {type(options).__name__}")
     given = dict(options)
     if "configuration" in given:
         given["arm"] = space.index(given.pop("configuration"))
@@ -141,7 +165,11 @@ def _with_arm(options: Mapping[str, Any], space: ConfigurationSpace) -> dict[str
 
 
 def _checked_stations(stations: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(stations, str) or not all(isinstance(name, str) and name for name in stations):
+    if (
+        isinstance(stations, str)
+        or not isinstance(stations, Iterable)
+        or not all(isinstance(name, str) and name for name in stations)
+    ):
         raise BadInputError(f"stations must be a list of names, got {stations!r}")
     names = tuple(stations)
     if not names:
@@ -155,6 +183,8 @@ def _checked_stations(stations: Sequence[str]) -> tuple[str, ...]:
 def _scaler(state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler) -> StateScaler:
     if isinstance(state, StateScaler):
         return state
+    if isinstance(state, str) or not isinstance(state, Iterable):
+        raise BadInputError(f"state must list feature names, or map them to (low, high), got {state!r}")
     return StateScaler.from_ranges(state) if isinstance(state, Mapping) else StateScaler.identity(state)
 
 

@@ -13,20 +13,22 @@ import numpy as np
 
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
-from kinband.policies.contract import Policy, PolicyFactory, Setting
+from kinband.policies.contract import Policy, PolicyFactory, Setting, check_choice
 from kinband.policies.exploration import Constant
-from kinband.records import Choice, Observation, Query
+from kinband.policies.registry import policy_factory
+from kinband.records import Observation, Query
 
 _TASKS, _ARMS, _FEATURES = 3, 6, 2
 
 
-def check_policy(factory: PolicyFactory, *, options: dict[str, Any] | None = None, seed: int = 0) -> None:
-    """Run the check list on a policy factory; raises with one sentence on the first check that fails.
+def check_policy(policy: "str | PolicyFactory", *, options: dict[str, Any] | None = None, seed: int = 0) -> None:
+    """Run the check list on a policy, by name or by its factory; raises with one sentence on the first that fails.
 
     Example:
         >>> from kinband.policies import UCB, check_policy
-        >>> check_policy(UCB.build)
+        >>> check_policy(UCB)
     """
+    factory = policy_factory(policy)
     setting = Setting(
         RBF(0.7), np.full((_TASKS, _TASKS), 0.5) + 0.5 * np.eye(_TASKS), noise=0.05, arms=_ARMS, mean=0.3,
         exploration=Constant(1.3), options=options or {},
@@ -56,7 +58,7 @@ def _run(policy: Policy, queries: list[Query], seed: int) -> tuple[list[int], li
     log: list[Observation] = []
     for step, query in enumerate(queries):
         choice = policy.choose(query, np.random.default_rng([seed, step]))
-        _check_choice(choice, query)
+        choice = check_choice(choice, query)
         twice = policy.choose(query, np.random.default_rng([seed, step]))
         _demand(choice.arm == twice.arm, "must not change its beliefs by choosing")
         reward = float(np.sin(3.0 * query.X[choice.arm].sum() + query.task))
@@ -73,20 +75,6 @@ def _choose_all(policy: Policy, queries: list[Query], seed: int) -> list[int]:
     return [policy.choose(query, np.random.default_rng([seed, 1000 + i])).arm for i, query in enumerate(queries)]
 
 
-def _check_choice(choice: Choice, query: Query) -> None:
-    _demand(isinstance(choice, Choice), f"must return a Choice, not {type(choice).__name__}")
-    _demand(0 <= choice.arm < len(query.X), f"chose arm {choice.arm} of {len(query.X)}")
-    _demand(bool(query.allowed[choice.arm]), f"chose arm {choice.arm}, which is not allowed")
-    _demand(choice.arm in choice.arms, "must list the chosen arm among the arms it scored")
-    for name in ("mean", "width", "score"):
-        values = getattr(choice, name)
-        _demand(values is None or len(values) == len(choice.arms), f"must give one {name} per scored arm")
-    try:
-        json.dumps(choice.memo)
-    except TypeError as error:
-        raise BadInputError(f"the policy's memo must survive JSON: {error}") from error
-
-
 def _demand(condition: bool, rule: str) -> None:
     if not condition:
-        raise BadInputError(f"the policy {rule}" if rule.startswith("must") else f"the policy {rule}: see the contract")
+        raise BadInputError(f"the policy {rule}")

@@ -9,13 +9,15 @@ A policy is built from a `Setting` by a factory, so that it can be built again a
 `kinband.policies.check_policy(factory)` on yours.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
 from kinband.records import Choice, Observation, Query
@@ -110,6 +112,61 @@ class Setting:
 
 
 PolicyFactory = Callable[[Setting], Policy]
+
+
+def check_choice(choice: Choice, query: Query) -> Choice:
+    """Return a policy's choice with its arm as a plain number, or say which rule of the contract it breaks.
+
+    Example:
+        >>> query = Query(0, np.zeros((2, 1)), np.array([True, False]))
+        >>> check_choice(Choice(arm=np.int64(0), arms=query.arms), query).arm
+        0
+        >>> check_choice(Choice(arm=1, arms=query.arms), query)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the policy chose arm 1, which is not allowed
+    """
+    if not isinstance(choice, Choice):
+        raise BadInputError(f"the policy must return a Choice, not {type(choice).__name__}")
+    arm, N = choice.arm, len(query.X)
+    if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < N:
+        raise BadInputError(f"the policy chose arm {arm!r} of {N}")
+    if not query.allowed[arm]:
+        raise BadInputError(f"the policy chose arm {arm}, which is not allowed")
+    scored = np.asarray(choice.arms)
+    if scored.ndim != 1 or arm not in scored:
+        raise BadInputError("the policy must list the chosen arm among the arms it scored")
+    for name in ("mean", "width", "score"):
+        values = getattr(choice, name)
+        if values is None:
+            continue
+        if np.shape(values) != scored.shape:
+            raise BadInputError(f"the policy must give one {name} per scored arm")
+        if not np.isfinite(values).all():
+            raise BadInputError(
+                f"the policy's {name} is not finite: look for an absurd reward or state, and correct it"
+            )
+    try:
+        json.dumps(dict(choice.memo), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"the policy's memo must survive JSON: {error}") from error
+    return replace(choice, arm=int(arm), arms=scored)
+
+
+def check_options(setting: "Setting", *known: str) -> Mapping[str, Any]:
+    """Return the options of a setting, or say which of them a policy does not know.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> check_options(Setting(RBF(), np.eye(1), noise=0.1, arms=2, options={"horizn": 9}), "horizon")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the policy has no option 'horizn': it knows horizon
+    """
+    for name in setting.options:
+        if name not in known:
+            raise BadInputError(f"the policy has no option {name!r}: it knows {', '.join(known) or 'none'}")
+    return setting.options
 
 
 def pick_best(score: FloatArray, rng: np.random.Generator) -> int:

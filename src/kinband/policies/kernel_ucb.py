@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from kinband.arrays import positive_number
-from kinband.policies.contract import Setting
+from kinband.policies.contract import Setting, check_options
 from kinband.policies.exploration import Constant, Exploration, KrauseOng
 from kinband.policies.ucb import UCB
 from kinband.posterior import make_posterior
@@ -26,7 +26,7 @@ def build_kernel_ucb(setting: Setting) -> UCB:
         >>> build_kernel_ucb(Setting(RBF(), np.eye(2), noise=0.25, arms=5, options={"eta": 1.0})).exploration
         Constant(value=2.0)
     """
-    eta = setting.options.get("eta")
+    eta = check_options(setting, "eta").get("eta")
     if eta is None:
         return _alone(setting, setting.exploration)
     return _alone(setting, Constant(positive_number(eta, name="eta") / sqrt(setting.noise)))
@@ -43,8 +43,9 @@ def build_cgp_ucb(setting: Setting) -> UCB:
         >>> build_cgp_ucb(Setting(RBF(), np.eye(2), noise=0.25, arms=5)).exploration
         KrauseOng(delta=0.1)
     """
-    constant = setting.options.get("beta")
-    rule: Exploration = KrauseOng(setting.options.get("delta", 0.1)) if constant is None else Constant(constant)
+    options = check_options(setting, "beta", "delta")
+    constant = options.get("beta")
+    rule: Exploration = KrauseOng(options.get("delta", 0.1)) if constant is None else Constant(constant)
     return _alone(setting, rule)
 
 

@@ -4,12 +4,10 @@ One linear model per arm (the paper's "disjoint" form), or one for all arms of a
 Σxxᵀ)⁻¹ by the rank-one update and θ = A⁻¹b; the score is θᵀx + β√(xᵀA⁻¹x). A constant is added to the features.
 """
 
-from typing import Any
-
 import numpy as np
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.policies.contract import Setting, pick_best
+from kinband.policies.contract import Setting, check_options, pick_best
 from kinband.policies.exploration import Exploration
 from kinband.records import Choice, Observation, Query
 
@@ -71,7 +69,7 @@ class LinUCB:
     @classmethod
     def build(cls, setting: Setting) -> "LinUCB":
         """Return the policy for a setting; options: `ridge`, `per_arm`."""
-        options: dict[str, Any] = dict(setting.options)
+        options = check_options(setting, "ridge", "per_arm")
         return cls(setting.exploration, mean=setting.mean, noise=setting.noise, **options)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kinband.errors import BadInputError
-from kinband.policies.contract import Setting
+from kinband.policies.contract import Setting, check_options
 from kinband.records import Choice, Observation, Query
 
 
@@ -19,7 +19,7 @@ class RandomArm:
     @classmethod
     def build(cls, setting: Setting) -> "RandomArm":
         """Return the policy; it needs nothing of the setting."""
-        del setting
+        check_options(setting)
         return cls()
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -45,15 +45,15 @@ class FixedArm:
     @classmethod
     def build(cls, setting: Setting) -> "FixedArm":
         """Return the policy for a setting; its options name the `arm`."""
-        arm = setting.options.get("arm")
-        if not isinstance(arm, int) or not 0 <= arm < setting.arms:
+        arm = check_options(setting, "arm").get("arm")
+        if isinstance(arm, bool) or not isinstance(arm, int) or not 0 <= arm < setting.arms:
             raise BadInputError(f"the fixed policy needs an arm from 0 to {setting.arms - 1}: options={{'arm': 0}}")
         return cls(arm)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm, if it is allowed."""
         del rng
-        if not query.allowed[self.arm]:
+        if self.arm >= len(query.X) or not query.allowed[self.arm]:
             raise BadInputError(f"the fixed arm {self.arm} is not among the allowed ones: allow it or fix another")
         return Choice(self.arm, query.arms)
 

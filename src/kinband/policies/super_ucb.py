@@ -16,7 +16,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.policies.contract import Setting, pick_best
+from kinband.policies.contract import Setting, check_options, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
 from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Prediction, make_posterior
@@ -71,8 +71,8 @@ class SuperUCB:
     @classmethod
     def build(cls, setting: Setting) -> "SuperUCB":
         """Return the policy for a setting; options: `horizon`. Its exploration gives δ and c, or a constant β."""
-        horizon = int(setting.options.get("horizon", 0))
-        if horizon < 1:
+        horizon = check_options(setting, "horizon").get("horizon", 0)
+        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
             raise BadInputError("super-ucb needs to know how many decisions are planned: options={'horizon': 4000}")
         rule = setting.exploration
         if isinstance(rule, Theorem1):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.policies.contract import Setting, pick_best
+from kinband.policies.contract import Setting, check_options, pick_best
 from kinband.policies.exploration import Exploration
 from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Column, Prediction, make_posterior
@@ -51,6 +51,7 @@ class UCB:
     @classmethod
     def build(cls, setting: Setting) -> "UCB":
         """Return the policy for a setting, with nothing learned yet."""
+        check_options(setting)
         posterior = make_posterior(
             setting.kernel, setting.K_Z, noise=setting.noise, mean=setting.mean, engine=setting.engine
         )

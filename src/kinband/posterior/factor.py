@@ -218,7 +218,7 @@ class GrowingFactor:
         V[:start, column.lane] = solved
         for p in range(start // PANEL, stop // PANEL):
             self._sweep_panel(p, R, V)
-        return V[:, column.lane]
+        return V[:, column.lane].copy()  # contiguous, as a cached column is: products round by layout too
 
     def _append_row(self, v: FloatArray, pivot: float) -> None:
         p, row = divmod(self._rows, PANEL)
