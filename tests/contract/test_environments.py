@@ -5,18 +5,33 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kinband.environments import DrawsLogs, Environment, KnowsTruth, SyntheticBandit
+from kinband import Trace
+from kinband.environments import DrawsLogs, Environment, KnowsTruth, SyntheticBandit, TraceEnvironment
 from kinband.errors import BadInputError, NotFoundError
 
 Factory = Callable[[], Environment]
 Chooser = Callable[[Environment], dict[str, int]]
 SLOTS = 25
 
+
+def a_trace(state: tuple[str, ...] = ("load", "users"), **more: object) -> Trace:
+    """Four stations, 30 rows each, with a quantity and a category to set."""
+    rng = np.random.default_rng(5)
+    columns = {"station": np.repeat(["a", "b", "c", "d"], 30), "tilt": rng.integers(0, 4, 120)}
+    columns |= {"scheduler": rng.choice(["rr", "pf"], 120)} | {name: rng.gamma(2, 3, 120) for name in state}
+    columns |= {"reward": rng.random(120), "time": np.arange(120)}
+    return Trace.from_frame(columns | more, {"configuration": ["tilt", "scheduler"]})
+
+
 ENVIRONMENTS: dict[str, Factory] = {
     "synthetic": SyntheticBandit,
     "synthetic, arm told": lambda: SyntheticBandit(arm_feature=True),
     "synthetic, from zero": lambda: SyntheticBandit(3, 4, first_task=0),
     "synthetic, larger": lambda: SyntheticBandit(7, 9),
+    "trace": lambda: TraceEnvironment(a_trace()),
+    "trace, everybody's rows": lambda: TraceEnvironment(a_trace(), pooled=True, stations=["d", "a", "b"]),
+    "trace, not cached": lambda: TraceEnvironment(a_trace(), neighbours=1, cache=False),
+    "trace, noise known": lambda: TraceEnvironment(a_trace(samples=np.arange(1, 121)), neighbours=3),
 }
 
 

@@ -289,7 +289,7 @@ def write_cut_gzip(path: Path) -> None:
         ("log.csv", write_png, "is not CSV text but a PNG image"),
         ("log.parquet", lambda path: path.write_text("station,reward\n"), "is not a Parquet file but text"),
         ("log.parquet", write_cut_parquet, "is damaged"),
-        ("log.csv", lambda path: path.write_text("a,b\n1,2", encoding="utf-16"), "not CSV text but UTF-16 text"),
+        ("log.csv", lambda path: path.write_text("a,b\n1,2", encoding="utf-16"), "is UTF-16 text: save it as UTF-8"),
         ("log.csv", lambda path: path.write_bytes(b"a,b\n\0\0"), "some binary file"),
         ("log.csv.gz", lambda path: path.write_text("a,b\n1,2"), "is not a gzip file but text"),
         ("log.csv.gz", write_cut_gzip, "Truncated compressed stream"),
@@ -715,3 +715,12 @@ def test_pandas_and_polars_are_not_needed(tmp_path: Path) -> None:
 def test_every_refusal_is_one_of_ours() -> None:
     with pytest.raises(KinbandError):
         Trace.from_frame({}, {"configuration": ["tilt"]})
+
+
+def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
+    text = "station;größe;tilt;reward\na;1.0;2;0.5\n"
+    (tmp_path / "latin.csv").write_bytes(text.encode("latin-1"))
+    (tmp_path / "wide.csv").write_bytes(text.encode("utf-16"))
+    for name in ("latin.csv", "wide.csv"):
+        with pytest.raises(BadInputError, match="save it as UTF-8"):
+            Trace.read(tmp_path / name, {"configuration": ["tilt"]}, delimiter=";")

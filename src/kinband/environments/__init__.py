@@ -1,12 +1,19 @@
 """Worlds to learn in: environments that pay rewards, and data sets with a known truth.
 
 `contract` says what an environment is; `synthetic` is the paper's synthetic bandit and `regression` its two-task
-regression.
+regression; `trace` makes an environment of any log. `gymnasium` shows one station of an environment to agents written
+for Gymnasium; `GymEnvironment` is loaded when it is asked for, since it needs the extra `gym`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
 from kinband.environments.regression import RegressionDraw, TwoTaskRegression
 from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
+from kinband.environments.trace import TraceEnvironment, split_by_group, split_trace
+
+if TYPE_CHECKING:
+    from kinband.environments.gymnasium import GymEnvironment as GymEnvironment
 
 __all__ = [
     "DrawsLogs",
@@ -17,6 +24,18 @@ __all__ = [
     "Slot",
     "SyntheticBandit",
     "SyntheticTasks",
+    "TraceEnvironment",
     "Truth",
     "TwoTaskRegression",
+    "split_by_group",
+    "split_trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs an extra only when it is asked for."""
+    if name == "GymEnvironment":
+        from kinband.environments.gymnasium import GymEnvironment
+
+        return GymEnvironment
+    raise AttributeError(f"module 'kinband.environments' has no attribute {name!r}")

@@ -7,6 +7,7 @@ that reads back as the same bits. A file is looked at before it is parsed, becau
 name says, and a parser's complaint would not tell.
 """
 
+import codecs
 import gzip
 import json
 import zlib
@@ -28,6 +29,16 @@ _SIGNATURES = {
     b"PAR1": "a Parquet file",
     b"\xff\xfe": "UTF-16 text",
 }
+
+
+def bundled_file(name: str) -> Path:
+    """Return the path of a file that comes with kinband.
+
+    Example:
+        >>> bundled_file("city.json").exists()
+        True
+    """
+    return Path(__file__).parent / "bundled" / name
 
 
 def read_file(
@@ -105,6 +116,8 @@ def check_file(path: Path) -> str:
         raise BadInputError(f"{path} cannot be opened: {error.strerror}") from error
     if not head:
         raise BadInputError(f"{path} is empty: export it again")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadInputError(f"{path} is UTF-16 text: save it as UTF-8")
     expected = {".csv": "", ".csv.gz": "a gzip file", ".parquet": "a Parquet file"}[suffix]
     found = next((kind for start, kind in _SIGNATURES.items() if head.startswith(start)), "")
     if found != expected or (suffix == ".csv" and b"\0" in head):
@@ -127,7 +140,7 @@ def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str, decimal_po
     _check_delimiter(path, compressed=compressed, delimiter=delimiter)
     try:
         with pa.input_stream(str(path), compression="gzip" if compressed else None) as stream:
-            return csv.read_csv(
+            table = csv.read_csv(
                 stream,
                 parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
@@ -135,6 +148,10 @@ def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str, decimal_po
                     decimal_point=decimal_point,
                 ),
             )
+        table.column_names  # noqa: B018  # decoded when looked at
+        return table
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path} is not UTF-8 text: save it as UTF-8, or convert it with iconv") from error
     except (pa.ArrowException, ValueError, OSError) as error:
         raise BadInputError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}") from error
 

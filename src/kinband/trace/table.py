@@ -22,7 +22,7 @@ from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
-from kinband.trace.files import read_file, write_table
+from kinband.trace.files import bundled_file, read_file, write_table
 from kinband.trace.roles import ColumnMap, arrays_of, roles_of, table_of
 from kinband.trace.values import (
     check_range,
@@ -124,6 +124,19 @@ class Trace:
         table, columns, space = read_file(Path(path), columns, delimiter=delimiter, decimal_point=decimal_point)
         trace = cls.from_frame(table, columns, reward_range=reward_range, duplicates=duplicates)
         return trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
+
+    @classmethod
+    def bundled(cls) -> "Trace":
+        """Return the trace that comes with kinband: a simulated city of 105 stations over five afternoons.
+
+        `kinband simulate` wrote it; docs/simulator.md shows the city.
+
+        Example:
+            >>> trace = Trace.bundled()
+            >>> len(trace.stations), len(trace.space()), trace.state_names[0]
+            (105, 29, 'active_users')
+        """
+        return cls.read(bundled_file("city.parquet"))
 
     @classmethod
     def from_frame(

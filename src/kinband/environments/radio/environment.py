@@ -1,0 +1,168 @@
+"""The radio network as an environment to learn in: arms are handover thresholds, stations are sectors.
+
+A slot is a measurement period. Its state is what the sectors measured in the period before, so it cannot leak the
+action; playing sets thresholds, runs the network for a period and pays each sector its share of satisfied sessions,
+with the variance that the number of sessions leaves. Stations that are not played keep their threshold. What is
+played changes what comes, for the station and for its neighbours: the environment is not exogenous, and it does not
+know what other arms would have earned. Days run from the first hour to the last and then start again with the next
+day's people.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kinband.arrays import positive_number
+from kinband.configurations import ConfigurationSpace
+from kinband.contexts import ContextEncoder, StateScaler
+from kinband.environments.contract import Outcome, Slot, checked_arms, whole_number
+from kinband.environments.radio.counters import STATE_NAMES, Report
+from kinband.environments.radio.layout import draw_layout
+from kinband.environments.radio.maps import PowerMap, build_map
+from kinband.environments.radio.network import Network
+from kinband.environments.radio.parameters import Parameters
+from kinband.errors import BadInputError
+
+KNOB = "handover_threshold_dbm"
+"""Name of the knob: threshold of event A2 on the capacity layer (TS 28.658: a2ThresholdRsrp − 140)."""
+
+THRESHOLDS_DBM = range(-112, -83)
+"""The paper's 29 thresholds."""
+
+STATE_RANGES = {
+    "active_users": (0.0, 10.0),
+    "cqi_share": (0.0, 1.0),
+    "small_packet_sdu_share": (0.0, 1.0),
+    "small_packet_volume_share": (0.0, 0.5),
+    "users": (0.0, 100.0),
+}
+"""What a cold start may assume of the state."""
+
+
+class RadioEnvironment:
+    """A city whose sectors choose handover thresholds, period by period.
+
+    Args:
+        stations: Number of sectors.
+        layout_seed: Draws the city; `reset` only draws the traffic.
+        seed: As if `reset(seed)` had been called.
+        period_s: Length of a slot in simulated seconds.
+        hours: First and last hour of a day's slots.
+        parameters: Everything else about the network; `Parameters(load=1.5)` for half as many users again.
+        encoder: Scales states and lists the configurations; by default from declared ranges and 29 thresholds.
+        map_: A map to use instead of building one from `stations` and `layout_seed`.
+
+    Example:
+        >>> environment = RadioEnvironment(6, period_s=20)
+        >>> environment.features[-1], environment.arms, sorted(environment.slot.states[environment.stations[0]])
+        ('handover_threshold_dbm', 29, ['active_users', 'cqi_share', ..., 'users'])
+        >>> outcome = environment.play({environment.stations[0]: 5})
+        >>> 0 <= outcome[environment.stations[0]].reward <= 1
+        True
+    """
+
+    exogenous = False
+    reward_range = (0.0, 1.0)
+
+    def __init__(
+        self,
+        stations: int = 105,
+        *,
+        layout_seed: int = 0,
+        seed: int = 0,
+        period_s: float = 270.0,
+        hours: tuple[float, float] = (14.0, 22.0),
+        parameters: Parameters | None = None,
+        encoder: ContextEncoder | None = None,
+        map_: PowerMap | None = None,
+    ) -> None:
+        self.parameters = parameters or Parameters()
+        self.period_s, self.hours = positive_number(period_s, name="period_s"), _day(hours)
+        self.map = map_ or build_map(draw_layout(stations, seed=layout_seed), self.parameters)
+        self.stations = self.map.layout.names
+        self._encoder = encoder or ContextEncoder(
+            StateScaler.from_ranges(STATE_RANGES), ConfigurationSpace(**{KNOB: THRESHOLDS_DBM})
+        )
+        if set(self._encoder.state.names) != set(STATE_NAMES) or self._encoder.space.feature_names != (KNOB,):
+            raise BadInputError(f"the encoder must have the state {STATE_NAMES} and the one knob {KNOB!r}")
+        self._slots_per_day = max(1, int((self.hours[1] - self.hours[0]) * 3600 / self.period_s + 1e-9))
+        self.reset(seed)
+
+    @property
+    def space(self) -> ConfigurationSpace:
+        """The thresholds to choose from."""
+        return self._encoder.space
+
+    @property
+    def arms(self) -> int:
+        """Number of thresholds."""
+        return len(self.space)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the context columns."""
+        return self._encoder.features
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """No context column holds category codes."""
+        return self._encoder.categorical
+
+    @property
+    def slot(self) -> Slot:
+        """What the present slot shows."""
+        return self._slot
+
+    @property
+    def report(self) -> Report:
+        """All measurements of the period before the present slot."""
+        return self._report
+
+    @property
+    def hour(self) -> float:
+        """Hour of the day at which the present slot starts."""
+        return self.network.hour
+
+    def reset(self, seed: int) -> Slot:
+        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
+        self._seed = whole_number(seed, name="seed", least=0)
+        self.thresholds = np.full(len(self.stations), self.parameters.start_threshold_dbm)
+        self._begin_day(0)
+        self._show(0)
+        return self._slot
+
+    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
+        """Set the thresholds of the stations in `arms`, run one period, pay them, and show the next slot."""
+        played = checked_arms(arms, stations=self.stations, count=self.arms)
+        for station, arm in played.items():
+            self.thresholds[self.stations.index(station)] = self.space[arm][KNOB]
+        self._report = self.network.run_period(self.thresholds, seconds=self.period_s)
+        shares, noise = self._report.good_share, self._report.noise
+        numbers = {station: self.stations.index(station) for station in played}
+        outcomes = {station: Outcome(float(shares[i]), float(noise[i])) for station, i in numbers.items()}
+        number = self._slot.number + 1
+        if number % self._slots_per_day == 0:
+            self._begin_day(number // self._slots_per_day)
+        self._show(number)
+        return outcomes
+
+    def _begin_day(self, day: int) -> None:
+        """Start a day one period early: that period gives the first slot its state."""
+        hour = self.hours[0] - self.period_s / 3600
+        self.network = Network(self.map, self.parameters, seed=(self._seed, day), hour=hour)
+        self._report = self.network.run_period(self.thresholds, seconds=self.period_s)
+
+    def _show(self, number: int) -> None:
+        rows = self._report.states.tolist()
+        states = {s: dict(zip(STATE_NAMES, row, strict=True)) for s, row in zip(self.stations, rows, strict=True)}
+        contexts = {station: self._encoder.contexts(state) for station, state in states.items()}
+        for X in contexts.values():
+            X.setflags(write=False)
+        self._slot = Slot(number, contexts, states)
+
+
+def _day(hours: tuple[float, float]) -> tuple[float, float]:
+    first, last = hours
+    if not 0 <= first < last <= 24:
+        raise BadInputError(f"hours must be (first, last) within 0 to 24, got {hours}")
+    return float(first), float(last)

@@ -1,0 +1,227 @@
+"""The network as it runs: one step after the other, with thresholds that a controller may change at any period.
+
+A step of one second: users leave, arrive and move; phones measure and events hand them over; cells interfere with
+each other according to their load; sessions share what is left. Event A2 on the capacity layer, with the threshold
+of the serving sector, sends a user down to the strongest coverage cell; event A4 with threshold + 4 dB of the
+target sector brings it back; event A3 keeps it on the best cell of its layer. Neighbours feel a sector's threshold
+through the users it sends over, the load these bring and the interference that load makes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, positive_number
+from kinband.environments.contract import whole_number
+from kinband.environments.radio.counters import Counters, Report
+from kinband.environments.radio.handover import HandoverEvents, Measurements
+from kinband.environments.radio.maps import Float32Array, PowerMap
+from kinband.environments.radio.parameters import CQI_EFFICIENCIES, GOOD_CQI, Parameters
+from kinband.environments.radio.people import People
+from kinband.environments.radio.sessions import Sessions
+from kinband.environments.radio.sharing import bits_per_hz, cqi_of, interference_mw, share_cells
+from kinband.errors import BadInputError
+
+CAPACITY_LAYER, COVERAGE_LAYER = 0, 1
+_DOWN, _UP, _WITHIN = 0, 1, 2
+_MOST_SMALL_SHARE = 0.5  # assumption: a scheduler keeps half a cell for bulk traffic
+
+
+class Network:
+    """A running network of S sectors with two layers each.
+
+    Args:
+        map_: Received powers of a city.
+        parameters: Everything else.
+        seed: The traffic: who comes when and wants what, and the measurement errors.
+        hour: Hour of the day at which it starts, with as many users as that hour has.
+
+    Example:
+        >>> from kinband.environments.radio import build_map, draw_layout
+        >>> network = Network(build_map(draw_layout(6), Parameters()), Parameters(), seed=1, hour=18.0)
+        >>> report = network.run_period([-100.0] * 6, seconds=20)
+        >>> report.users.shape, network.now
+        ((6,), 20.0)
+    """
+
+    def __init__(
+        self, map_: PowerMap, parameters: Parameters, *, seed: int | Sequence[int], hour: float = 14.0
+    ) -> None:
+        seeds = (seed,) if isinstance(seed, int) else tuple(seed)
+        for number in seeds:
+            whole_number(number, name="seed", least=0)
+        self.map, self.parameters = map_, parameters
+        self.sectors = len(map_.layout.names)
+        self._start_s = 3600.0 * hour
+        self.now, self._moment = 0.0, 0
+        self.people = People(map_.layout, parameters, seed=(*seeds, 3))
+        self._errors = np.random.default_rng((*seeds, 4))
+        n = len(self.people.alive)
+        self.sessions = Sessions(n, parameters.traffic)
+        self.thresholds = np.full(self.sectors, parameters.start_threshold_dbm, dtype=np.float32)
+        self._load = np.full((2, self.sectors), 0.3, dtype=np.float32)
+        self._prepare(n)
+        self.people.fill(hour=hour)
+        self._counters = Counters(self.sectors)
+        self._attach(self._look_up())
+
+    def _prepare(self, n: int) -> None:
+        p = self.parameters
+        self._rows = np.arange(n)
+        self._power: Float32Array = np.zeros((n, 2, self.sectors), dtype=np.float32)
+        self._best: IntArray = np.zeros((n, 2), dtype=np.int64)
+        self._best_dbm: Float32Array = np.full((n, 2), -200.0, dtype=np.float32)
+        self._best_changed: BoolArray = np.ones((n, 2), dtype=bool)
+        self.layer: IntArray = np.zeros(n, dtype=np.int64)
+        self.sector: IntArray = np.zeros(n, dtype=np.int64)
+        self._left_cell: IntArray = np.full(n, -1, dtype=np.int64)
+        self._left_at: FloatArray = np.full(n, -np.inf)
+        self._handed_over: BoolArray = np.zeros(n, dtype=bool)
+        self._events = HandoverEvents(n, p.mobility, step_s=p.step_s)
+        self._hz = np.array([layer.occupied_hz for layer in p.layers])
+        self._noise_mw = np.float32(10 ** (p.radio.noise_dbm / 10))
+        self._session_rate = np.array([use.sessions_per_minute for use in p.land_uses]) / 60
+        self._packet_rate = np.array([use.packets_per_s for use in p.land_uses])
+
+    @property
+    def hour(self) -> float:
+        """Hour of the day, 0 to 24."""
+        return float((self._start_s + self.now) / 3600 % 24)
+
+    def run_period(self, thresholds: ArrayLike, *, seconds: float) -> Report:
+        """Set the thresholds in dBm, (S,), run for a while, and return what was measured meanwhile."""
+        levels = finite_array(thresholds, name="thresholds", ndim=1)
+        if len(levels) != self.sectors:
+            raise BadInputError(f"got {len(levels)} thresholds for {self.sectors} sectors: give one each")
+        positive_number(seconds, name="seconds")
+        self.thresholds[:] = levels
+        self._counters = Counters(self.sectors, bulk_sdu_bytes=self.parameters.traffic.bulk_sdu_bytes)
+        for _ in range(max(1, round(seconds / self.parameters.step_s))):
+            self.step()
+        return self._counters.report()
+
+    def step(self) -> None:
+        """Run one step."""
+        step_s = self.parameters.step_s
+        self.people.leave(self.now, busy=self.sessions.active)
+        arrived = self.people.arrive(self.now, hour=self.hour, step_s=step_s)
+        self._look_up()
+        self._attach(arrived)
+        self._measure()
+        self._transmit()
+        self.now += step_s
+        self._moment += 1
+        self._counters.seconds += step_s
+
+    def _look_up(self) -> IntArray:
+        """Move users and look up the power of those who went far enough; return their slots."""
+        slots = self.people.move(self._moment, step_s=self.parameters.step_s)
+        power = self.map.at(self.people.x[slots], self.people.y[slots])
+        power *= self.people.wall[slots][:, :, None]
+        self._power[slots] = power
+        best = power.argmax(axis=2)
+        self._best_changed[slots] |= best != self._best[slots]
+        self._best[slots] = best
+        strongest = np.take_along_axis(power, best[:, :, None], axis=2)[:, :, 0]
+        self._best_dbm[slots] = _dbm(strongest)
+        return slots
+
+    def _attach(self, slots: IntArray) -> None:
+        """Connect new users: to the capacity layer where its best cell is above that sector's threshold."""
+        strong = self._best_dbm[slots, CAPACITY_LAYER] >= self.thresholds[self._best[slots, CAPACITY_LAYER]]
+        self.layer[slots] = np.where(strong, CAPACITY_LAYER, COVERAGE_LAYER)
+        self.sector[slots] = self._best[slots, self.layer[slots]]
+        self._best_changed[slots] = True
+        self._left_cell[slots] = -1
+        self._events.restart(slots)
+
+    def _measure(self) -> None:
+        """Let phones measure, evaluate the events and hand users over."""
+        seen = Measurements(
+            serving=self.serving_dbm(),
+            best=self._best_dbm,
+            best_changed=self._best_changed,
+            is_best=self._best[self._rows, self.layer] == self.sector,
+            layer=self.layer,
+            threshold=self.thresholds[self.sector],
+            target_threshold=self.thresholds[self._best[:, CAPACITY_LAYER]],
+            connected=self.people.alive,
+        )
+        down, up, within = (np.flatnonzero(fires) for fires in self._events.evaluate(seen, self._errors))
+        self._best_changed[:], self._handed_over[:] = False, False
+        self._hand_over(down, np.full(len(down), COVERAGE_LAYER), kind=_DOWN)
+        self._hand_over(up, np.full(len(up), CAPACITY_LAYER), kind=_UP)
+        self._hand_over(within, self.layer[within], kind=_WITHIN)
+
+    def _hand_over(self, slots: IntArray, layer: IntArray, *, kind: int) -> None:
+        left, counters = self.sector[slots], self._counters
+        old = self.layer[slots] * self.sectors + left
+        sector = self._best[slots, layer]
+        back = (self._left_cell[slots] == layer * self.sectors + sector) & (
+            self.now - self._left_at[slots] <= self.parameters.mobility.ping_pong_s
+        )
+        np.add.at(counters.handovers[kind], left, 1)
+        np.add.at(counters.ping_pongs, left[back], 1)
+        self._left_cell[slots], self._left_at[slots] = old, self.now
+        self.layer[slots], self.sector[slots] = layer, sector
+        self._handed_over[slots] = True
+        self._events.restart(slots)
+
+    def serving_dbm(self) -> Float32Array:
+        """Return the present RSRP of every slot's serving cell, alive or not, (n,)."""
+        return _dbm(self._power[self._rows, self.layer, self.sector])
+
+    def sinr(self) -> Float32Array:
+        """Return the present SINR of every slot, alive or not, linear, (n,)."""
+        rows, radio = self._rows, self.parameters.radio
+        load = np.float32(radio.idle_load) + np.float32(1 - radio.idle_load) * self._load
+        serving = self._power[rows, self.layer, self.sector]
+        total = interference_mw(self._power, load)[rows, self.layer]
+        others = np.maximum(total - serving * load[self.layer, self.sector], 0)
+        return np.asarray(serving / (others + self._noise_mw), dtype=np.float32)
+
+    def _transmit(self) -> None:
+        """Serve small packets first, then bulk sessions, and let the loads follow."""
+        p, alive, counters, S = self.parameters, self.people.alive, self._counters, self.sectors
+        step_s, mobility = p.step_s, p.mobility
+        sinr = self.sinr()
+        gaps = mobility.gap_share * ((self.layer == COVERAGE_LAYER) | self._events.preparing)
+        lost = mobility.interruption_s / step_s * self._handed_over
+        rate = bits_per_hz(sinr, radio=p.radio) * self._hz[self.layer] * (1 - gaps) * (1 - lost)
+        cell = self.layer * S + self.sector
+        small = self._small_packets(rate, cell)
+        rates = self._session_rate[self.people.land]
+        ready = alive & (self.people.until > self.now)
+        self.sessions.start(ready, rates, self.people.key, now=self.now, moment=self._moment, step_s=step_s)
+        slots = np.flatnonzero(self.sessions.active)
+        service = share_cells(cell[slots], rate[slots], self.sessions.remaining[slots], free=1 - small, step_s=step_s)
+        verdicts = self.sessions.receive(slots, service, now=self.now, step_s=step_s)
+        used = (small + service.airtime).reshape(2, S)
+        self._load += np.float32(p.radio.load_memory) * (used.astype(np.float32) - self._load)
+        counters.used_seconds += used * step_s
+        counters.verdicts(self.layer[verdicts.slots], self.sector[verdicts.slots], verdicts.satisfied)
+        counters.active_seconds += np.bincount(self.sector[slots], service.elapsed * step_s, minlength=S)
+        counters.bulk_bytes += np.bincount(self.sector[slots], service.bits / 8, minlength=S)
+        there, good = self.sector[alive], cqi_of(sinr[alive], radio=p.radio) >= GOOD_CQI
+        present = np.bincount(there, minlength=S)
+        counters.user_seconds += present * step_s
+        counters.reports += present
+        counters.good_reports += np.bincount(there[good], minlength=S)
+
+    def _small_packets(self, rate: FloatArray, cell: IntArray) -> FloatArray:
+        """Count this step's small packets; return the share of each cell's time that they take, (2·S,)."""
+        p, alive, S = self.parameters, self.people.alive, self.sectors
+        packets = self._packet_rate[self.people.land] * alive * p.step_s
+        # A phone out of reach still gets its messages at the lowest CQI's rate.
+        bits = 8 * p.traffic.packet_bytes * packets
+        need = bits / np.maximum(rate, CQI_EFFICIENCIES[0] * self._hz[self.layer])
+        share = np.minimum(np.bincount(cell, need, minlength=2 * S) / p.step_s, _MOST_SMALL_SHARE)
+        drawn = self._errors.poisson(np.bincount(self.sector, packets, minlength=S))
+        self._counters.small_packets += drawn
+        self._counters.small_bytes += drawn * p.traffic.packet_bytes
+        return share
+
+
+def _dbm(power: Float32Array) -> Float32Array:
+    return 10 * np.log10(np.maximum(power, np.float32(1e-25)))

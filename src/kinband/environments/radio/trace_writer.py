@@ -1,0 +1,214 @@
+"""Make a trace: the log of a city in which every station's threshold is changed at random several times a day.
+
+Every second of the observed hours is simulated: at about 3 ms a step, five days of eight hours (144,000 steps) take
+some seven minutes on one core, so there is no need to sample shorter windows or to speed time up, and users,
+queues and handovers carry over from period to period as they do in a network. Nights are not simulated; each day
+starts with that hour's number of users and one period of warm-up, which also gives the first row its state.
+
+The default period is 8 h/108 = 4 min 26⅔ s (whole seconds, so 266 or 267 steps): 108 periods a day, 540 rows for each
+of 105 stations, 56,700 in all, less the few rows in which a station had no session to judge. A row holds the state
+measured in the period before, the threshold of the period, and the reward of the period. Thresholds follow shuffled
+rounds of all 29 values, so that a station tries every value before it repeats one.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinband.arrays import FloatArray, positive_number
+from kinband.configurations import ConfigurationSpace
+from kinband.environments.contract import whole_number
+from kinband.environments.radio.counters import STATE_NAMES, Report
+from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM
+from kinband.environments.radio.layout import draw_layout
+from kinband.environments.radio.maps import PowerMap, build_map
+from kinband.environments.radio.network import Network
+from kinband.environments.radio.parameters import Parameters
+from kinband.errors import BadInputError
+from kinband.trace import Trace
+from kinband.version import __version__
+
+FIRST_DAY = datetime(2024, 5, 13)  # a Monday; the date means nothing else
+REWARD, SAMPLES = "good_throughput_share", "sessions"
+COLUMNS = ("station", "time", *STATE_NAMES, KNOB, REWARD, SAMPLES)
+"""The columns of the written table: those of the paper's sample data, and the number of sessions behind the reward."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedTrace:
+    """A trace and how it came about.
+
+    Attributes:
+        trace: The log, with sample counts, carrying the space of 29 thresholds.
+        columns: The same table under the names of COLUMNS.
+        metadata: JSON-able: seed, version, arguments, layout and every parameter.
+
+    Example:
+        >>> made = simulate_trace(3, days=1, hours=(18, 18.1), period_minutes=1.0)
+        >>> made.trace.stations == tuple(made.metadata["layout"]["names"])
+        True
+    """
+
+    trace: Trace
+    columns: dict[str, NDArray[Any]]
+    metadata: dict[str, Any]
+
+    def write(self, path: str | Path) -> Path:
+        """Write the trace (.parquet, .csv, .csv.gz) and, beside it, its metadata as .json; return that file."""
+        side = Path(path).with_suffix(".json")
+        self.trace.write(path)
+        side.write_text(json.dumps(self.metadata, indent=1) + "\n", encoding="utf-8")
+        return side
+
+
+def simulate_trace(
+    stations: int = 105,
+    *,
+    days: int = 5,
+    hours: tuple[float, float] = (14.0, 22.0),
+    period_minutes: float = 40 / 9,
+    changes_per_day: float = 12.0,
+    load: float = 1.0,
+    seed: int = 0,
+    layout_seed: int | None = None,
+    parameters: Parameters | None = None,
+    progress: Progress | None = None,
+) -> SimulatedTrace:
+    """Simulate a city with random thresholds and return its log.
+
+    Args:
+        stations: Number of sectors.
+        days: Number of days.
+        hours: First and last hour of each day.
+        period_minutes: Length of a measurement period.
+        changes_per_day: How often a station's threshold changes in a day's hours, on average.
+        load: Multiplies the number of users; ignored where `parameters` are given.
+        seed: Draws the traffic and the thresholds, and the city unless `layout_seed` does.
+        layout_seed: Draws the city.
+        parameters: Everything else about the network.
+        progress: Called after every period with the share that is done.
+
+    Example:
+        >>> made = simulate_trace(3, days=1, hours=(20, 20.05), period_minutes=1.0, load=0.5)
+        >>> len(made.trace) <= 9, made.metadata["parameters"]["load"]
+        (True, 0.5)
+    """
+    whole_number(days, name="days", least=1)
+    whole_number(seed, name="seed", least=0)
+    parameters = parameters or Parameters(load=load)
+    bounds = _period_bounds(hours, 60 * positive_number(period_minutes, name="period_minutes"))
+    layout_seed = seed if layout_seed is None else layout_seed
+    map_ = build_map(draw_layout(stations, seed=layout_seed), parameters)
+    periods = len(bounds) - 1
+    rng = np.random.default_rng((seed, 5))
+    thresholds = _random_thresholds(
+        stations, days * periods, positive_number(changes_per_day, name="changes_per_day") / periods, rng
+    )
+    parts: list[dict[str, NDArray[Any]]] = []
+    for day in range(days):
+        plan = thresholds[day * periods : (day + 1) * periods]
+        for k, rows in enumerate(_day_rows(map_, parameters, plan, bounds, day=day, seed=seed, first_hour=hours[0])):
+            parts.append(rows)
+            if progress is not None:
+                progress((day * periods + k + 1) / (days * periods))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    arguments = {
+        "stations": stations,
+        "days": days,
+        "hours": [float(h) for h in hours],
+        "period_minutes": float(period_minutes),
+        "changes_per_day": float(changes_per_day),
+        "layout_seed": layout_seed,
+    }
+    metadata = {
+        "simulator": "kinband radio",
+        "version": __version__,
+        "seed": seed,
+        "arguments": arguments,
+        "rows": len(columns["station"]),
+        "columns": list(COLUMNS),
+        "layout": map_.layout.to_dict() | _land_use(map_, parameters),
+        "parameters": parameters.to_dict(),
+    }
+    return SimulatedTrace(_trace(columns), columns, metadata)
+
+
+def _period_bounds(hours: tuple[float, float], period_s: float) -> list[int]:
+    """Seconds after the first hour at which periods start and end, whole numbers."""
+    first, last = hours
+    if not 0 <= first < last <= 24:
+        raise BadInputError(f"hours must be (first, last) within 0 to 24, got {hours}")
+    count = int((last - first) * 3600 / period_s + 1e-6)
+    if not count or period_s < 1:
+        raise BadInputError(f"a period of {period_s:g} s does not fit into the hours {hours}: choose another")
+    return [round(k * period_s) for k in range(count + 1)]
+
+
+def _random_thresholds(stations: int, periods: int, chance: float, rng: np.random.Generator) -> FloatArray:
+    """Threshold of each station in each period, (periods, stations); each changes with the same chance."""
+    values = np.array(THRESHOLDS_DBM, dtype=np.float64)
+    changes = (rng.random((periods, stations)) < chance).cumsum(axis=0)
+    rounds = -(-(int(changes.max()) + 1) // len(values))
+    order = np.concatenate(
+        [rng.permuted(np.tile(values, (stations, 1)), axis=1) for _ in range(rounds)], axis=1
+    )  # (stations, rounds·29)
+    return np.take_along_axis(order, changes.T, axis=1).T
+
+
+def _day_rows(
+    map_: PowerMap,
+    parameters: Parameters,
+    plan: FloatArray,
+    bounds: list[int],
+    *,
+    day: int,
+    seed: int,
+    first_hour: float,
+) -> Any:
+    """Yield the rows of each period of a day."""
+    warm_up = bounds[1]
+    network = Network(map_, parameters, seed=(seed, day), hour=first_hour - warm_up / 3600)
+    # Not with the first slot's thresholds: its state must not know them.
+    before = network.run_period(np.full(len(plan[0]), parameters.start_threshold_dbm), seconds=warm_up)
+    start = FIRST_DAY + timedelta(days=day, hours=first_hour)
+    for k, thresholds in enumerate(plan):
+        report = network.run_period(thresholds, seconds=bounds[k + 1] - bounds[k])
+        yield _rows(map_.layout.names, start + timedelta(seconds=bounds[k]), before, thresholds, report)
+        before = report
+
+
+def _rows(
+    names: tuple[str, ...], time: datetime, before: Report, thresholds: FloatArray, report: Report
+) -> dict[str, NDArray[Any]]:
+    judged = report.sessions > 0
+    columns: dict[str, NDArray[Any]] = {
+        "station": np.array(names),
+        "time": np.full(len(names), np.datetime64(time, "us")),
+        **{name: getattr(before, name) for name in STATE_NAMES},
+        KNOB: thresholds.astype(np.int64),
+        REWARD: report.good_share,
+        SAMPLES: report.sessions,
+    }
+    return {name: column[judged] for name, column in columns.items()}
+
+
+def _trace(columns: dict[str, NDArray[Any]]) -> Trace:
+    roles = {"reward": REWARD, "samples": SAMPLES, "configuration": [KNOB], "state": list(STATE_NAMES)}
+    trace = Trace.from_frame(columns, roles, reward_range=(0.0, 1.0))
+    return trace.with_space(ConfigurationSpace(**{KNOB: THRESHOLDS_DBM}))
+
+
+def _land_use(map_: PowerMap, parameters: Parameters) -> dict[str, Any]:
+    """The land use that brings most users to each sector, and how many in its busiest hour."""
+    most = np.array([use.users for use in parameters.land_uses]) * parameters.load
+    users = map_.sector_demand() * most[:, None] * len(map_.layout.names) / 105
+    names = [use.name for use in parameters.land_uses]
+    return {"land_use": [names[k] for k in users.argmax(axis=0)], "busiest_users": users.round(2).T.tolist()}
