@@ -1,0 +1,157 @@
+"""How much of an estimate was borrowed, and from whom.
+
+The posterior mean is linear in the rewards, f̂(x̃) = mean + a·(y − mean) with the weights a = (K̃ + diag(noise))⁻¹ k̃(x̃)
+of (9), one for each row ever told. The share of Σ|a| that lies on another station's rows is what that station lent.
+The exact posterior keeps a factor of the matrix, not the weights, so they are solved for here, once for all contexts
+of a plan.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.controller import Controller
+from kinband.errors import NotPositiveDefiniteError
+from kinband.kernels import components
+from kinband.policies import UCB
+from kinband.policies.learning import learn_block
+from kinband.posterior import ExactPosterior, GroupedPosterior, SchurPosterior, make_posterior
+from kinband.similarity import TaskMatrix
+
+Engine = ExactPosterior | SchurPosterior
+Beliefs = Engine | GroupedPosterior
+
+
+def beliefs_of(controller: Controller) -> Beliefs:
+    """Return what a controller's model believes, whatever its policy makes of it; nothing is changed.
+
+    Example:
+        >>> from kinband import ConfigurationSpace
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], policy="random")
+        >>> controller.tell(controller.ask("a").id, 0.5)
+        >>> len(beliefs_of(controller))
+        1
+    """
+    settings, policy = controller.settings, controller.policy
+    if settings.policy == "ucb" and isinstance(policy, UCB) and isinstance(policy.posterior, Beliefs):
+        return policy.posterior
+    posterior = make_posterior(
+        settings.kernel, settings.K_Z, noise=settings.noise, mean=settings.mean, engine=settings.engine
+    )
+    if observations := controller.observations():
+        learn_block(posterior, observations)
+    return posterior
+
+
+def borrowed(posterior: Beliefs, task: int, *, x: ArrayLike, similarity: TaskMatrix) -> dict[str, float]:
+    """Return each station's share in the estimate for one task at context x (d,), largest first.
+
+    The station's own share is among them, stations without any are left out, and the shares add up to 1; without rows
+    there is nothing to share and the answer is empty.
+
+    Args:
+        posterior: What is believed.
+        task: Number of the station that the estimate is for.
+        x: The context.
+        similarity: The task matrix that the posterior was made with, for its names and its groups.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> alike = TaskMatrix(("a", "b"), np.array([[1.0, 0.5], [0.5, 1.0]]), "given")
+        >>> posterior = ExactPosterior(RBF(0.5), alike.matrix, noise=0.25)
+        >>> posterior.update([0, 1], [[0.0], [0.0]], [0.9, 0.7])
+        >>> {name: round(share, 3) for name, share in borrowed(posterior, 0, x=[0.0], similarity=alike).items()}
+        {'a': 0.889, 'b': 0.111}
+    """
+    X = np.asarray(x, dtype=np.float64)[None]
+    row = shares(posterior, np.array([task]), X, K_Z=similarity.matrix)[0]
+    order = [int(m) for m in np.argsort(-row, kind="stable") if row[m] > 0]
+    return {similarity.stations[m]: float(row[m]) for m in order}
+
+
+def shares(posterior: Beliefs, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
+    """Return the share of every task's rows in the estimates at tasks (m,) and contexts X (m, d), (m, M).
+
+    A row of the answer adds up to 1, or is 0 where no told row says anything about the context.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> posterior = GroupedPosterior(RBF(0.5), np.eye(2), noise=0.25)
+        >>> posterior.update([0], [[0.0]], [0.9])
+        >>> shares(posterior, np.array([0, 1]), np.zeros((2, 1)), K_Z=np.eye(2))
+        array([[1., 0.],
+               [0., 0.]])
+    """
+    found = np.zeros((len(tasks), len(K_Z)))
+    for group, members in _groups(posterior, K_Z):
+        asked = np.flatnonzero(np.isin(tasks, members))
+        if not len(asked) or not len(group):
+            continue
+        a = np.abs(_weights(group, np.searchsorted(members, tasks[asked]), X[asked]))
+        totals = np.equal.outer(np.arange(len(members)), group.rows.tasks) @ a  # (members, asked)
+        whole = totals.sum(axis=0)
+        found[np.ix_(asked, members)] = (totals / np.where(whole > 0, whole, 1.0)).T
+    return found
+
+
+def width_alone(posterior: Beliefs, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
+    """Return how wide the estimate for a task at context x (d,) would be from the task's own rows alone.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> K_Z = np.array([[1.0, 0.5], [0.5, 1.0]])
+        >>> posterior = ExactPosterior(RBF(0.5), K_Z, noise=0.25)
+        >>> posterior.update([1], [[0.0]], [0.7])
+        >>> width_alone(posterior, 0, x=np.zeros(1), K_Z=K_Z)
+        1.0
+    """
+    group, members = next(part for part in _groups(posterior, K_Z) if task in part[1])
+    alone = ExactPosterior(group.kernel.context, [[K_Z[task, task]]], noise=group.noise, mean=group.mean)
+    rows = group.rows
+    own = rows.tasks == np.searchsorted(members, task)
+    if own.any():
+        alone.update(np.zeros(int(own.sum()), dtype=np.int64), rows.X[own], rows.y[own], noise=rows.noise[own])
+    return float(alone.predict([0], x[None]).width[0])
+
+
+def told_rows(posterior: Beliefs, K_Z: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return task (n,) and context (n, d) of every row told, in no particular order.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> posterior = GroupedPosterior(RBF(0.5), np.eye(3), noise=0.25)
+        >>> posterior.update([2], [[0.4]], [0.9])
+        >>> told_rows(posterior, np.eye(3))
+        (array([2]), array([[0.4]]))
+    """
+    parts = [(members[group.rows.tasks], group.rows.X) for group, members in _groups(posterior, K_Z) if len(group)]
+    if not parts:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    return np.concatenate([tasks for tasks, _ in parts]), np.concatenate([X for _, X in parts])
+
+
+def _groups(posterior: Beliefs, K_Z: FloatArray) -> Iterator[tuple[Engine, IntArray]]:
+    """The posteriors that make up one, each with the tasks that its own numbers 0, 1, ... stand for."""
+    if not isinstance(posterior, GroupedPosterior):
+        yield posterior, np.arange(len(K_Z))
+        return
+    yield from zip(posterior.groups, components(K_Z), strict=True)
+
+
+def _weights(group: Engine, tasks: IntArray, X: FloatArray) -> FloatArray:
+    """(K̃ + diag(noise))⁻¹ k̃, (n, m), for tasks (m,) at contexts X (m, d)."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    rows = group.rows
+    K = group.kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
+    K[np.diag_indices_from(K)] += rows.noise
+    try:
+        factor = cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)  # .T: in place only column by column
+    except np.linalg.LinAlgError:
+        raise NotPositiveDefiniteError(
+            "the weights of an estimate cannot be solved for: increase `noise`, or log fewer repeated rows"
+        ) from None
+    k = group.kernel.cross(rows.tasks, rows.X, tasks, X)
+    return np.asarray(cho_solve(factor, k, check_finite=False))
