@@ -1,5 +1,6 @@
 """The `kinband` command: its sub-commands, and how errors become one sentence and an exit code."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,6 +8,9 @@ from typing import Annotated
 import typer
 
 from kinband.cli.demo import demo
+from kinband.cli.recommend import recommend
+from kinband.cli.similarity import similarity
+from kinband.cli.simulate import simulate
 from kinband.errors import KinbandError
 from kinband.version import __version__
 
@@ -18,6 +22,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(similarity)
+app.command()(simulate)
+app.command()(recommend)
 
 
 def _show_version(wanted: bool) -> None:
@@ -44,12 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kinband ...
         0
     """
+    _use_one_thread()
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
     except typer.Exit as leaving:
         code = leaving.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", 130)
+        code = 130
     except KinbandError as error:
         return _fail(str(error), 2)
     except OSError as error:
@@ -57,8 +65,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # a usage error of the command line's own
             raise
-        return _fail(f"{error.format_message()} (try: kinband --help)", 2)
-    return int(code or 0)
+        sentence = error.format_message()
+        return _fail(f"{sentence} (try: kinband --help)", 2) if sentence else 2
+    return _fail("interrupted; finished work is kept", 130) if code == 130 else int(code or 0)
+
+
+def _use_one_thread() -> None:
+    """Let BLAS use one thread unless the user says otherwise.
+
+    Commands spread over processes where that pays; BLAS threads on top of them, or beside other busy programs, wait for
+    each other and make a command many times slower.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        from threadpoolctl import threadpool_limits
+
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for libraries that are loaded later
+        threadpool_limits(1)
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -1,0 +1,245 @@
+"""`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
+
+import json
+from math import floor, log10
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from kinband.changes import Change, ChangePlan, plan_changes, read_present
+from kinband.changes.files import check_folder
+from kinband.changes.reasons import LENT, share_text
+from kinband.changes.steps import check_step
+from kinband.cli.columns import (
+    AsJson,
+    DecimalPoint,
+    Delimiter,
+    KnobColumns,
+    LogFile,
+    LogOptions,
+    RewardColumn,
+    RewardRange,
+    Rows,
+    SamplesColumn,
+    Seed,
+    StateColumns,
+    StationColumn,
+    TimeColumn,
+    log_in_words,
+    noted,
+    used_rows,
+)
+from kinband.configurations import ConfigurationSpace
+from kinband.controller import Controller
+from kinband.errors import BadInputError
+from kinband.similarity import NAMES, TaskMatrix, similarity_from
+from kinband.trace import Trace
+
+LARGEST = 20_000
+"""Rows that a controller can start from at most."""
+_SHOWN = 20  # stations listed on the screen; the files list all
+
+
+def recommend(
+    log: LogFile,
+    now: Annotated[
+        Path,
+        typer.Option(
+            metavar="STATES",
+            help="The stations as they are now: a file with station, state and knob columns named as in the log.",
+            show_default=False,
+        ),
+    ],
+    station: StationColumn = None,
+    reward: RewardColumn = None,
+    configuration: KnobColumns = None,
+    state: StateColumns = None,
+    time: TimeColumn = None,
+    samples: SamplesColumn = None,
+    reward_range: RewardRange = None,
+    delimiter: Delimiter = ",",
+    decimal_point: DecimalPoint = ".",
+    explore: Annotated[
+        bool,
+        typer.Option(
+            "--explore/--exploit", help="Propose what is most worth trying, or only gains that are all but certain."
+        ),
+    ] = False,
+    beta: Annotated[
+        float, typer.Option(min=0.0, help="With --explore: how many standard deviations of doubt count as promise.")
+    ] = 1.0,
+    least_gain: Annotated[float, typer.Option(min=0.0, help="Gain in reward below which nothing is changed.")] = 0.0,
+    max_changes: Annotated[int | None, typer.Option(min=1, help="The most changes to make, largest first.")] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
+    ] = None,
+    similarity: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE", help=f"How alike stations are: {', '.join(NAMES)}, or a similarity.npz or .csv file."
+        ),
+    ] = "embedding",
+    rows: Rows = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a plan that is already in the folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a log and the present state of the stations into a change plan with reasons and a roll-back.
+
+    Example: kinband recommend export.csv --now states.csv --configuration tilt --step tilt=2 --max-changes 10
+    """
+    options = LogOptions(
+        station=station, reward=reward, configuration=configuration, state=state, time=time, samples=samples,
+        reward_range=reward_range, delimiter=delimiter, decimal_point=decimal_point,
+    )  # fmt: skip
+    notes: list[str] = []
+    quiet = Console(stderr=True, quiet=as_json)
+    with noted(notes):
+        trace = options.read(log)
+        space = trace.space()
+        present = read_present(now, space, state=trace.state_names, station=station or "station", **options.marks)
+        steps = _steps(step or [], space)
+        likeness = _likeness(similarity)
+        _check_out(out, replace=replace)
+        used = _learnable(used_rows(trace, rows, seed=seed))
+        with quiet.status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
+            controller = Controller.from_trace(used, space, similarity=likeness, beta=beta, seed=seed)
+        with _progress(quiet) as progress:
+            bar = progress.add_task("planning", total=len(present))
+            plan = plan_changes(
+                controller,
+                present,
+                explore=explore,
+                least_gain=least_gain,
+                max_changes=max_changes,
+                steps=steps,
+                tick=lambda _: progress.update(bar, advance=1),
+            )
+    files = plan.write(out, replace=replace)
+    if as_json:
+        read = {"rows": len(trace), "rows_used": len(used), "similarity": controller.similarity.method}
+        typer.echo(json.dumps({**plan.to_dict(), **read, "files": list(map(str, files)), "notes": notes}, indent=1))
+        return
+    typer.echo(log_in_words(trace, used))
+    _print(plan, Console())
+    typer.echo("\n".join([*(f"note: {note}" for note in notes), *_file_lines(files)]))
+
+
+def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
+    """Return the steps of the command line by knob."""
+    steps: dict[str, float] = {}
+    for text in given:
+        knob, equals, value = text.rpartition("=")
+        try:
+            steps[knob] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
+        check_step(space, knob, step=steps[knob])
+    return steps
+
+
+def _likeness(similarity: str) -> str | TaskMatrix:
+    is_file = Path(similarity).suffix.lower() in (".npz", ".csv")
+    if is_file:
+        return TaskMatrix.load(similarity)
+    similarity_from(similarity)  # an unknown name is refused before any work
+    return similarity
+
+
+def _check_out(out: Path, *, replace: bool) -> None:
+    """Refuse the folder now rather than after a minute of work."""
+    try:
+        check_folder(out, replace=replace)
+    except BadInputError as error:
+        raise BadInputError(f"{error} with --replace") from error
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _learnable(used: Trace) -> Trace:
+    if len(used) > LARGEST:
+        raise BadInputError(
+            f"{len(used):,} rows are too many to learn from, at most {LARGEST:,} are possible: give a smaller --rows"
+        )
+    return used
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def _print(plan: ChangePlan, console: Console) -> None:
+    stations = len(plan.changes) + len(plan.left_alone)
+    total = sum(change.gain for change in plan.changes)
+    kind = "worth trying" if plan.explore else "worth making"
+    gain = f", together expected to gain {total:+.3g} in reward" if plan.changes else ""
+    count = f"{len(plan.changes):,} change{'' if len(plan.changes) == 1 else 's'}"
+    console.print(f"{count} {kind} among {stations:,} stations{gain}.", highlight=False, soft_wrap=True)
+    if plan.changes:
+        console.print(_changes_table(plan))
+    if plan.left_alone:
+        console.print("Left alone:")
+        console.print(_left_alone_table(plan))
+
+
+def _changes_table(plan: ChangePlan) -> Table:
+    table = Table()
+    table.add_column("station", overflow="fold")
+    table.add_column(Text(plan.knobs[0] if len(plan.knobs) == 1 else "change"), justify="right", overflow="fold")
+    for column in ("gain", "95 % interval", "borrowed"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("most from", overflow="fold")
+    digits = _digits(max(abs(change.gain) for change in plan.changes))
+    for change in plan.changes[:_SHOWN]:
+        table.add_row(*map(Text, _cells(change, digits=digits)))
+    if len(plan.changes) > _SHOWN:
+        table.caption = f"and {len(plan.changes) - _SHOWN:,} more in plan.csv"
+    return table
+
+
+def _digits(largest: float) -> int:
+    """Return the decimals that show two digits of the largest gain; the file has more."""
+    return max(0, 1 - floor(log10(largest))) if largest > 0 else 3
+
+
+def _cells(change: Change, *, digits: int) -> list[str]:
+    gain, low, high = (f"{value:+.{digits}f}" for value in (change.gain, change.low, change.high))
+    lender = f"{change.lenders[0][0]} {share_text(change.lenders[0][1])}" if change.borrowed >= LENT else "-"
+    return [change.station, _moves(change), gain, f"{low} to {high}", share_text(change.borrowed), lender]
+
+
+def _moves(change: Change) -> str:
+    """Return the knobs that move, by name if there are several knobs."""
+    named = len(change.present) > 1
+    return "\n".join(
+        f"{f'{knob} ' if named else ''}{change.present[knob]} → {value}"
+        for knob, value in change.proposed.items()
+        if value != change.present[knob]
+    )
+
+
+def _left_alone_table(plan: ChangePlan) -> Table:
+    table = Table()
+    table.add_column("station", overflow="fold")
+    table.add_column("why", no_wrap=True)
+    table.add_column("in words")
+    for left in plan.left_alone[:_SHOWN]:
+        table.add_row(Text(left.station), left.why, Text(left.reason))
+    if len(plan.left_alone) > _SHOWN:
+        table.caption = f"and {len(plan.left_alone) - _SHOWN:,} more in left_alone.csv"
+    return table
+
+
+def _file_lines(files: list[Path]) -> list[str]:
+    kinds = {"plan.csv": "plan", "rollback.csv": "roll-back", "left_alone.csv": "left alone"}
+    order = list(kinds)
+    return [f"{kinds[file.name]}: {file}" for file in sorted(files, key=lambda file: order.index(file.name))]

@@ -1,0 +1,209 @@
+"""`kinband similarity`: how alike the stations of a log are, in a table, a picture and two files."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kinband.cli.columns import (
+    AsJson,
+    DecimalPoint,
+    Delimiter,
+    KnobColumns,
+    LogFile,
+    LogOptions,
+    RewardColumn,
+    RewardRange,
+    Rows,
+    SamplesColumn,
+    Seed,
+    StateColumns,
+    StationColumn,
+    TimeColumn,
+    log_in_words,
+    noted,
+    used_rows,
+)
+from kinband.errors import BadInputError
+from kinband.model import learn_model
+from kinband.similarity import TaskMatrix, similarity_from
+from kinband.trace import Trace
+
+_PAIRS = 3  # most and least alike pairs shown
+_MEMBERS = 8  # members of a group shown
+_FEW = 20  # with fewer rows than this, a station's likeness is a guess
+_MEDIAN = (
+    "the median rule calls the median pair about 0.61 alike in any log: read likeness as a ranking, "
+    "or let the log decide how much to share with --sigma likelihood"
+)
+
+
+class Method(StrEnum):
+    """The estimators that measure likeness."""
+
+    embedding = "embedding"
+    prediction = "prediction"
+    coregionalisation = "coregionalisation"
+
+
+class Sigma(StrEnum):
+    """How the embedding turns distance into likeness."""
+
+    median = "median"
+    median_norm = "median_norm"
+    likelihood = "likelihood"
+
+
+_NOISE = {Method.embedding: "regularisation", Method.prediction: "noise"}  # what they call the noise variance
+METHODS = {
+    Method.embedding: "by how much the distributions of rewards differ (conditional embedding)",
+    Method.prediction: "by how well one station's rows predict another's rewards (average R²)",
+    Method.coregionalisation: "by what makes the log most likely (coregionalisation)",
+}
+
+
+def similarity(
+    trace: LogFile,
+    station: StationColumn = None,
+    reward: RewardColumn = None,
+    configuration: KnobColumns = None,
+    state: StateColumns = None,
+    time: TimeColumn = None,
+    samples: SamplesColumn = None,
+    reward_range: RewardRange = None,
+    delimiter: Delimiter = ",",
+    decimal_point: DecimalPoint = ".",
+    method: Annotated[Method, typer.Option(help="How likeness is measured.")] = Method.embedding,
+    sigma: Annotated[
+        Sigma | None,
+        typer.Option(help="With embedding: what sets how fast likeness falls; median if not given."),
+    ] = None,
+    alike: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Likeness within a group, on average.")] = 0.7,
+    rows: Rows = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the matrix and its picture.")] = Path("out/similarity"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure how alike the stations of a log are: who could learn from whom.
+
+    Example: kinband similarity export.csv --station cell --reward good_share --configuration tilt
+    """
+    if sigma is not None and method is not Method.embedding:
+        raise BadInputError(f"--sigma belongs to --method embedding, not to {method.value}")
+    options = LogOptions(
+        station=station, reward=reward, configuration=configuration, state=state, time=time, samples=samples,
+        reward_range=reward_range, delimiter=delimiter, decimal_point=decimal_point,
+    )  # fmt: skip
+    notes: list[str] = []
+    with noted(notes):
+        log = options.read(trace)
+        if len(log.stations) < 2:
+            raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: likeness takes at least two")
+        out.mkdir(parents=True, exist_ok=True)
+        used = used_rows(log, rows, seed=seed).with_space(log.space())
+        with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
+            alikeness = _measured(used, method, sigma=sigma, seed=seed)
+        files = _write(alikeness, out)
+    notes += _doubts(used, median=method is Method.embedding and sigma in (None, Sigma.median))
+    results = _results(alikeness, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+        return
+    typer.echo(log_in_words(log, used))
+    _print(results, Console(), alike=alike)
+    typer.echo("\n".join([*(f"note: {note}" for note in notes), *(f"file: {file}" for file in files)]))
+
+
+def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) -> TaskMatrix:
+    """Return the likeness that a controller made from the same rows would find: first the kernel, then the measure."""
+    samples = used.samples()
+    alone = learn_model(samples, "independent", rng=np.random.default_rng([seed, 0]))
+    options: dict[str, Any] = {"kernel": alone.kernel, "seed": seed}
+    if noise := _NOISE.get(method):
+        options[noise] = alone.noise
+    if sigma is not None:
+        options["sigma"] = sigma.value
+    return similarity_from(method.value, **options).fit(samples)
+
+
+def _doubts(used: Trace, *, median: bool) -> list[str]:
+    """Return what to keep in mind when reading the result."""
+    names, counts = np.unique(used.station, return_counts=True)
+    few = names[counts < _FEW].tolist()
+    doubts = [f"fewer than {_FEW} rows, so that their likeness is a guess: {_some(few)}"] if few else []
+    return [*doubts, _MEDIAN] if median else doubts
+
+
+def _write(alikeness: TaskMatrix, out: Path) -> list[Path]:
+    files = [out / f"similarity.{suffix}" for suffix in ("npz", "csv", "png")]
+    for file in files[:2]:
+        alikeness.save(file)
+    alikeness.heatmap(files[2], title=f"How alike {len(alikeness)} stations are ({alikeness.method})")
+    return files
+
+
+def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, Any]:
+    K_Z, names = alikeness.correlation(), alikeness.stations
+    first, second = np.triu_indices(len(names), 1)
+    likeness = K_Z[first, second]
+    order = np.argsort(-likeness, kind="stable")
+
+    def pairs(chosen: Any) -> list[dict[str, Any]]:
+        return [
+            {"stations": [names[first[i]], names[second[i]]], "likeness": float(likeness[i])} for i in chosen.tolist()
+        ]
+
+    counts = dict(zip(*np.unique(used.station, return_counts=True), strict=True))
+    groups = sorted(alikeness.groups(alike=alike), key=len, reverse=True)
+    return {
+        "method": alikeness.method,
+        "details": dict(alikeness.details),
+        "stations": {name: int(counts[name]) for name in names},
+        "median_likeness": float(np.median(likeness)),
+        "least_likeness": float(likeness.min()),
+        "groups": [list(group) for group in groups],
+        "most_alike": pairs(order[:_PAIRS]),
+        "least_alike": pairs(order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]),
+    }
+
+
+def _print(results: dict[str, Any], console: Console, *, alike: float) -> None:
+    stations: dict[str, int] = results["stations"]
+    low, high = min(stations.values()), max(stations.values())
+    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    opposite = ", below 0 for opposites" if results["least_likeness"] < 0 else ""
+    console.print(
+        f"{len(stations):,} stations with {each} rows each, compared {METHODS[Method(results['method'])]}.\n"
+        f"Likeness is 1 for the same reward function, 0 for nothing in common{opposite}; "
+        f"the median pair has {results['median_likeness']:.2f}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"Groups, in which stations are {alike:g} alike or more on average:", highlight=False, soft_wrap=True)
+    console.print(_groups_table(results["groups"]))
+    for title, pairs in (("Most alike", results["most_alike"]), ("Least alike", results["least_alike"])):
+        said = "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs)
+        if said:
+            console.print(f"{title}: {said}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _groups_table(groups: list[list[str]]) -> Table:
+    table = Table()
+    table.add_column("stations", justify="right")
+    table.add_column("members")
+    for group in (group for group in groups if len(group) > 1):
+        table.add_row(f"{len(group):,}", Text(_some(group)))
+    if alone := [group[0] for group in groups if len(group) == 1]:
+        table.add_row(f"{len(alone):,}", Text(f"in no group: {_some(alone)}"))
+    return table
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MEMBERS:,} more" if len(names) > _MEMBERS else ""
+    return ", ".join(names[:_MEMBERS]) + more

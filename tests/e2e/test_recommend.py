@@ -1,0 +1,279 @@
+"""`kinband recommend` as an engineer meets it: two files, a plan and its roll-back, and one sentence on nonsense."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
+from kinband.changes import plan_changes, read_present
+from kinband.cli import main
+
+BEST = {"3714": -102, "3715": -101, "0012": -93}
+STATES = "cell,users,threshold_dbm\n3714,40,-92\n3715,55,-101\n0012,30,-102\n9999,30,-100\n"
+COLUMNS = ["--station", "cell", "--reward", "good", "--configuration", "threshold_dbm", "--similarity", "pooled"]
+
+
+def export(rows: int = 30) -> dict[str, Any]:
+    """An export whose rewards peak near each cell's own threshold."""
+    rng = np.random.default_rng(2)
+    cells = np.repeat(list(BEST), rows)
+    threshold = rng.integers(-110, -84, len(cells))
+    peak = np.array([BEST[cell] for cell in cells.tolist()])
+    good = 0.9 - ((threshold - peak) / 30) ** 2 + 0.01 * rng.normal(size=len(cells))
+    return {"cell": cells, "users": rng.integers(5, 90, len(cells)), "threshold_dbm": threshold, "good": good.round(4)}
+
+
+def write(path: Path, columns: dict[str, Any], *, delimiter: str = ",") -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "export.csv", export())
+    (tmp_path / "states.csv").write_text(STATES, encoding="utf-8")
+    return tmp_path
+
+
+def recommend(folder: Path, *options: str, log: str = "export.csv", states: str = "states.csv") -> int:
+    files = [str(folder / log), "--now", str(folder / states)]
+    return main(["recommend", *files, *COLUMNS, "--out", str(folder / "plan"), *options])
+
+
+def test_two_files_become_a_plan_with_reasons_and_its_roll_back(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recommend(folder, "--similarity", "prediction") == 0
+    printed = capsys.readouterr().out
+    assert "90 rows of 3 stations; state: users; knobs: threshold_dbm" in printed
+    assert "not in the log" in printed
+    plan, rollback = rows_of(folder / "plan" / "plan.csv"), rows_of(folder / "plan" / "rollback.csv")
+    changed = {row["station"]: int(row["set_threshold_dbm"]) for row in plan}
+    assert changed["3714"] in range(-105, -98)
+    assert changed["0012"] in range(-96, -89)
+    assert all(float(row["gain_low"]) > 0 and row["reason"] for row in plan)
+    present = {"3714": "-92", "3715": "-101", "0012": "-102"}
+    assert {row["station"]: row["set_threshold_dbm"] for row in rollback} == {s: present[s] for s in changed}
+    left = {row["station"]: row["why"] for row in rows_of(folder / "plan" / "left_alone.csv")}
+    assert left["9999"] == "not in the log"
+    assert set(left) | set(changed) == {*present, "9999"}
+
+
+def test_json_says_the_same_as_the_library(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder, "--json", "--seed", "4") == 0
+    answer = json.loads(capsys.readouterr().out)
+    names = {"station": "cell", "reward": "good", "configuration": ["threshold_dbm"]}
+    trace = Trace.read(folder / "export.csv", names)
+    controller = Controller.from_trace(trace, similarity="pooled", seed=4)
+    now = read_present(folder / "states.csv", trace.space(), state=["users"], station="cell")
+    expected = plan_changes(controller, now).to_dict()
+    assert {key: answer[key] for key in expected} == json.loads(json.dumps(expected))
+    assert (answer["rows"], answer["rows_used"], answer["similarity"]) == (90, 90, "pooled")
+    assert all(Path(file).is_file() for file in answer["files"])
+
+
+def test_steps_and_limits_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--step", "threshold_dbm=3", "--max-changes", "1", "--explore", "--beta", "0.5", "--json"]
+    assert recommend(folder, *options) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (change,) = answer["changes"]
+    assert answer["explore"]
+    assert abs(change["proposed"]["threshold_dbm"] - change["present"]["threshold_dbm"]) <= 3
+
+
+def test_a_plan_where_nothing_is_worth_it_still_writes_its_files(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recommend(folder, "--least-gain", "10") == 0
+    assert "0 changes worth making among 4 stations." in capsys.readouterr().out
+    assert rows_of(folder / "plan" / "rollback.csv") == []
+    assert len(rows_of(folder / "plan" / "left_alone.csv")) == 4
+
+
+def test_a_similarity_that_was_measured_before_is_used(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    TaskMatrix(("0012", "3714", "3715"), np.eye(3), "by hand").save(folder / "alike.npz")
+    assert recommend(folder, "--similarity", str(folder / "alike.npz"), "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {change["borrowed"] for change in answer["changes"]} == {0.0}
+    assert recommend(folder, "--similarity", str(folder / "nowhere.npz"), "--replace") == 2
+
+
+def test_of_a_large_log_some_rows_of_each_station_are_used_and_it_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recommend(folder, "--rows", "12") == 0
+    assert "36 of 90 rows of 3 stations, drawn at random, at most 12 a station" in capsys.readouterr().out
+
+
+def test_more_rows_than_can_be_learned_from_are_refused_at_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "huge.csv", export(7000))
+    assert recommend(folder, "--rows", "7000", log="huge.csv") == 2
+    assert "21,000 rows are too many" in capsys.readouterr().err
+
+
+def test_exports_with_semicolons_and_decimal_commas_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = export()
+    columns["good"] = [f"{value}".replace(".", ",") for value in columns["good"]]
+    write(folder / "export.csv", columns, delimiter=";")
+    (folder / "states.csv").write_text(STATES.replace(",", ";").replace("40", "40,5"), encoding="utf-8")
+    assert recommend(folder, "--delimiter", ";", "--decimal-point", ",", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["changes"]
+
+
+def test_a_log_that_kinband_wrote_needs_no_column_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = export()
+    trace = Trace.from_frame(columns, {"station": "cell", "reward": "good", "configuration": ["threshold_dbm"]})
+    trace.with_space(ConfigurationSpace(threshold_dbm=range(-112, -80))).write(folder / "log.parquet")
+    (folder / "states.csv").write_text(STATES.replace("cell", "station").replace("-92", "-81"), encoding="utf-8")
+    files = [str(folder / "log.parquet"), "--now", str(folder / "states.csv"), "--out", str(folder / "plan")]
+    assert main(["recommend", *files, "--similarity", "pooled", "--json"]) == 0
+    left = json.loads(capsys.readouterr().out)["left_alone"]
+    assert all(station["why"] != "configuration unknown" for station in left)
+
+
+def test_notes_of_the_library_are_passed_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "export.csv", export() | {"users": [7] * 90})
+    (folder / "states.csv").write_text("cell,users,threshold_dbm\n3714,7,-92\n3715,8,-92\n", encoding="utf-8")
+    assert recommend(folder) == 0
+    printed = capsys.readouterr().out
+    assert "note: the state feature(s) 'users' never vary" in printed
+    left = {row["station"]: row["reason"] for row in rows_of(folder / "plan" / "left_alone.csv")}
+    assert "its users is 8, the log has only ever 7" in left["3715"]
+
+
+def test_of_several_knobs_those_that_move_are_shown_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(6)
+    tilt = rng.integers(0, 4, 80)
+    good = 0.5 + 0.1 * tilt + 0.01 * rng.normal(size=80)
+    columns = {"cell": ["a", "b"] * 40, "tilt": tilt, "power": rng.choice([40, 43], 80), "good": good}
+    write(folder / "export.csv", columns)
+    (folder / "states.csv").write_text("cell,tilt,power\na,0,43\n", encoding="utf-8")
+    knobs = ["--configuration", "tilt", "--configuration", "power", "--step", "power=0"]
+    files = [str(folder / "export.csv"), "--now", str(folder / "states.csv"), "--out", str(folder / "plan")]
+    names = ["--station", "cell", "--reward", "good", "--similarity", "pooled"]
+    assert main(["recommend", *files, *names, *knobs]) == 0
+    printed = capsys.readouterr().out
+    assert "tilt 0 → 3" in printed
+    assert "power 43" not in printed
+    (row,) = rows_of(folder / "plan" / "plan.csv")
+    assert (row["set_tilt"], row["set_power"]) == ("3", "43")
+
+
+def test_a_plan_is_replaced_only_when_asked_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder) == 0
+    capsys.readouterr()
+    assert recommend(folder) == 2
+    error = capsys.readouterr().err
+    assert "already holds a plan" in error
+    assert "--replace" in error
+    assert recommend(folder, "--replace") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--reward", "goods"], "did you mean 'good'?; the columns are"),
+        (["--configuration", "tilt"], "name the right one with --"),
+        (["--state", "load"], "no column 'load'"),
+        (["--reward-range", "0.95", "1"], "widen --reward-range"),
+        (["--reward-range", "1", "0"], "LOW below HIGH"),
+        (["--delimiter", ",,"], "--delimiter is one character"),
+        (["--step", "threshold_dbm"], "--step takes KNOB=VALUE"),
+        (["--step", "threshold_dbm=far"], "--step takes KNOB=VALUE"),
+        (["--step", "threshold_dbm=-1"], "must not be negative"),
+        (["--step", "tilt=1"], "no knob 'tilt'"),
+        (["--similarity", "magic"], "no similarity is called 'magic'"),
+        (["--least-gain", "-1"], "--least-gain"),
+        (["--max-changes", "0"], "--max-changes"),
+        (["--rows", "0"], "--rows"),
+    ],
+)
+def test_nonsense_gets_one_sentence_and_exit_code_2(
+    options: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recommend(folder, *options) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (folder / "plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("export.csv", "", "is empty"),
+        ("export.csv", "cell,users,threshold_dbm,good\n", "no rows"),
+        ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,\na,4,-99,0.5\n", "missing or infinite"),
+        ("states.csv", "", "is empty"),
+        ("states.csv", "cell,users,threshold_dbm\n", "no rows"),
+        ("states.csv", "cell,threshold_dbm\n3714,-99\n", "lacks the column 'users' (a state feature)"),
+        ("states.csv", "station,users,threshold_dbm\n3714,4,-99\n", "lacks the column 'cell' (the station)"),
+        ("states.csv", "cell,users,threshold_dbm\n3714,many,-99\n", "must hold numbers, got 'many'"),
+        ("states.csv", "cell,users,threshold_dbm\n3714,4,-99\n3714,5,-99\n", "lists station '3714' 2 times"),
+        ("states.csv", "cell,users,threshold_dbm\n3714,,-99\n", "is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_right_gets_one_sentence(
+    name: str, text: str, sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    assert recommend(folder) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_rewards_in_per_cent_are_noticed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = export()
+    write(folder / "export.csv", columns | {"good": (100 * columns["good"].clip(0, 1)).round(2)})
+    assert recommend(folder, "--reward-range", "0", "1") == 2
+    assert "it looks like per cent, divide by 100" in capsys.readouterr().err
+
+
+def test_what_one_station_lacks_does_not_stop_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "cell,users,threshold_dbm\n3714,,-92\n3715,4,\n0012,30,-102\n9999,20,-200\n"
+    (folder / "states.csv").write_text(text, encoding="utf-8")
+    assert recommend(folder, "--similarity", "independent", "--json") == 0
+    left = {row["station"]: row["why"] for row in json.loads(capsys.readouterr().out)["left_alone"]}
+    assert (left["3714"], left["3715"]) == ("state incomplete", "configuration unknown")
+    assert "0012" not in left
+
+
+@pytest.mark.parametrize("blocked", ["log", "states", "out"])
+def test_paths_that_lead_nowhere_are_named(blocked: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "file").write_text("in the way", encoding="utf-8")
+    log = str(folder / ("nowhere.csv" if blocked == "log" else "export.csv"))
+    states = str(folder / ("nowhere.csv" if blocked == "states" else "states.csv"))
+    out = str(folder / "file") if blocked == "out" else str(folder / "plan")
+    assert main(["recommend", log, "--now", states, *COLUMNS, "--out", out]) == 2
+    assert {"log": log, "states": states, "out": out}[blocked] in capsys.readouterr().err
+
+
+def test_the_present_states_are_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", str(folder / "export.csv"), *COLUMNS]) == 2
+    assert "--now" in capsys.readouterr().err
+
+
+def test_without_column_options_it_says_which_columns_there_are(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(folder / "export.csv"), "--now", str(folder / "states.csv")]
+    assert main(["recommend", *files]) == 2
+    error = capsys.readouterr().err
+    assert "'cell', 'users', 'threshold_dbm', 'good'" in error
+    assert "--configuration" in error
+    assert "columns=" not in error
