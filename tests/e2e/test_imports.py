@@ -11,10 +11,12 @@ HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "ty
 ROOMS = [
     "kinband",
     "kinband.arrays",
+    "kinband.changes",
     "kinband.configurations",
     "kinband.contexts",
     "kinband.controller",
     "kinband.environments",
+    "kinband.environments.radio",
     "kinband.errors",
     "kinband.kernels",
     "kinband.likelihood",
