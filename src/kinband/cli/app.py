@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from kinband.cli.check_city import check_city
+from kinband.cli.compare import compare
 from kinband.cli.demo import demo
 from kinband.cli.recommend import recommend
+from kinband.cli.reproduce import reproduce
 from kinband.cli.similarity import similarity
 from kinband.cli.simulate import simulate
 from kinband.errors import KinbandError
@@ -22,8 +25,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(reproduce)
+app.command()(compare)
 app.command()(similarity)
 app.command()(simulate)
+app.command("check-city")(check_city)
 app.command()(recommend)
 
 

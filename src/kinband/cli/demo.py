@@ -1,86 +1,161 @@
-"""`kinband demo`: what sharing experience saves, in a table and a figure."""
+"""`kinband demo`: a simulated network that learns together, in a table and a report."""
 
 import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-from kinband.experiments.demo import BASELINE, LEARNERS, Curves, run_demo, saving
-from kinband.experiments.figures import regret_figure
+from kinband.arrays import finite_number
+from kinband.errors import BadInputError
+from kinband.experiments.cases import Case
+from kinband.experiments.demo import FIXED, SHARED, Demonstration, demo_cases, run_demo
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.report.findings import Findings
+from kinband.experiments.report.page import write_report
+from kinband.experiments.report.words import Words, headline, interval, typeset, words_of
+from kinband.experiments.stage import Stage, fingerprint, stage_of
+from kinband.version import __version__
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out/demo"),
-    slots: Annotated[int, typer.Option(min=1, help="Slots of a run.")] = 200,
-    runs: Annotated[int, typer.Option(min=1, help="Runs, each with a seed of its own.")] = 5,
-    log_rows: Annotated[int, typer.Option(min=2, help="Logged rows a station that models are fitted to.")] = 50,
-    beta: Annotated[float, typer.Option(min=0.0, help="Weight of the standard deviation in UCB.")] = 1.0,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("out/demo"),
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run; in each, every station decides.")] = 20,
+    runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own; intervals are over runs.")] = 6,
+    beta: Annotated[float, typer.Option(min=0.0, help="Weight of the standard deviation in UCB.")] = 0.3,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Another trace written by kinband; the bundled city if not given.", show_default=False),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:
-    """Five stations that learn together, against five that learn alone, on the paper's synthetic bandit.
+    """A network whose stations learn together, against stations that learn alone and a setting that never changes.
 
-    Example: kinband demo --runs 3 --out out/demo
+    On the bundled city of 105 stations this takes a minute or two on two cores. The report explains itself.
+
+    Example: kinband demo --out out/demo
     """
-    seeds = range(1, runs + 1)
-    quiet = Console(stderr=True, quiet=as_json)
-    with Progress(
-        TextColumn("{task.description:>17}"), BarColumn(), TimeRemainingColumn(), console=quiet, transient=True
-    ) as progress:
-        bar = progress.add_task("", total=slots * runs * len(LEARNERS))
-        curves, similarity = run_demo(
-            slots=slots,
-            seeds=seeds,
-            log_rows=log_rows,
-            beta=beta,
-            tick=lambda learner: progress.update(bar, advance=1, description=learner),
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    files = [out / "regret.png", out / "similarity.png"]
-    regret_figure(curves, files[0], labels=LEARNERS, title=f"Five stations, {runs} runs of {slots} slots")
-    similarity.heatmap(files[1], title="How alike the stations are (conditional embedding)")
+    finite_number(beta, name="--beta")
+    if trace is not None and not trace.is_file():
+        raise BadInputError(f"there is no file {trace}: give the path of a trace, or leave --trace out")
+    _check_folder(out)
+    with Console(stderr=True, quiet=as_json).status("reading the trace"):
+        stage = stage_of("bundled" if trace is None else str(trace))
+    command = f"kinband demo --rounds {rounds} --runs {runs} --beta {beta:g}" + (f" --trace {trace}" if trace else "")
+    cases = demo_cases(stage, rounds=rounds, runs=runs, beta=beta)
+    with _work_folder(out, stage) as folder:
+        found = _run(stage, cases, folder, workers=workers, quiet=as_json)
+        with Console(stderr=True, quiet=as_json).status("writing the report"):
+            files = write_report(found, out, command=command)
+    findings = Findings(found)
+    results = _results(findings, files, command=command)
+    files.append(out / "results.json")
+    files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(_results(curves), indent=1))
+        typer.echo(json.dumps(results, indent=1))
         return
-    _print(curves, Console(), slots=slots, runs=runs)
-    typer.echo(_in_words(curves))
-    typer.echo("\n".join(f"figure: {file}" for file in files))
+    Console().print(_table(findings, words_of(findings)))
+    typer.echo(headline(findings))
+    typer.echo(f"{found.seconds:.0f} s; report: {files[0]}, pictures beside it")
 
 
-def _results(curves: list[Curves]) -> list[dict[str, Any]]:
-    baseline = next(c for c in curves if c.learner == BASELINE)
-    results = []
-    for c in curves:
-        share, low, high = saving(c, baseline)
-        results.append({"learner": c.learner, "regret": c.final.mean(), "saving": share, "interval": [low, high]})
-    return results
+def _check_folder(out: Path) -> None:
+    """Make the folder and try to write to it, before a minute is spent on what could not be kept."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
 
 
-def _in_words(curves: list[Curves]) -> str:
-    sharing = [row for row in _results(curves) if row["learner"] not in (BASELINE, "pooled")]
-    best = max(sharing, key=lambda row: row["saving"])
-    low, high = best["interval"]
-    if low > 0:
-        return f"Sharing saves regret here: {best['learner']} saves {best['saving']:.0%} against learning alone."
-    if high < 0:
-        return "Sharing costs regret here: these stations are better off learning alone."
-    return f"So few runs do not settle whether sharing helps here: {best['learner']}, the best, may save nothing."
+@contextmanager
+def _work_folder(out: Path, stage: Stage) -> Iterator[Path]:
+    """Give a folder for single runs: after an interruption they are kept and taken up again, in the end they go."""
+    folder = out / f".runs-{fingerprint(stage.source)}"
+    yield folder
+    shutil.rmtree(folder)
 
 
-def _print(curves: list[Curves], console: Console, *, slots: int, runs: int) -> None:
-    table = Table(title=f"Regret after {slots} slots, 5 stations, mean of {runs} runs")
-    for column in ("learner", "regret", "saved", "95 % interval"):
-        table.add_column(column, justify="left" if column == "learner" else "right")
-    for row in _results(curves):
-        low, high = row["interval"]
-        is_baseline = row["learner"] == BASELINE
-        table.add_row(
-            LEARNERS[row["learner"]],
-            f"{row['regret']:.1f}",
-            "-" if is_baseline else f"{row['saving']:.1%}",
-            "-" if is_baseline else f"{low:.1%} to {high:.1%}",
-        )
-    console.print(table)
+def _run(stage: Stage, cases: list[Case], folder: Path, *, workers: int, quiet: bool) -> Demonstration:
+    text = f"{len(stage.trace.stations):,} stations, {cases[0].slots} rounds, {len({c.seed for c in cases})} runs"
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True, quiet=quiet), transient=True) as bar:
+        task = bar.add_task(text, total=1.0)
+
+        def report(share: float) -> None:
+            bar.update(task, completed=share)
+
+        return run_demo(stage, cases, folder, workers=workers or None, report=report)
+
+
+def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str, Any]:
+    stage = findings.demo.stage
+    return {
+        "command": command,
+        "kinband": __version__,
+        "trace": stage.source,
+        "rows": len(stage.trace),
+        "stations": len(findings.stations),
+        "rounds": findings.rounds,
+        "seeds": [run.case.seed for run in findings.demo.of(SHARED)],
+        "beta": findings.beta,
+        "today": stage.space[stage.today],
+        "best_single": stage.space[findings.best_arm],
+        "learners": [
+            {
+                "learner": name,
+                "reward": _numbers(standing.reward),
+                "regret": _numbers(standing.total_regret),
+                "saved": _numbers(standing.saved),
+                "users_gained": _numbers(standing.gain),
+            }
+            for name, standing in findings.standings.items()
+        ],
+        "files": [str(file) for file in files],
+        "seconds": round(findings.demo.seconds, 1),
+    }
+
+
+def _numbers(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else {"mean": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
+def _table(findings: Findings, words: Words) -> Table:
+    stations, decisions = f"{len(findings.stations):,} {words.stations}", f"{findings.decisions:,} decisions"
+    table = Table(title=f"{stations}, {findings.runs} runs of {decisions}, β = {findings.beta} (95 % intervals)")
+    counted = findings.standings[SHARED].gain is not None
+    table.add_column("how it is decided")
+    reward = "satisfied\nusers" if words.percent else "reward"
+    for column in (reward, "regret", "saved against\nalone", *(["users gained\nover fixed"] if counted else [])):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, standing in findings.standings.items():
+        cells = [
+            words.number(standing.reward.value),
+            f"{standing.total_regret.value:.1f}",
+            _cell(standing.saved, ".0%"),
+        ]
+        cells += [_cell(None if name == FIXED else standing.gain, ",.0f")] if counted else []
+        table.add_row(Text(words.labels[name]), *cells)
+    return table
+
+
+def _cell(estimate: Estimate | None, spec: str) -> str:
+    return "–" if estimate is None else f"{typeset(format(estimate.value, spec))} ({interval(estimate, spec)})"

@@ -1,112 +1,211 @@
-"""The demonstration: five stations that learn together against five that learn alone, on the paper's synthetic bandit.
+"""The demonstration: a network that shares experience, against one that does not and one that never learns.
 
-Every learner, the baseline included, gets its kernel, noise and prior mean by marginal likelihood from the same log,
-given its own similarity, and plays Algorithm 1 from a cold start on the same slots. The paper's result on this problem
-is in docs/paper.md.
+The first rows of every station are the log, the rest answers by nearest neighbours (`kinband.environments.trace`). All
+learners meet the same slots on the same seeds and play Algorithm 1, all stations in every round. Sharing and alone get
+the same care: kernel, noise and prior mean by likelihood from the same log, beliefs that start from it, and the same β.
+The third runs today's configuration all day. Beside them stands, from the same slots, what every single configuration
+would have earned; which one is best nobody knows beforehand.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
+from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.environments import SyntheticBandit
+from kinband.controller.asking import query_for
+from kinband.experiments.cases import Case, Learner
+from kinband.experiments.meter import Meter, Report, Work, leave_note
+from kinband.experiments.models import model_of, read_model, write_model
 from kinband.experiments.play import play
-from kinband.model import Model, learn_model
-from kinband.similarity import TaskMatrix
+from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.problems import problem_of
+from kinband.experiments.runs import controller_for
+from kinband.experiments.stage import LOG_ROWS, USERS, Day, Stage
+from kinband.model import Model
 
-LEARNERS = {
-    "independent": "each station alone (Kernel-UCB)",
-    "pooled": "all stations as one",
-    "embedding": "shared, by conditional embedding",
-    "prediction": "shared, by mutual R²",
-    "coregionalisation": "shared, by likelihood",
-}
-BASELINE = "independent"
+SHARED, ALONE, FIXED = "embedding", "independent", "fixed"
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """Cumulated regret of one learner, over all stations, for every seed.
+class Played:
+    """One run of T rounds with M stations.
 
     Attributes:
-        learner: A key of `LEARNERS`.
-        regret: Against the best reward of each slot, (seeds, slots).
+        case: What was run.
+        arms: What was chosen, (T, M).
+        rewards: What it earned, (T, M).
+        regret: Against the best reward of every slot, summed over stations, (T,).
+        users: Connected users of each station, (T, M); nan where the state does not tell.
+        means: For the stations and hours of `Stage.days`, what each of N configurations is expected to earn after the
+            run, (stations, hours, N); nan where a station has no such hour, empty for who does not learn.
     """
 
-    learner: str
+    case: Case
+    arms: IntArray
+    rewards: FloatArray
     regret: FloatArray
+    users: FloatArray
+    means: FloatArray
 
-    @property
-    def final(self) -> FloatArray:
-        """Regret at the end of each run, (seeds,)."""
-        return self.regret[:, -1]
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """Everything that came out.
+
+    Attributes:
+        stage: What was played on.
+        runs: Every learner on every seed.
+        offers: For each seed what every configuration would have earned, (T, M, N).
+        model: What the learner that shares was built from.
+        seconds: How long it took.
+    """
+
+    stage: Stage
+    runs: tuple[Played, ...]
+    offers: Mapping[int, FloatArray]
+    model: Model
+    seconds: float
+
+    def of(self, learner: str) -> list[Played]:
+        """Return the runs of a learner, by seed."""
+        return sorted((run for run in self.runs if run.case.learner.name == learner), key=lambda run: run.case.seed)
+
+
+def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Case]:
+    """Return the runs of the demonstration, learner by learner, the longest first.
+
+    Example:
+        >>> from kinband.experiments.stage import stage_of
+        >>> [case.learner.name for case in demo_cases(stage_of("bundled"), rounds=3, runs=1, beta=0.3)]
+        ['embedding', 'independent', 'fixed']
+    """
+    learners = (
+        Learner(SHARED, SHARED, beta=beta),
+        Learner(ALONE, ALONE, beta=beta),
+        Learner(FIXED, ALONE, policy="fixed", beta=beta, arm=stage.today),
+    )
+    seeds = range(1, runs + 1)
+    return [
+        Case("demo", "fair", stage.source, learner, "parallel", rounds, seed, log_rows=LOG_ROWS, start=True)
+        for learner in learners
+        for seed in seeds
+    ]
 
 
 def run_demo(
-    *,
-    slots: int,
-    seeds: Sequence[int],
-    log_rows: int,
-    beta: float,
-    tick: Callable[[str], None] | None = None,
-) -> tuple[list[Curves], TaskMatrix]:
-    """Return the curves of every learner, and the similarity by embedding of the first seed.
+    stage: Stage, cases: Sequence[Case], folder: Path, *, workers: int | None = None, report: Report | None = None
+) -> Demonstration:
+    """Learn the models, play all cases, and return what came out; results are kept in the folder.
 
-    `tick` is called with the learner's name after every slot.
-
-    Example:
-        >>> curves, similarity = run_demo(slots=3, seeds=[1], log_rows=12, beta=1.0)
-        >>> [c.learner for c in curves][:2], curves[0].regret.shape, similarity.stations
-        (['independent', 'pooled'], (1, 3), ('1', '2', '3', '4', '5'))
+    `report` is called now and then, from a thread of its own, with the share that is done.
     """
-    regret: dict[str, list[FloatArray]] = {name: [] for name in LEARNERS}
-    shown: TaskMatrix | None = None
-    for seed in seeds:
-        bandit = SyntheticBandit()
-        log = bandit.log(log_rows, np.random.default_rng([seed, 1]))
-        for name in LEARNERS:
-            model = learn_model(log, name, rng=np.random.default_rng([seed, 2]))
-            shown = model.similarity if shown is None and name == "embedding" else shown
-            each = None if tick is None else partial(tick, name)
-            controller = _controller(bandit, model, beta=beta, seed=seed)
-            run = play(bandit, controller, slots=slots, seed=seed, tick=each)
-            regret[name].append(run.realised.cumsum())
-    assert shown is not None  # noqa: S101
-    return [Curves(name, np.array(runs)) for name, runs in regret.items()], shown
-
-
-def saving(curves: Curves, baseline: Curves) -> tuple[float, float, float]:
-    """Return the share of the baseline's regret that is saved, and a 95 % interval over paired seeds.
-
-    The interval is by bootstrap over seeds: 2,000 resamples of the pairs, with a fixed seed.
-
-    Example:
-        >>> a, b = Curves("x", np.array([[6.0], [5.0]])), Curves("y", np.array([[10.0], [10.0]]))
-        >>> round(saving(a, b)[0], 3)
-        0.45
-    """
-    ours, theirs = curves.final, baseline.final
-    picks = np.random.default_rng(0).integers(len(ours), size=(2000, len(ours)))
-    resampled = 1.0 - ours[picks].sum(axis=1) / theirs[picks].sum(axis=1)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(1.0 - ours.sum() / theirs.sum()), float(low), float(high)
-
-
-def _controller(bandit: SyntheticBandit, model: Model, *, beta: float, seed: int) -> Controller:
-    return Controller(
-        ConfigurationSpace(arm=range(1, bandit.arms + 1)),
-        bandit.stations,
-        similarity=model.similarity,
-        kernel=model.kernel,
-        noise=model.noise,
-        mean=model.mean,
-        beta=beta,
-        seed=seed,
-        features=bandit.features,
-        reward_range=bandit.reward_range,
+    begun = time.perf_counter()
+    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
+    notes = [folder / "notes" / case.key for case in cases]
+    plays = [
+        Job(
+            folder / "runs" / f"{case.key}.npz", _play, (case, _model_file(folder, case), note, stage.days, stage.hours)
+        )
+        for case, note in zip(cases, notes, strict=True)
+    ]
+    seeds = {case.seed: case for case in cases}
+    offers = {seed: Job(folder / "offers" / f"{seed}.npy", _offer, (case,)) for seed, case in seeds.items()}
+    works = [Work(job.file, _seconds(stage, None)) for job in models.values()]
+    works += [Work(j.file, _seconds(stage, c), n) for j, c, n in zip(plays, cases, notes, strict=True)]
+    with Meter(works, report):
+        run_jobs(models.values(), workers=workers)
+        run_jobs([*plays, *offers.values()], workers=workers)
+    return Demonstration(
+        stage,
+        tuple(_read(job.file, case) for job, case in zip(plays, cases, strict=True)),
+        {seed: np.load(job.file, allow_pickle=False) for seed, job in offers.items()},
+        read_model(_model_file(folder, next(case for case in cases if case.learner.name == SHARED))),
+        time.perf_counter() - begun,
     )
+
+
+def _learn(file: Path, case: Case) -> None:
+    write_model(file, model_of(case, problem_of(case).log))
+
+
+def _offer(file: Path, case: Case) -> None:
+    """Write what every configuration earns in the slots of a case, (T, M, N)."""
+    environment = problem_of(case).environment
+    environment.reset(case.seed)
+    found = []
+    for _ in range(case.slots):
+        found.append([environment.truth(station).rewards for station in environment.stations])
+        environment.play({})
+    with file.open("wb") as opened:
+        np.save(opened, np.array(found), allow_pickle=False)
+
+
+def _play(
+    file: Path, case: Case, model_file: Path, note: Path, days: Mapping[str, Day], hours: tuple[int, ...]
+) -> None:
+    problem = problem_of(case)
+    controller = controller_for(problem, read_model(model_file), case)
+    done = iter(_shares(case))
+    run = play(
+        problem.environment,
+        controller,
+        slots=case.slots,
+        seed=case.seed,
+        mode=case.mode,
+        tick=lambda: leave_note(note, next(done)),
+    )
+    journal, shape = controller.journal, (case.slots, len(problem.environment.stations))
+    asked = list(journal.asked.values())
+    columns = {
+        "arms": [entry.decision.arm for entry in asked],
+        "rewards": [journal.told[entry.decision.id].reward for entry in asked],
+        "users": [(entry.state or {}).get(USERS, np.nan) for entry in asked],
+    }
+    arrays: dict[str, Any] = {name: np.array(column).reshape(shape) for name, column in columns.items()}
+    with file.open("wb") as opened:
+        np.savez(opened, regret=run.realised, means=_means(controller, days, hours), **arrays)
+
+
+def _means(controller: Controller, days: Mapping[str, Day], hours: tuple[int, ...]) -> FloatArray:
+    """What each configuration is expected to earn in the states of the days, (stations, hours, N)."""
+    if controller.settings.policy == FIXED:
+        return np.empty((0, 0, 0))
+    means = np.full((len(days), len(hours), len(controller.space)), np.nan)
+    rng = np.random.default_rng(0)  # breaks ties of the choice, which is not looked at
+    for i, (station, day) in enumerate(days.items()):
+        for hour, state in day.items():
+            query = query_for(controller.settings, station, state=state, contexts=None, allowed=None)
+            means[i, hours.index(hour)] = controller.policy.choose(query, rng).mean
+    return means
+
+
+def _read(file: Path, case: Case) -> Played:
+    with np.load(file, allow_pickle=False) as stored:
+        return Played(case, **{name: stored[name] for name in ("arms", "rewards", "regret", "users", "means")})
+
+
+def _shares(case: Case) -> list[float]:
+    """The share of a run's work that lies behind it after each round: a sweep over n rows costs n²."""
+    shared = case.learner.name == SHARED
+    work = np.cumsum((case.log_rows + np.arange(case.slots)) ** (2.0 if shared else 0.0))
+    return [float(share) for share in work / work[-1]]
+
+
+def _seconds(stage: Stage, case: Case | None) -> float:
+    """How long a run may take, or with None a model; measured on one core, for the progress bar alone."""
+    stations, arms = len(stage.trace.stations), len(stage.space)
+    if case is None:
+        return 0.5 + 8e-6 * min(1000, LOG_ROWS * stations) ** 2
+    if case.learner.name != SHARED:
+        return 0.5 + 4e-4 * stations * case.slots
+    rows = (case.log_rows + np.arange(case.slots)) * stations
+    return 1.0 + 3e-11 * float((rows**2.0).sum()) * stations * arms
+
+
+def _model_file(folder: Path, case: Case) -> Path:
+    return folder / "models" / f"{case.model_key}.npz"

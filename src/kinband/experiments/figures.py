@@ -1,34 +1,100 @@
-"""Figures of results. Matplotlib is loaded here only, and used without its global state."""
+"""Figures of results: they read curves and draw, nothing else. Matplotlib is loaded here, without its global state."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinband.experiments.demo import Curves
+from kinband.arrays import FloatArray
+from kinband.experiments.regression import ErrorCurve
+from kinband.experiments.runs import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by every kind of sight; the baseline is black.
-_COLOURS = ("#000000", "#999999", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+COLOURS = {
+    "independent": "#000000",
+    "pooled": "#999999",
+    "embedding": "#D55E00",
+    "prediction": "#0072B2",
+    "coregionalisation": "#009E73",
+    "fixed": "#CC79A7",
+}
 
 
-def regret_figure(curves: Sequence[Curves], path: Path, *, labels: Mapping[str, str], title: str) -> None:
-    """Draw cumulated regret against slots: mean, and two standard errors as a band."""
+def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Mapping[str, str], title: str) -> None:
+    """Draw cumulated regret against slots, one line per learner: mean over runs, two standard errors as a band."""
+    figure, axes = _blank("slot", "cumulated regret, all stations", title)
+    names = list(dict.fromkeys(c.case.learner.name for c in curves))
+    for name in names:
+        own = [c for c in curves if c.case.learner.name == name]
+        _band(axes, own[0].slot, np.array([c.realised for c in own]), colour=COLOURS[name], label=labels[name])
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, loc="upper left")
+    save(figure, paths)
+
+
+def error_figure(curve: ErrorCurve, paths: Sequence[Path], *, truth: float) -> None:
+    """Draw the error of the two-task regression against the similarity it was trained with."""
+    title = f"Two-task regression, {len(curve.error)} draws"
+    figure, axes = _blank("similarity trained with", "mean squared error on test points", title)
+    _band(axes, curve.similarity, curve.error, colour=COLOURS["embedding"], label="mean, ± 2 standard errors")
+    lowest = curve.lowest
+    axes.axvline(truth, color="#999999", linewidth=1, linestyle="--", label=f"true similarity, {truth:g}")
+    axes.plot(lowest.value, curve.at(lowest.value).value, "o", color="#000000", label=f"lowest, at {lowest.value:.2f}")
+    axes.legend(frameon=False)
+    save(figure, paths)
+
+
+def spread_figure(
+    spread: Mapping[str, Sequence[float]],
+    printed: Mapping[str, float],
+    paths: Sequence[Path],
+    *,
+    labels: Mapping[str, str],
+    title: str,
+) -> None:
+    """Draw what every method saves at each setting of the grid, beside what the paper prints."""
+    figure, axes = _blank("share of the baseline's regret saved", "", title)
+    for row, (name, values) in enumerate(spread.items()):
+        axes.plot(values, np.full(len(values), row), "o", color=COLOURS[name], alpha=0.5, markersize=7)
+        if name in printed:
+            axes.plot(printed[name], row, "D", color="#000000", markersize=7, label="paper" if not row else None)
+    axes.axvline(0, color="#999999", linewidth=1)
+    axes.set_yticks(range(len(spread)), [labels[name] for name in spread])
+    axes.set_ylim(len(spread) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.legend(frameon=False)
+    save(figure, paths)
+
+
+def save(figure: "Figure", paths: Sequence[Path]) -> None:
+    """Write a figure to every path, in the format of its ending."""
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+
+
+def _blank(x: str, y: str, title: str) -> tuple["Figure", "Axes"]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    for curve, colour in zip(curves, _COLOURS, strict=False):
-        runs, slots = curve.regret.shape
-        x, mean = np.arange(1, slots + 1), curve.regret.mean(axis=0)
-        axes.plot(x, mean, color=colour, linewidth=1.8, label=labels[curve.learner])
-        if runs > 1:
-            error = curve.regret.std(axis=0, ddof=1) / np.sqrt(runs)
-            axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.12, linewidth=0)
-    axes.set_xlabel("slot")
-    axes.set_ylabel("cumulated regret, all stations")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.set_title(title, loc="left")
-    axes.set_xlim(0, slots)
-    axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    return figure, axes
+
+
+def _band(axes: "Axes", x: Any, runs: FloatArray, *, colour: str, label: str) -> None:
+    """Draw the mean of runs (r, p) over x (p,), and two standard errors around it."""
+    mean = runs.mean(axis=0)
+    axes.plot(x, mean, color=colour, linewidth=1.8, label=label)
+    if len(runs) > 1:
+        error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.12, linewidth=0)

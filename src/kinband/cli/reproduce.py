@@ -1,0 +1,119 @@
+"""`kinband reproduce`: the paper's figures with intervals, beside the paper's own numbers."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kinband.cli.progress import progress
+from kinband.errors import BadInputError
+from kinband.experiments.figures import error_figure, regret_figure, spread_figure
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.paper import FIGURES, LABELS, PRINTED, Figure, quick
+from kinband.experiments.regression import error_curve
+from kinband.experiments.reproduce import Reproducer, Reproduction
+
+_WHAT = ("regression", *FIGURES)
+_TRUE_SIMILARITY = 0.8
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"{', '.join(_WHAT)}, or all.")] = "all",
+    protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
+    small: Annotated[bool, typer.Option("--quick", help="Small versions, for a look in two minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
+        "out/reproduce"
+    ),
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
+) -> None:
+    """Reproduce the paper's figures, under its own protocol and under a fair one.
+
+    Example: kinband reproduce synthetic --quick
+    """
+    wanted = _WHAT if what == "all" else (what,)
+    if what != "all" and what not in _WHAT:
+        raise BadInputError(f"there is no figure {what!r}: choose one of {', '.join(_WHAT)}, all")
+    if protocol not in ("paper", "fair", "both"):
+        raise BadInputError(f"protocol must be paper, fair or both, got {protocol!r}")
+    protocols = ("paper", "fair") if protocol == "both" else (protocol,)
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    with progress(None, quiet=as_json) as step:
+        runner = Reproducer(out, workers=workers or None, tick=step)
+        for name in wanted:
+            if name == "regression":
+                rows.append(_regression(out, draws=100 if small else 2000))
+            else:
+                figure: Figure = quick(FIGURES[name]) if small else FIGURES[name]
+                rows += _compare(runner.run(figure, protocols=protocols), out)
+    _write(rows, out / "table.csv")
+    if as_json:
+        typer.echo(json.dumps([_plain(row) for row in rows], indent=1))
+    else:
+        _print(rows)
+        typer.echo(f"figures and table: {out}")
+
+
+def _regression(out: Path, *, draws: int) -> dict[str, Any]:
+    curve = error_curve(draws=draws)
+    error_figure(curve, _files(out, "regression"), truth=_TRUE_SIMILARITY)
+    return {"experiment": "regression", "method": "place of the minimum", "printed": 0.8, "ours": curve.lowest}
+
+
+def _compare(found: Reproduction, out: Path) -> list[dict[str, Any]]:
+    name = found.figure.name
+    about = f"{found.figure.runs} runs of {found.figure.slots} slots"
+    if found.paper is not None:
+        title = f"{name}, the paper's protocol, {about}"
+        regret_figure(found.paper.curves, _files(out, f"{name}-paper"), labels=LABELS, title=title)
+        title = f"{name}: savings over the grid of settings"
+        spread_figure(found.paper.spread, PRINTED[name], _files(out, f"{name}-spread"), labels=LABELS, title=title)
+    if found.fair is not None:
+        for suffix, curves in (("fair", found.fair.curves), ("fair-cold", found.fair.cold)):
+            title = f"{name}, fair protocol{', cold' if suffix == 'fair-cold' else ', from the log'}, {about}"
+            regret_figure(curves, _files(out, f"{name}-{suffix}"), labels=LABELS, title=title)
+    return list(found.rows())
+
+
+def _files(out: Path, stem: str) -> list[Path]:
+    return [out / f"{stem}.png", out / f"{stem}.svg"]
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = Table(title="The paper's numbers beside ours (95 % intervals)")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(_text(row.get(column), share=row["experiment"] != "regression") for column in columns))
+    Console().print(table)
+
+
+def _text(value: Any, *, share: bool) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, Estimate | float):
+        return format(value, ".1%" if share else ".2f")
+    return str(value)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for column, value in row.items():
+        plain[column] = [value.value, value.low, value.high] if isinstance(value, Estimate) else value
+    return plain
+
+
+def _write(rows: list[dict[str, Any]], path: Path) -> None:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, columns, restval="")
+        writer.writeheader()
+        for row in rows:
+            share = row["experiment"] != "regression"
+            writer.writerow({c: _text(v, share=share) if v is not None else "" for c, v in row.items()})

@@ -1,0 +1,118 @@
+"""What is run: one case is one learner on one environment with one seed, described by plain values.
+
+A case is a frozen record of numbers and names, so that it can be sent to another process, stored beside its results and
+recognised later: its key is a digest of its values. Nothing is computed here.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Mode = Literal["parallel", "sequential"]
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A learner as experiments name it.
+
+    Attributes:
+        name: How tables and figures call it.
+        similarity: Where its task matrix comes from: one of `kinband.similarity.NAMES`.
+        policy: One of `kinband.policies.POLICIES`.
+        beta: Weight of the width: a number, or the name of a rule.
+        sigma: Rule for σ_Z, where the similarity is "embedding".
+        arm: The configuration that the policy "fixed" always plays.
+
+    Example:
+        >>> Learner("embedding", "embedding").policy
+        'ucb'
+    """
+
+    name: str
+    similarity: str
+    policy: str = "ucb"
+    beta: float | str = 1.0
+    sigma: str = "median"
+    arm: int | None = None
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What every learner of a case believes beforehand, where it is not fitted to the log.
+
+    Attributes:
+        length_scale: Of an isotropic RBF on standardised contexts.
+        noise: Variance of a reward as a share of the kernel's variance, which is 1.
+        mean: Constant prior mean.
+
+    Example:
+        >>> Prior(0.5, 0.1).mean
+        0.0
+    """
+
+    length_scale: float
+    noise: float
+    mean: float = 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run.
+
+    Attributes:
+        experiment: Which experiment it belongs to.
+        protocol: "paper" or "fair".
+        environment: "synthetic", "bundled", or the path of a trace.
+        learner: Who learns.
+        mode: Parallel rounds (Algorithm 1) or one station at a time (Algorithm 2).
+        slots: Slots to play.
+        seed: Of the environment's trajectory and of the learner's draws; the same for all learners of a comparison.
+        log_rows: Rows a station that models are learned from.
+        prior: What is believed beforehand; None fits kernel, noise and mean to the log.
+        start: Whether beliefs start from the log.
+
+    Example:
+        >>> case = Case("synthetic", "paper", "synthetic", Learner("alone", "independent"), "parallel", 10, 1)
+        >>> case.key == Case(**{**vars(case), "seed": 1}).key != Case(**{**vars(case), "seed": 2}).key
+        True
+    """
+
+    experiment: str
+    protocol: str
+    environment: str
+    learner: Learner
+    mode: Mode
+    slots: int
+    seed: int
+    log_rows: int = 20
+    prior: Prior | None = None
+    start: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the case as JSON-able values; an arm only where there is one, so that older keys stay the same."""
+        values = asdict(self)
+        if self.learner.arm is None:
+            del values["learner"]["arm"]
+        return values
+
+    @property
+    def key(self) -> str:
+        """A digest of all values, to name files by."""
+        return _digest(self.to_dict())
+
+    @property
+    def model_key(self) -> str:
+        """A digest of what decides the learner's model: cases that share it can share the model."""
+        fixed_log = self.environment != "synthetic"  # its log is drawn with the seed, that of a trace is not
+        parts = (self.environment, self.learner.similarity, self.learner.sigma, self.log_rows, self.prior)
+        return _digest([*map(_plain, parts), None if fixed_log else self.seed])
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if isinstance(value, Prior) else value
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

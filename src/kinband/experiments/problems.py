@@ -1,0 +1,56 @@
+"""The problem of a case: an environment to play, and a log that may be learned from beforehand.
+
+On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from kinband.contexts import StateScaler
+from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.experiments.cases import Case
+from kinband.experiments.play import Referee
+from kinband.records import Samples
+from kinband.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a learner meets.
+
+    Attributes:
+        environment: What it plays.
+        log: What it may learn from beforehand.
+        scaler: Scales states, fitted to the log; None where the environment shows context rows only.
+    """
+
+    environment: Referee
+    log: Samples
+    scaler: StateScaler | None = None
+
+
+def problem_of(case: Case) -> Problem:
+    """Return the problem of a case.
+
+    Example:
+        >>> from kinband.experiments.cases import Learner
+        >>> case = Case("demo", "fair", "synthetic", Learner("alone", "independent"), "parallel", 10, 1, log_rows=7)
+        >>> len(problem_of(case).log)
+        35
+    """
+    if case.environment == "synthetic":
+        bandit = SyntheticBandit()
+        return Problem(bandit, bandit.log(case.log_rows, np.random.default_rng([case.seed, 1])))
+    return _trace_problem(case.environment, case.log_rows)
+
+
+@lru_cache(maxsize=2)
+def _trace_problem(source: str, log_rows: int) -> Problem:
+    trace = Trace.bundled() if source == "bundled" else Trace.read(source)
+    space = trace.space()
+    log, rest = split_trace(trace.with_space(space), rows_per_station=log_rows)
+    encoder = log.encoder()
+    samples = log.samples(encoder, stations=trace.stations)
+    return Problem(TraceEnvironment(rest, space), samples, encoder.state)

@@ -1,0 +1,177 @@
+"""The report: one HTML page with everything in it, and its pictures as files beside it."""
+
+import platform
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from kinband.experiments.demo import SHARED, Demonstration
+from kinband.experiments.report.day import day_picture
+from kinband.experiments.report.findings import Findings
+from kinband.experiments.report.pictures import regret_picture, users_picture
+from kinband.experiments.report.sector_map import heat_picture, map_picture
+from kinband.experiments.report.style import CSS, PAGE
+from kinband.experiments.report.tables import day_table, family_table, named, standings_table, tiles
+from kinband.experiments.report.theme import Picture
+from kinband.experiments.report.words import Words, about_families, headline, introduction, setting, words_of
+from kinband.experiments.stage import LOG_ROWS, NEIGHBOURS
+from kinband.version import __version__
+
+
+def write_report(demo: Demonstration, folder: Path, *, command: str) -> list[Path]:
+    """Write the page and its pictures into a folder that exists, and return the files, the page first."""
+    findings = Findings(demo)
+    words = words_of(findings)
+    pictures = pictures_of(findings, words)
+    page = folder / "report.html"
+    page.write_text(report_html(findings, words, pictures, command=command), encoding="utf-8")
+    return [page, *(picture.write(folder) for picture in pictures.values())]
+
+
+def pictures_of(findings: Findings, words: Words) -> dict[str, Picture]:
+    """Return the pictures of a report by name; what cannot be drawn from its log is left out."""
+    city, what = findings.demo.stage.city, f"regret, all {words.stations} together"
+    pictures = [regret_picture(findings, words.labels, y=what)]
+    if findings.demo.stage.counts_users:
+        pictures.append(users_picture(findings, words.labels, y="satisfied users gained"))
+    pictures.append(heat_picture(findings, stations=words.stations))
+    if city is not None:
+        pictures.append(map_picture(findings, city))
+    titles = {station: named(findings, station) for station in findings.demo.stage.days}
+    if (day := day_picture(findings, titles, knob=words.knob)) is not None:
+        pictures.append(day)
+    return {picture.name: picture for picture in pictures}
+
+
+def report_html(findings: Findings, words: Words, pictures: dict[str, Picture], *, command: str) -> str:
+    """Return the page."""
+    title = f"{len(findings.stations):,} {words.stations} that learn together"
+    parts = [
+        _what_you_see(findings, words),
+        tiles(findings, words),
+        _section("Who did how well", standings_table(findings, words) + _note(_ABOUT_TABLE)),
+        _regret(pictures["regret"], words),
+        _users(findings, pictures["users"]) if "users" in pictures else "",
+        _similarity(findings, words, pictures),
+        _day(findings, words, pictures["day"]) if "day" in pictures else "",
+        _section("What the words mean", _glossary(findings, words)),
+        _section("How this was made", _made(findings, words, command)),
+    ]
+    subtitle = f"kinband {__version__}, {findings.runs} paired runs of {findings.decisions:,} decisions"
+    return PAGE.substitute(
+        title=escape(title),
+        subtitle=escape(subtitle),
+        version=__version__,
+        css=CSS,
+        body="\n".join(filter(None, parts)),
+    )
+
+
+_ABOUT_TABLE = (
+    "Means over runs; beneath them 95 % intervals, by bootstrap over runs that meet the same states in every way of "
+    "deciding. The last line is a yardstick, not a way to decide: nobody knows its setting before the runs are over."
+)
+
+
+def _what_you_see(findings: Findings, words: Words) -> str:
+    text = f"<p>{escape(introduction(findings, words))}</p>"
+    return _section("What you see", f'{text}<p class="verdict">{escape(headline(findings))}</p>')
+
+
+def _regret(picture: Picture, words: Words) -> str:
+    text = (
+        "How much was lost on the way: in every round, what the best setting would have earned less what was earned, "
+        f"summed over {words.stations} and rounds. A line that flattens has learned; a straight one never does. Bands "
+        "are two standard errors over runs."
+    )
+    return _section("Regret", _figure(picture, text))
+
+
+def _users(findings: Findings, picture: Picture) -> str:
+    stage = findings.demo.stage
+    today = setting(stage.space[stage.today])
+    text = (
+        f"How many more users are satisfied at any time than with {today} everywhere: the difference of the shares "
+        "times the users connected, summed over the network; means over five rounds, bands of two standard errors. At "
+        "first a learner also tries settings that turn out worse."
+    )
+    return _section("Satisfied users gained", _figure(picture, text))
+
+
+def _similarity(findings: Findings, words: Words, pictures: dict[str, Picture]) -> str:
+    heat = _figure(pictures["similarity"], "Each cell is a pair; the strips carry the colours of the table.")
+    if "map" in pictures:
+        text = f"Each wedge is a sector{'; the day of those framed is shown below' if 'day' in pictures else ''}."
+        shown = f'<div class="pair">{heat}{_figure(pictures["map"], text)}</div>'
+    else:
+        shown = f'<div class="single">{heat}</div>'
+    about = f"<p>{escape(about_families(findings, words))}</p>"
+    return _section("Who is like whom, and who gains", about + shown + family_table(findings, words))
+
+
+def _day(findings: Findings, words: Words, picture: Picture) -> str:
+    city = findings.demo.stage.city
+    who = f"A busy {words.station} of each kind of place" if city and city.kinds else f"Some {words.stations}"
+    text = (
+        f"{who}: the setting that the controller that shares expects to be best, asked after its last round at the "
+        "mean state of every hour. Dots are single runs; where they scatter, the settings are about equally good or "
+        "not yet told apart."
+    )
+    return _section("What it would set over the day", _figure(picture, text) + day_table(findings, words))
+
+
+def _glossary(findings: Findings, words: Words) -> str:
+    one, earned = words.station, "What the log says a station earned in a period; more is better."
+    if findings.demo.stage.city:
+        earned = (
+            "The share of a sector's downloads, on both of its carriers, that were fast enough. Times the users "
+            "connected, it gives the satisfied users."
+        )
+    terms = {
+        words.reward.capitalize(): earned,
+        "Round": f"Every {one} gets a setting, then every {one} learns from all results (Algorithm 1 of the paper).",
+        "Regret": "What the best setting of each round would have earned, less what was earned. A lucky best counts "
+        "as best, so that nobody reaches zero.",
+        "Similarity": "1 where two behave alike in all states and settings, 0 where they have nothing in common. It is "
+        "found from the log by comparing conditional distributions (conditional kernel embedding).",
+        "Alone": "The same learner without similarity: its own kernel by likelihood, the same log, the same β.",
+        "β": "How much a setting is favoured for being little known: what counts is the expected reward + β × its "
+        f"uncertainty. Here β = {findings.beta}.",
+        "95 % interval": "Where the mean over ever more such runs would lie. It knows of the chance in which states "
+        "come up, not of other cities or logs.",
+    }
+    return "<dl>" + "".join(f"<dt>{escape(t)}</dt><dd>{escape(text)}</dd>" for t, text in terms.items()) + "</dl>"
+
+
+def _made(findings: Findings, words: Words, command: str) -> str:
+    stage = findings.demo.stage
+    seeds = ", ".join(str(run.case.seed) for run in findings.demo.of(SHARED))
+    source = "the trace that comes with kinband" if stage.source == "bundled" else Path(stage.source).name
+    city = f", a city drawn from seed {stage.city.seed}" if stage.city else ""
+    today = "the threshold the simulated network starts with" if stage.city else "the configuration run most often"
+    count = f"{len(findings.stations):,} {words.stations}"
+    lines = [
+        f"kinband {__version__}, Python {platform.python_version()}, NumPy {np.__version__}.",
+        f"Data: {source}{city}; {len(stage.trace):,} rows of {count}.",
+        f"Log to start from: the first {LOG_ROWS} rows of each, {LOG_ROWS * len(findings.stations):,} in all. The "
+        "other rows answer what a setting earns in a state: the mean of the "
+        f"{NEIGHBOURS} nearest of the same {words.station}.",
+        f"Seeds {seeds}: they draw the states of every round, the same for all ways of deciding.",
+        f"Sharing and alone: UCB with β = {findings.beta}; kernel, noise and mean by likelihood, each its own.",
+        f"Fixed: {setting(stage.space[stage.today])}, {today}.",
+    ]
+    items = [f"Command: <code>{escape(command)}</code>", *map(escape, lines)]
+    return "<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
+
+
+def _section(title: str, inside: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{inside}</section>"
+
+
+def _figure(picture: Picture, caption: str) -> str:
+    return f"<figure>{picture.html()}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'

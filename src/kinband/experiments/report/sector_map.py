@@ -1,0 +1,161 @@
+"""Who is like whom, and where they stand: the heat map of the similarity beside a map of the sectors.
+
+Both use the colours of the families, so that a block of the heat map can be found in the city.
+"""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kinband.experiments.city import City
+from kinband.experiments.report.findings import FIFTHS, NO_GROUP, Family, Findings
+from kinband.experiments.report.theme import FAINT, GREY, GROUP_COLOURS, INK, PAPER, STEP_COLOURS, Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STRIP = 0.025  # width of the strips beside the heat map, as a share of it
+_HALF_BEAM = 54.0  # degrees: three sectors of a site leave gaps
+_WEDGE = 0.46  # radius of a sector, as a share of the distance to the next site
+
+
+def family_colours(families: list[Family]) -> dict[str, str]:
+    """Return the colour of every family by its name; those in no group are grey.
+
+    Example:
+        >>> family_colours([Family("group 1", ("a", "b")), Family("in no group", ("c",))])
+        {'group 1': '#4477aa', 'in no group': '#8a939c'}
+    """
+    names = [family.name for family in families]
+    palette = STEP_COLOURS if names[0] in FIFTHS else GROUP_COLOURS
+    return {name: GREY if name == NO_GROUP else palette[i] for i, name in enumerate(names)}
+
+
+def families_of(families: list[Family]) -> dict[str, str]:
+    """Return the family of every station by name."""
+    return {name: family.name for family in families for name in family.stations}
+
+
+def heat_picture(findings: Findings, *, stations: str) -> Picture:
+    """Return the heat map of the similarity, like beside like, with the families along its sides."""
+    similarity, families = findings.similarity, findings.families
+    ordered = similarity.reindex([similarity.stations[m] for m in similarity.order()])
+    K_Z, colours, family_of = ordered.correlation(), family_colours(families), families_of(families)
+
+    def draw(figure: "Figure", narrow: bool) -> None:
+        del narrow
+        axes = figure.add_subplot()
+        image = axes.imshow(K_Z, cmap="viridis", vmin=min(0.0, K_Z.min()), vmax=1.0, interpolation="nearest")
+        _strips(axes, [colours[family_of[name]] for name in ordered.stations])
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel(f"{len(K_Z)} {stations}, like beside like", labelpad=16)
+        axes.set_ylabel(f"the same {stations}", labelpad=16)
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        bar = figure.colorbar(image, ax=axes, orientation="horizontal", location="top", shrink=0.7, aspect=30, pad=0.02)
+        bar.outline.set_visible(False)
+        bar.set_label("similarity (1: same behaviour, 0: nothing in common)", color=FAINT)
+
+    low, middle = np.quantile(K_Z[np.triu_indices(len(K_Z), 1)], [0, 0.5])
+    says = f"Heat map of the similarity of {len(K_Z)} {stations}: least {low:.2f}, median {middle:.2f}."
+    return Picture("similarity", says, draw, (4.3, 4.9), (3.9, 4.5))
+
+
+def _strips(axes: "Axes", colours: list[str]) -> None:
+    """Draw the stations' colours left of and below the cells."""
+    from matplotlib.patches import Rectangle
+
+    size, start = len(colours), -0.5
+    gap, thick = 0.012 * size, _STRIP * size
+    for colour, run in groupby(colours):
+        long = len(list(run))
+        left, below = (-0.5 - gap - thick, start), (start, size - 0.5 + gap)
+        axes.add_patch(Rectangle(left, thick, long, color=colour, linewidth=0, clip_on=False))
+        axes.add_patch(Rectangle(below, long, thick, color=colour, linewidth=0, clip_on=False))
+        start += long
+    axes.set_xlim(-0.5, size - 0.5)
+    axes.set_ylim(size - 0.5, -0.5)
+
+
+def map_picture(findings: Findings, city: City) -> Picture:
+    """Return the map of the sectors: a wedge at every site in each direction, coloured by family."""
+    families = findings.families
+    colours, family_of = family_colours(families), families_of(families)
+    named = tuple(findings.demo.stage.days)
+
+    def draw(figure: "Figure", narrow: bool) -> None:
+        del narrow
+        axes = figure.add_subplot()
+        _wedges(axes, city, {name: colours[family_of[name]] for name in city.names}, named)
+        _hot_spots(axes, city)
+        axes.set_aspect("equal")
+        axes.autoscale_view()
+        axes.margins(0.04)
+        axes.set_xlabel("east (km)")
+        axes.set_ylabel("north (km)")
+        _legend(figure, families, colours, hot_spots=bool(len(city.hot_spots)))
+
+    titles = {f"sector-{i}": _title(city, i, family_of[name]) for i, name in enumerate(city.names)}
+    says = f"Map of {len(city.names)} sectors on {city.sites} sites, coloured by family."
+    return Picture("map", says, draw, (4.3, 4.9), (3.9, 4.7), titles)
+
+
+def _title(city: City, index: int, family: str) -> str:
+    kind = f", {city.kinds[index]}" if city.kinds else ""
+    return f"{city.names[index]}{kind}: {family}"
+
+
+def _wedges(axes: "Axes", city: City, colours: Mapping[str, str], named: tuple[str, ...]) -> None:
+    from matplotlib.patches import Wedge
+
+    radius = _WEDGE * _spacing(city)
+    for i, name in enumerate(city.names):
+        shown, angle = name in named, city.azimuths[i]
+        east, north = city.places[i] / 1000
+        wedge = Wedge((east, north), radius, angle - _HALF_BEAM, angle + _HALF_BEAM, facecolor=colours[name])
+        wedge.set(edgecolor=INK if shown else PAPER, linewidth=1.6 if shown else 0.5, zorder=3 if shown else 2)
+        wedge.set_gid(f"sector-{i}")
+        axes.add_patch(wedge)
+        if shown:
+            _name(axes, name, (east, north), angle, 1.25 * radius)
+
+
+def _name(axes: "Axes", name: str, place: tuple[float, float], angle: float, distance: float) -> None:
+    """Write the name of a sector in front of it, on paper so that it can be read above others."""
+    turn = np.radians(angle)
+    east, north = place[0] + distance * np.cos(turn), place[1] + distance * np.sin(turn)
+    side = "left" if np.cos(turn) > 0.3 else "right" if np.cos(turn) < -0.3 else "center"
+    box = {"boxstyle": "round,pad=0.2", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85}
+    axes.text(east, north, name, ha=side, va="center", fontsize=8, fontweight="bold", color=INK, zorder=5, bbox=box)
+
+
+def _hot_spots(axes: "Axes", city: City) -> None:
+    if len(city.hot_spots):
+        axes.plot(*(city.hot_spots.T / 1000), "*", color=INK, markersize=5, markeredgewidth=0, zorder=4)
+
+
+def _spacing(city: City) -> float:
+    """The median distance of a site to the next, in kilometres; half a kilometre for a lone one."""
+    sites = np.unique(city.places, axis=0) / 1000
+    if len(sites) < 2:
+        return 0.5
+    apart = np.hypot(*(sites[:, None] - sites[None]).transpose(2, 0, 1))
+    np.fill_diagonal(apart, np.inf)
+    return float(np.median(apart.min(axis=1)))
+
+
+def _legend(figure: "Figure", families: list[Family], colours: Mapping[str, str], *, hot_spots: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Patch | Line2D] = [
+        Patch(color=colours[family.name], label=f"{family.name} ({len(family.stations)})") for family in families
+    ]
+    if hot_spots:
+        handles.append(Line2D([], [], marker="*", linestyle="", color=INK, markeredgewidth=0, label="hot spot"))
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.2)

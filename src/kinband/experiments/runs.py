@@ -1,0 +1,125 @@
+"""From cases to curves: learn the models, run the cases, read the results.
+
+Results are tidy Parquet files, one per case, with the case, the version and the time it took in the schema's metadata.
+Curves are stored at up to 400 slots of a run.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.configurations import ConfigurationSpace
+from kinband.controller import Controller
+from kinband.experiments.cases import Case
+from kinband.experiments.models import model_of, read_model, write_model
+from kinband.experiments.play import play
+from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.problems import Problem, problem_of
+from kinband.model import Model
+from kinband.version import __version__
+
+_POINTS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Cumulated results of one case.
+
+    Attributes:
+        case: What was run.
+        slot: Slots at which the curve is known, (p,), the last among them.
+        realised: Regret against the best reward of each slot, summed up to there, (p,).
+        pseudo: Regret in expectation, likewise.
+        reward: Reward, likewise.
+        seconds: How long the run took.
+    """
+
+    case: Case
+    slot: IntArray
+    realised: FloatArray
+    pseudo: FloatArray
+    reward: FloatArray
+    seconds: float
+
+
+def run_cases(
+    cases: Sequence[Case],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    tick: Callable[[Job], None] | None = None,
+) -> list[Curve]:
+    """Run cases that have no result in the folder yet, and return the curves of all, in order."""
+    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
+    run_jobs(models.values(), workers=workers, tick=tick)
+    jobs = [Job(folder / "runs" / f"{case.key}.parquet", _run, (case, _model_file(folder, case))) for case in cases]
+    run_jobs(jobs, workers=workers, tick=tick)
+    return [read_curve(job.file, case) for job, case in zip(jobs, cases, strict=True)]
+
+
+def count_jobs(cases: Sequence[Case]) -> int:
+    """Return how often `run_cases` will tick for these cases."""
+    return len({case.model_key for case in cases}) + len(cases)
+
+
+def read_curve(file: Path, case: Case) -> Curve:
+    """Read the stored curve of a case."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file)
+    seconds = json.loads(table.schema.metadata[b"kinband"])["seconds"]
+    columns = {name: table[name].to_numpy() for name in ("slot", "realised", "pseudo", "reward")}
+    return Curve(case, seconds=seconds, **columns)
+
+
+def controller_for(problem: Problem, model: Model, case: Case) -> Controller:
+    """Return the controller of a case: the one that is deployed, with the case's model."""
+    environment, scaler = problem.environment, problem.scaler
+    space = environment.space or ConfigurationSpace(arm=range(1, environment.arms + 1))
+    way_of_asking: dict[str, Any] = {"features": environment.features} if scaler is None else {"state": scaler}
+    return Controller(
+        space,
+        environment.stations,
+        similarity=model.similarity,
+        kernel=model.kernel,
+        noise=model.noise,
+        mean=model.mean,
+        policy=case.learner.policy,
+        beta=case.learner.beta,
+        options=None if case.learner.arm is None else {"arm": case.learner.arm},
+        log=problem.log if case.start else None,
+        seed=case.seed,
+        **way_of_asking,
+    )
+
+
+def _learn(file: Path, case: Case) -> None:
+    write_model(file, model_of(case, problem_of(case).log))
+
+
+def _run(file: Path, case: Case, model_file: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    problem = problem_of(case)
+    controller = controller_for(problem, read_model(model_file), case)
+    begun = time.perf_counter()
+    run = play(problem.environment, controller, slots=case.slots, seed=case.seed, mode=case.mode)
+    seconds = time.perf_counter() - begun
+    shown = np.unique(np.linspace(0, case.slots - 1, min(_POINTS, case.slots)).round().astype(np.int64))
+    columns = {"slot": shown + 1}
+    for name in ("realised", "pseudo", "rewards"):
+        columns[name.removesuffix("s")] = getattr(run, name).cumsum()[shown]
+    about = {"case": case.to_dict(), "kinband": __version__, "seconds": seconds}
+    table = pa.table(columns).replace_schema_metadata({"kinband": json.dumps(about)})
+    pq.write_table(table, file)
+
+
+def _model_file(folder: Path, case: Case) -> Path:
+    return folder / "models" / f"{case.model_key}.npz"

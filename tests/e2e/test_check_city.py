@@ -1,0 +1,108 @@
+"""`kinband check-city`: figures, a table, and numbers that hang together."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinband.cli import check_city as command
+from kinband.cli import main
+from kinband.experiments.city_check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
+from kinband.experiments.city_figures import city_figures
+
+FIGURES = ["satisfied-share.png", "signal.png", "cqi-and-load.png", "handovers.png"]
+
+
+@pytest.fixture(scope="module")
+def checked() -> tuple[CityCheck, list[str]]:
+    said: list[str] = []
+    return check_city(6, seed=3, seconds=10, seeds=2, thresholds=[-108, -90], tick=said.append), said
+
+
+def test_every_stage_is_announced(checked: tuple[CityCheck, list[str]]) -> None:
+    assert len(checked[1]) == count_stages()
+
+
+def test_the_busy_hour_of_calibration_and_figures_is_one_run(checked: tuple[CityCheck, list[str]]) -> None:
+    check, _ = checked
+    assert list(check.calibrations) == list(HOURS)
+    assert check.data["network_share"] == pytest.approx(check.calibrations[BUSY_HOUR].network_share)
+
+
+def test_the_named_sectors_are_the_busiest_of_their_kind(checked: tuple[CityCheck, list[str]]) -> None:
+    check, _ = checked
+    assert list(check.kinds) == list(check.data["sectors"])
+    assert list(check.kinds.values()) == ["business"] * 2 + ["residential"] * 2 + ["hot spot"] * 2
+
+
+def test_a_correlation_that_does_not_exist_is_null_in_json(checked: tuple[CityCheck, list[str]]) -> None:
+    check, _ = checked
+    flat = replace(check.calibrations[BUSY_HOUR], correlation=math.nan)
+    values = replace(check, calibrations={BUSY_HOUR: flat}).to_dict()
+    back = json.loads(json.dumps(values, allow_nan=False))
+    assert back["hours"]["18"]["correlation"] is None
+    assert back["hours"]["18"]["gain"] == pytest.approx(flat.gain)
+
+
+def test_all_figures_are_drawn_and_small(checked: tuple[CityCheck, list[str]], tmp_path: Path) -> None:
+    files = city_figures(checked[0], tmp_path / "new")
+    assert [file.name for file in files] == FIGURES
+    for file in files:
+        content = file.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert 5_000 < len(content) < 120_000
+
+
+def test_the_command_prints_a_table_and_names_its_files(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    checked: tuple[CityCheck, list[str]],
+) -> None:
+    def canned(*_: Any, **__: Any) -> CityCheck:
+        return checked[0]
+
+    monkeypatch.setattr(command, "run_checks", canned)
+    monkeypatch.setenv("COLUMNS", "140")
+    command.check_city(out=tmp_path)
+    printed = capsys.readouterr().out
+    busy = checked[0].calibrations[BUSY_HOUR]
+    assert re.search(rf"At 18 h the network has .*{busy.best_single:g} dBm", printed)
+    assert all(f"figure: {tmp_path / name}" in printed for name in FIGURES)
+    stored = json.loads((tmp_path / "checks.json").read_text())
+    assert stored["hours"]["18"]["best_single"] == busy.best_single
+
+
+def test_the_command_line_hands_over_what_was_asked(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    checked: tuple[CityCheck, list[str]],
+) -> None:
+    asked: list[Any] = []
+
+    def canned(stations: int, **others: Any) -> CityCheck:
+        asked.extend([stations, others["seed"], others["seconds"], others["seeds"]])
+        return checked[0]
+
+    monkeypatch.setattr(command, "run_checks", canned)
+    options = ["--stations", "33", "--seed", "7", "--seconds", "45", "--seeds", "3", "--json"]
+    assert main(["check-city", "--out", str(tmp_path), *options]) == 0
+    assert asked == [33, 7, 45.0, 3]
+    results = json.loads(capsys.readouterr().out)
+    assert [Path(file).name for file in results["files"]] == FIGURES
+
+
+@pytest.mark.parametrize("arguments", [["--stations", "5"], ["--seeds", "1"], ["--seconds", "0"]])
+def test_too_little_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-city", *arguments]) == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_the_page_shows_every_figure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
+    assert all(f"(figures/{name})" in page for name in FIGURES)
