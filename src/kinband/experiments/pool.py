@@ -6,6 +6,7 @@ BLAS thread, because several processes with several threads each would fight for
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -81,8 +82,9 @@ def run_job(job: Job) -> None:
 
 def _run_in_processes(jobs: Sequence[Job], workers: int, tick: Callable[[Job], None] | None) -> None:
     with _one_thread_each(), ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        running: dict[Future[None], Job] = {pool.submit(run_job, job): job for job in jobs}
         try:
+            with _ctrl_c_later():
+                running: dict[Future[None], Job] = {pool.submit(run_job, job): job for job in jobs}
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
@@ -99,6 +101,19 @@ def _run_in_processes(jobs: Sequence[Job], workers: int, tick: Callable[[Job], N
                 for partial in job.file.parent.glob(f".{job.file.name}.*"):
                     partial.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Hold Ctrl-C back: processes that are started meanwhile never see it, and leave ending them to their parent."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
