@@ -1,7 +1,7 @@
 """The loop: ask, tell, explain, save. Where the rooms meet.
 
-`loop` is the controller, `journal` its log (the truth), `settings` its fixed part, `setup` how that comes about,
-`explanation` its reasons and `saving` its folder on disk.
+`loop` is the controller, `journal` its log (the truth) with its `entries`, `settings` its fixed part and `setup` how
+that comes about; `asking` turns questions into queries, `explanation` gives reasons, `saving` is its folder on disk.
 """
 
 from kinband.controller.explanation import Explanation

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from kinband.arrays import FloatArray
-from kinband.errors import ConflictError, NotFoundError, SavedStateError
-from kinband.records import Alternative, Decision, Observation
+from kinband.errors import ConflictError, NotFoundError
+from kinband.records import Decision, Observation
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +61,7 @@ class Journal:
     """All entries in order, and the present standing of every decision.
 
     Example:
+        >>> import numpy as np
         >>> decision = Decision("d1", "a", 0, None, None, None, None)
         >>> journal = Journal()
         >>> journal.add(Asked(decision, 0, np.zeros(1), None))
@@ -97,6 +96,11 @@ class Journal:
     def pending(self) -> list[str]:
         """Ids of decisions whose reward is still awaited, oldest first."""
         return [key for key in self._asked if key not in self._told and key not in self._called_off]
+
+    @property
+    def next_id(self) -> str:
+        """The id of the decision to come: ids are counted, so that a replay gives them again."""
+        return f"d{len(self._asked) + 1:06d}"
 
     def add(self, entry: Entry) -> None:
         """Append an entry that has been checked."""
@@ -145,68 +149,3 @@ class Journal:
         asked = self._asked[told.id]
         arm, memo = asked.decision.arm, asked.decision.memo
         return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache)
-
-
-def entry_to_dict(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON-able values.
-
-    Example:
-        >>> entry_to_dict(Told("d1", 0.5, None))
-        {'entry': 'told', 'id': 'd1', 'reward': 0.5, 'noise': None}
-    """
-    match entry:
-        case Asked(decision=d):
-            return {
-                "entry": "asked",
-                "id": d.id,
-                "station": d.station,
-                "task": entry.task,
-                "state": None if entry.state is None else dict(entry.state),
-                "x": entry.x.tolist(),
-                "arm": d.arm,
-                "configuration": None if d.configuration is None else dict(d.configuration),
-                "scores": [d.mean, d.width, d.ucb],
-                "alternatives": [[a.arm, a.mean, a.width, a.ucb] for a in d.alternatives],
-                "known": d.known,
-                "round": d.round,
-                "memo": dict(d.memo),
-            }
-        case Told():
-            return {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}
-        case Corrected():
-            return {"entry": "corrected", "id": entry.id, "reward": entry.reward}
-        case CalledOff():
-            return {"entry": "called-off", "id": entry.id}
-
-
-def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Entry:
-    """Return the entry that `entry_to_dict` wrote; `configurations` names the arms of the space.
-
-    Example:
-        >>> entry_from_dict({"entry": "called-off", "id": "d1"}, {})
-        CalledOff(id='d1')
-    """
-    match values["entry"]:
-        case "asked":
-            return _asked_from_dict(values, configurations)
-        case "told":
-            return Told(values["id"], values["reward"], values["noise"])
-        case "corrected":
-            return Corrected(values["id"], values["reward"])
-        case "called-off":
-            return CalledOff(values["id"])
-        case other:
-            raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
-
-
-def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Asked:
-    named = values["configuration"] is not None
-    alternatives = tuple(
-        Alternative(arm, configurations[arm] if named else None, *scores) for arm, *scores in values["alternatives"]
-    )
-    mean, width, ucb = values["scores"]
-    decision = Decision(
-        values["id"], values["station"], values["arm"], values["configuration"], mean, width, ucb,
-        alternatives, values["known"], values["round"], values["memo"],
-    )  # fmt: skip
-    return Asked(decision, values["task"], np.array(values["x"], dtype=np.float64), values["state"])

@@ -20,11 +20,11 @@ from kinband.arrays import positive_number
 from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
 from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows
+from kinband.controller.entries import check_entry
 from kinband.controller.explanation import Explanation, explain
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
 from kinband.controller.setup import cold_settings, settings_from_trace
-from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
@@ -272,7 +272,7 @@ class Controller:
         policy.restore(beliefs)
         controller.settings = settings
         for entry in entries:
-            controller._check(entry)
+            check_entry(entry, controller.journal, settings)
             controller._note(entry)
         return controller
 
@@ -334,7 +334,7 @@ class Controller:
         decision = decision_from(
             choice,
             self.space if len(query.X) == len(self.space) else None,
-            decision_id=self._next_id(),
+            decision_id=self.journal.next_id,
             station=station,
             known=self._starting_rows + len(self),
             number=number,
@@ -350,30 +350,10 @@ class Controller:
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self._rounds = entry.decision.round + 1
 
-    def _check(self, entry: Entry) -> None:
-        """Refuse an entry that cannot follow those before it: somebody edited the log."""
-        match entry:
-            case Asked(decision=decision):
-                if decision.id != self._next_id():
-                    raise BadInputError(f"the log should go on with {self._next_id()}, it has {decision.id}")
-                if not 0 <= entry.task < len(self.stations):
-                    raise BadInputError(f"decision {decision.id} is for task {entry.task}, which does not exist")
-            case Told():
-                self.journal.find_untold(entry.id)
-                self.settings.check_reward(entry.reward)
-            case Corrected():
-                self.journal.find_told(entry.id)
-                self.settings.check_reward(entry.reward)
-            case CalledOff():
-                self.journal.find_untold(entry.id)
-
-    def _next_id(self) -> str:
-        return f"d{len(self.journal.asked) + 1:06d}"
-
     def _replay(self, entries: Iterable[Entry]) -> None:
         """Add entries to the journal and teach them to the policy, in order."""
         for entry in entries:
-            self._check(entry)
+            check_entry(entry, self.journal, self.settings)
             if isinstance(entry, Corrected):
                 self._apply_correction(entry)
                 continue

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinband.controller.journal import entry_from_dict, entry_to_dict
+from kinband.controller.entries import entry_from_dict, entry_to_dict
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.policies.contract import KeepsState, PolicyFactory
