@@ -40,6 +40,10 @@ def test_every_command_shows_an_example_and_is_in_the_readme(command: str, capsy
         (["demo", "--trace", "nowhere.parquet"], "nowhere.parquet"),
         (["demo", "--frobnicate"], "--frobnicate"),
         (["conquer"], "conquer"),
+        (["reproduce", "everything"], "everything"),
+        (["reproduce", "--protocol", "kind"], "kind"),
+        (["compare", "no-such-trace.parquet"], "no-such-trace.parquet"),
+        (["simulate", "city.txt", "--stations", "3", "--days", "0"], "--days"),
     ],
 )
 def test_nonsense_gets_one_sentence_and_exit_code_2(
@@ -56,3 +60,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
     blocked.write_text("in the way")
     assert main(["demo", "--out", str(blocked)]) == 2
     assert str(blocked) in capsys.readouterr().err
+
+
+def test_the_first_figure_of_the_paper_is_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "regression", "--quick", "--out", str(tmp_path)]) == 0
+    assert "place of the minimum" in capsys.readouterr().out
+    assert (tmp_path / "regression.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "regression.svg").read_text()
+    assert (tmp_path / "table.csv").read_text().startswith("experiment,method,printed,ours")

@@ -85,13 +85,23 @@ def _files(out: Path, stem: str) -> list[Path]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = Table(title="The paper's numbers beside ours (95 % intervals)")
-    for column in columns:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(_text(row.get(column), share=row["experiment"] != "regression") for column in columns))
-    Console().print(table)
+    for name in dict.fromkeys(row["experiment"] for row in rows):
+        own = [row for row in rows if row["experiment"] == name]
+        columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
+        table = Table(title=f"{name}: the paper's number beside ours (95 % intervals)")
+        for column in columns:
+            table.add_column(column)
+        for row in own:
+            table.add_row(*(_cell(row.get(column), share=name != "regression") for column in columns))
+        Console().print(table)
+
+
+def _cell(value: Any, *, share: bool) -> str:
+    """Return a value for a narrow column: the interval goes below it."""
+    style = ".0%" if share else ".2f"
+    if isinstance(value, Estimate):
+        return f"{value:{style}}".replace(" (", "\n(")
+    return f"{value:{style}}" if isinstance(value, float) else _text(value, share=share)
 
 
 def _text(value: Any, *, share: bool) -> str:
