@@ -223,6 +223,7 @@ def test_an_explanation_says_what_why_and_what_came_next() -> None:
         ({"similarity": [[1.0, 0.5], [0.5, 1.0]]}, "each of 3 stations, got 2"),
         ({"similarity": [[1, 2, 0], [2, 1, 0], [0, 0, 1]]}, "not positive semi-definite"),
         ({"similarity": [[1, 0.5, 0], [0.2, 1, 0], [0, 0, 1]]}, "symmetric"),
+        ({"similarity": [[1.0, 0.5, 0.0], [0.5, 1.0]]}, "task matrix must be numbers"),
         ({"similarity": "embedding"}, "learned from a log"),
         ({"similarity": "telepathy"}, "telepathy"),
         ({"noise": 0.0}, "noise must be above zero"),

@@ -724,3 +724,9 @@ def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
     for name in ("latin.csv", "wide.csv"):
         with pytest.raises(BadInputError, match="save it as UTF-8"):
             Trace.read(tmp_path / name, {"configuration": ["tilt"]}, delimiter=";")
+
+
+def test_a_space_of_another_kind_is_refused() -> None:
+    log = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.5]}, {"configuration": ["tilt"]})
+    with pytest.raises(BadInputError, match="must be a ConfigurationSpace, got dict"):
+        log.with_space({"tilt": [2]})  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kinband.arrays import finite_array
 from kinband.errors import BadInputError
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.rows import Log, samples_of
@@ -66,7 +67,7 @@ class Given:
         if isinstance(matrix, TaskMatrix):
             matrix = matrix if stations is None else matrix.reindex(stations)
         elif stations is not None:
-            matrix = TaskMatrix(tuple(stations), np.asarray(matrix), "given")
+            matrix = TaskMatrix(tuple(stations), finite_array(matrix, name="task matrix", ndim=2), "given")
         self.matrix: ArrayLike | TaskMatrix = matrix
 
     def fit(self, log: Log) -> TaskMatrix:
@@ -107,7 +108,7 @@ def as_task_matrix(value: ArrayLike | TaskMatrix, stations: tuple[str, ...], *, 
         0.2
     """
     if not isinstance(value, TaskMatrix):
-        return TaskMatrix(stations, np.asarray(value), method)
+        return TaskMatrix(stations, finite_array(value, name="task matrix", ndim=2), method)
     missing = [name for name in stations if name not in value.stations]
     if missing:
         raise BadInputError(

@@ -340,6 +340,8 @@ class Trace:
             >>> len(trace.space()), len(trace.with_space(ConfigurationSpace(tilt=range(9))).space())
             (2, 9)
         """
+        if not isinstance(space, ConfigurationSpace):
+            raise BadInputError(f"space must be a ConfigurationSpace, got {type(space).__name__}")
         space.indices(self.configuration)
         return replace(self, carried=space)
 
