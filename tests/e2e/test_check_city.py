@@ -11,6 +11,7 @@ import pytest
 
 from kinband.cli import check_city as command
 from kinband.cli import main
+from kinband.environments.radio import Parameters, layers_at
 from kinband.experiments.city_check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
 from kinband.experiments.city_figures import city_figures
 
@@ -86,13 +87,16 @@ def test_the_command_line_hands_over_what_was_asked(
     asked: list[Any] = []
 
     def canned(stations: int, **others: Any) -> CityCheck:
-        asked.extend([stations, others["seed"], others["seconds"], others["seeds"]])
+        parameters = others["parameters"]
+        asked.extend([stations, others["seed"], others["seconds"], others["seeds"], parameters.load])
+        asked.append([layer.frequency_ghz for layer in parameters.layers])
         return checked[0]
 
     monkeypatch.setattr(command, "run_checks", canned)
     options = ["--stations", "33", "--seed", "7", "--seconds", "45", "--seeds", "3", "--json"]
+    options += ["--load", "1.3", "--layers", "2.6,1.8,0.8"]
     assert main(["check-city", "--out", str(tmp_path), *options]) == 0
-    assert asked == [33, 7, 45.0, 3]
+    assert asked == [33, 7, 45.0, 3, 1.3, [2.6, 1.8, 0.8]]
     results = json.loads(capsys.readouterr().out)
     assert [Path(file).name for file in results["files"]] == FIGURES
 
@@ -101,6 +105,25 @@ def test_the_command_line_hands_over_what_was_asked(
 def test_too_little_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-city", *arguments]) == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_layers_in_the_wrong_order_are_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check-city", "--out", str(tmp_path / "new"), "--layers", "0.8,2.6"]) == 2
+    assert "falling order" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_city_of_four_layers_is_checked_and_drawn_with_all_of_them(tmp_path: Path) -> None:
+    parameters = Parameters(load=1.4, layers=layers_at([3.5, 2.1, 1.8, 0.7]))
+    check = check_city(6, seed=3, seconds=5, seeds=2, thresholds=[-104, -88], parameters=parameters)
+    for name in ("coupling_loss_db", "sinr_db", "load_histogram"):
+        assert list(check.data[name]) == ["capacity", "2.1 GHz", "1.8 GHz", "coverage"]
+    assert all(sum(cells) == 6 for cells in check.data["load_histogram"].values())
+    assert check.to_dict()["load"] == 1.4
+    assert list(check.to_dict()["layers_ghz"].values()) == [3.5, 2.1, 1.8, 0.7]
+    assert [file.name for file in city_figures(check, tmp_path)] == FIGURES
 
 
 def test_the_page_shows_every_figure() -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from kinband.environments.radio.antenna import antenna_gain_db, planned_tilt_deg
+from kinband.environments.radio.layers import CAPACITY, COVERAGE
 from kinband.environments.radio.layout import draw_layout
 from kinband.environments.radio.maps import build_map
-from kinband.environments.radio.parameters import CAPACITY, COVERAGE, CQI_EFFICIENCIES, Parameters, Radio
+from kinband.environments.radio.parameters import CQI_EFFICIENCIES, Parameters, Radio
 from kinband.environments.radio.propagation import (
     correlated_field,
     line_of_sight_probability,

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import csv, parquet
 
-from kinband.environments.radio import KNOB, STATE_NAMES, SimulatedTrace, simulate_trace
-from kinband.environments.radio.trace_writer import COLUMNS
+from kinband.environments.radio import KNOB, STATE_NAMES, Parameters, SimulatedTrace, layers_at, simulate_trace
+from kinband.environments.radio.trace_writer import COLUMNS, REWARD, SAMPLES
 from kinband.errors import BadInputError
 from kinband.trace import Trace
+from kinband.trace.files import bundled_file
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,58 @@ def test_trace_and_metadata_come_back_from_their_files(made: SimulatedTrace, tmp
     assert saved["seed"] == 11
     assert len(saved["layout"]["azimuth_deg"]) == 6
     assert saved["parameters"]["mobility"]["a3_offset_db"] == 3.0
+
+
+def test_files_hold_the_papers_columns_under_their_own_names_and_in_their_order(
+    made: SimulatedTrace, tmp_path: Path
+) -> None:
+    for name in ("city.parquet", "city.csv"):
+        made.write(tmp_path / name)
+        read = (parquet.read_table if name.endswith("parquet") else csv.read_csv)(tmp_path / name)
+        assert tuple(read.column_names) == COLUMNS
+        assert read.column(REWARD).to_pylist() == made.columns[REWARD].tolist()
+        assert read.column(SAMPLES).to_pylist() == made.columns[SAMPLES].tolist()
+        assert Trace.read(tmp_path / name) == made.trace
+
+
+def test_a_file_says_what_its_columns_are(made: SimulatedTrace, tmp_path: Path) -> None:
+    made.write(tmp_path / "city.csv.gz")
+    trace = Trace.read(tmp_path / "city.csv.gz")
+    np.testing.assert_array_equal(trace.reward, made.columns[REWARD])
+    n, p = made.columns[SAMPLES], (made.columns[REWARD] * made.columns[SAMPLES] + 1) / (made.columns[SAMPLES] + 2)
+    noise = trace.reward_noise()
+    assert noise is not None
+    np.testing.assert_allclose(noise, p * (1 - p) / n)
+    assert trace.space() == made.trace.space()
+
+
+def test_files_with_the_roles_for_names_are_still_read(made: SimulatedTrace, tmp_path: Path) -> None:
+    made.trace.write(tmp_path / "before.parquet")
+    names = parquet.read_schema(tmp_path / "before.parquet").names
+    assert {"reward", "samples"} <= set(names)
+    assert not {REWARD, SAMPLES} & set(names)
+    assert Trace.read(tmp_path / "before.parquet") == made.trace
+
+
+def test_the_bundled_trace_has_the_papers_columns_and_is_small() -> None:
+    file = bundled_file("city.parquet")
+    assert tuple(parquet.read_schema(file).names) == COLUMNS
+    assert file.stat().st_size < 3_000_000
+    side = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+    assert tuple(side["columns"]) == COLUMNS
+    assert side["parameters"] == json.loads(json.dumps(Parameters().to_dict()))
+    assert side["rows"] == len(Trace.bundled()) == 56_700
+
+
+def test_a_trace_of_three_layers_notes_them_and_differs_from_one_of_two() -> None:
+    make = {"days": 1, "hours": (20.0, 20.05), "period_minutes": 1.0, "seed": 3}
+    two, three = (
+        simulate_trace(3, parameters=Parameters(layers=layers_at(ghz)), **make)  # type: ignore[arg-type]
+        for ghz in ((2.6, 0.8), (2.6, 1.8, 0.8))
+    )
+    assert [layer["frequency_ghz"] for layer in three.metadata["parameters"]["layers"]] == [2.6, 1.8, 0.8]
+    np.testing.assert_array_equal(two.columns[KNOB], three.columns[KNOB])
+    assert (two.columns["cqi_share"] != three.columns["cqi_share"]).any()
 
 
 def test_progress_is_told_and_ends_at_one() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kinband.cli.progress import progress
-from kinband.environments.radio import Calibration
+from kinband.environments.radio import Calibration, Parameters, layers_named
 from kinband.experiments.city_check import BUSY_HOUR, HELD_OUT, CityCheck, count_stages
 from kinband.experiments.city_check import check_city as run_checks
 from kinband.experiments.city_figures import city_figures
@@ -22,6 +22,8 @@ def check_city(
     seed: Annotated[int, typer.Option(min=0, help="Draws the city.")] = 0,
     seconds: Annotated[float, typer.Option(min=1, help="Simulated seconds of each run.")] = 300.0,
     seeds: Annotated[int, typer.Option(min=2, help="Traffic seeds that thresholds are chosen on.")] = 4,
+    load: Annotated[float, typer.Option(min=0.01, help="Multiplies the number of users.")] = 1.0,
+    layers: Annotated[str, typer.Option(help="Carriers in GHz, from capacity to coverage.")] = "2.6,0.8",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything for machines.")] = False,
 ) -> None:
     """Check that a simulated city behaves like a network and is worth learning in, in about three minutes.
@@ -31,9 +33,10 @@ def check_city(
 
     Example: kinband check-city --out out/city --seed 3
     """
+    parameters = Parameters(load=load, layers=layers_named(layers))
     out.mkdir(parents=True, exist_ok=True)
     with progress(count_stages(), quiet=as_json) as step:
-        check = run_checks(stations, seed=seed, seconds=seconds, seeds=seeds, tick=step)
+        check = run_checks(stations, seed=seed, seconds=seconds, seeds=seeds, parameters=parameters, tick=step)
         files = city_figures(check, out)
     (out / "checks.json").write_text(json.dumps(check.to_dict(), indent=1) + "\n", encoding="utf-8")
     if as_json:

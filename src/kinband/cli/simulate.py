@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kinband.environments.radio import simulate_trace
+from kinband.environments.radio import Parameters, layers_named, simulate_trace
+from kinband.trace.files import suffix_of
 
 
 def simulate(
@@ -19,6 +20,9 @@ def simulate(
     last_hour: Annotated[float, typer.Option(min=0, max=24, help="Last hour of each day.")] = 22.0,
     period: Annotated[float, typer.Option(min=0.05, help="Minutes of a measurement period.")] = 40 / 9,
     load: Annotated[float, typer.Option(min=0.01, help="Multiplies the number of users.")] = 1.0,
+    layers: Annotated[
+        str, typer.Option(help="Carriers of every sector in GHz, from capacity to coverage, two or more.")
+    ] = "2.6,0.8",
     seed: Annotated[int, typer.Option(min=0, help="Draws the city, its traffic and the thresholds tried.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written for machines.")] = False,
 ) -> None:
@@ -26,8 +30,10 @@ def simulate(
 
     The defaults give the bundled trace: 105 stations, 2 pm to 10 pm on five days, in about ten minutes.
 
-    Example: kinband simulate city.parquet --stations 21 --days 1 --seed 3
+    Example: kinband simulate city.parquet --stations 21 --days 1 --seed 3 --layers 2.6,1.8,0.8
     """
+    suffix_of(out)  # a wrong one is told now, not after the simulation
+    parameters = Parameters(load=load, layers=layers_named(layers))
     out.parent.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True, quiet=as_json), transient=True) as bar:
@@ -37,8 +43,8 @@ def simulate(
             days=days,
             hours=(first_hour, last_hour),
             period_minutes=period,
-            load=load,
             seed=seed,
+            parameters=parameters,
             progress=lambda share: bar.update(task, completed=share),
         )
     side = made.write(out)

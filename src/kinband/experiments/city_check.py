@@ -7,7 +7,7 @@ busy hour the distributions and counts behind the check figures are taken. `city
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kinband.environments.radio import Calibration, Parameters, build_map, calibrate, check_figures, draw_layout
@@ -35,6 +35,7 @@ class CityCheck:
         calibrations: The answers at each hour of HOURS.
         data: What `check_figures` returns for the busy hour.
         kinds: Kind of place of each of the six named sectors, by station name.
+        parameters: The network that was checked.
 
     Example:
         >>> answers = Calibration((-104.0, -100.0), (0.8, 0.9), -100.0, False, math.nan, (0.8,), (0.9,))
@@ -50,6 +51,7 @@ class CityCheck:
     calibrations: dict[float, Calibration]
     data: dict[str, Any]
     kinds: dict[str, str]
+    parameters: Parameters = field(default_factory=Parameters)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON-able values; a correlation that does not exist is None."""
@@ -57,7 +59,9 @@ class CityCheck:
         for values in hours.values():
             values["correlation"] = None if math.isnan(values["correlation"]) else values["correlation"]
         run = {"stations": self.stations, "seed": self.seed, "seconds": self.seconds, "seeds": self.seeds}
-        return run | {"hours": hours, "figures": self.data, "sector_kinds": self.kinds}
+        layers = {layer.name: layer.frequency_ghz for layer in self.parameters.layers}
+        network = {"load": self.parameters.load, "layers_ghz": layers}
+        return run | network | {"hours": hours, "figures": self.data, "sector_kinds": self.kinds}
 
 
 def count_stages() -> int:
@@ -77,6 +81,7 @@ def check_city(
     seconds: float = 300.0,
     seeds: int = 4,
     thresholds: Sequence[float] = GRID_DBM,
+    parameters: Parameters | None = None,
     tick: Callable[[str], None] | None = None,
 ) -> CityCheck:
     """Draw a city and run all checks on it.
@@ -87,6 +92,7 @@ def check_city(
         seconds: Simulated time of each run after a minute of warm-up.
         seeds: Traffic seeds that thresholds are chosen on, two at least.
         thresholds: What to sweep.
+        parameters: Everything else about the network.
         tick: Called with the name of every stage as it starts; the last is drawing the figures.
 
     Example:
@@ -94,7 +100,7 @@ def check_city(
         (-104.0, -92.0)
     """
     say = tick or (lambda _: None)
-    parameters = Parameters()
+    parameters = parameters or Parameters()
     map_ = build_map(draw_layout(stations, seed=seed), parameters)
     calibrations = {}
     for hour in HOURS:
@@ -106,4 +112,5 @@ def check_city(
     data = check_figures(map_, parameters, hour=BUSY_HOUR, seconds=seconds, seeds=range(seeds), thresholds=thresholds)
     names = (parameters.land_uses[kind].name for kind in _KINDS)
     say("figures")
-    return CityCheck(stations, seed, seconds, seeds, calibrations, data, dict(zip(data["sectors"], names, strict=True)))
+    kinds = dict(zip(data["sectors"], names, strict=True))
+    return CityCheck(stations, seed, seconds, seeds, calibrations, data, kinds, parameters)

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by every kind of sight.
-LAYER_COLOURS = {"capacity": "#0072B2", "coverage": "#D55E00"}
+FIRST_COLOUR, LAST_COLOUR = "#0072B2", "#D55E00"  # capacity and coverage
+BETWEEN_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 HOUR_COLOURS = ("#999999", "#E69F00", "#000000", "#56B4E9")
 KIND_COLOURS = {"business": "#0072B2", "residential": "#009E73", "hot spot": "#D55E00"}
-_THRESHOLD = "A2 threshold on the capacity layer (dBm)"
+_THRESHOLD = "A2 threshold of all sectors (dBm)"
 
 
 def city_figures(check: CityCheck, folder: Path) -> list[Path]:
@@ -67,11 +68,11 @@ def _signal(check: CityCheck) -> "Figure":
 
 
 def _distributions(axes: "Axes", quantiles: Sequence[float], values: Mapping[str, Sequence[float]]) -> None:
-    for layer, at in values.items():
+    for (layer, at), colour in zip(values.items(), _layer_colours(len(values)), strict=True):
         if at:
             label = f"{layer}, median {at[len(at) // 2]:.0f} dB"
             # The first and the last of all users are single cases that would stretch the axis.
-            axes.plot(at[1:-1], quantiles[1:-1], color=LAYER_COLOURS[layer], linewidth=1.8, label=label)
+            axes.plot(at[1:-1], quantiles[1:-1], color=colour, linewidth=1.8, label=label)
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.grid(alpha=0.25)
@@ -87,9 +88,11 @@ def _cqi_and_load(check: CityCheck) -> "Figure":
     cqi.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     cqi.set_xlabel("CQI (0: out of range)")
     cqi.set_title(f"CQI at {BUSY_HOUR:g} h: {sum(share[10:]):.0%} at 10 or more", loc="left")
-    for number, (layer, cells) in enumerate(check.data["load_histogram"].items()):
-        at = (np.arange(len(cells)) + 0.28 + 0.44 * number) / len(cells)
-        load.bar(at, cells, width=0.42 / len(cells), color=LAYER_COLOURS[layer], label=layer)
+    histograms = check.data["load_histogram"]
+    width, colours = 0.88 / len(histograms), _layer_colours(len(histograms))
+    for number, (layer, cells) in enumerate(histograms.items()):
+        at = (np.arange(len(cells)) + 0.06 + width * (number + 0.5)) / len(cells)
+        load.bar(at, cells, width=(width - 0.02) / len(cells), color=colours[number], label=layer)
     load.set_xticks(np.linspace(0, 1, 6))
     load.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     load.set_xlabel("resources in use, mean over the run")
@@ -101,7 +104,7 @@ def _cqi_and_load(check: CityCheck) -> "Figure":
 def _handovers(check: CityCheck) -> "Figure":
     """Handovers per user-hour and the share of ping-pongs, against the threshold."""
     figure, (count, back) = _panels("handovers per user-hour", "ping-pongs among all handovers", x=_THRESHOLD)
-    kinds = {"down": "to coverage (A2)", "up": "to capacity (A4)", "within": "within a layer (A3)"}
+    kinds = {"down": "down a layer (A2)", "up": "up a layer (A4)", "within": "within a layer (A3)"}
     styles = {"down": ("o-", "#D55E00"), "up": ("s--", "#0072B2"), "within": ("^:", "#000000")}
     for kind, values in check.data["handovers_per_user_hour"].items():
         style, colour = styles[kind]
@@ -114,6 +117,12 @@ def _handovers(check: CityCheck) -> "Figure":
     back.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     back.set_title("Ping-pongs: back to the same cell within 5 s", loc="left")
     return figure
+
+
+def _layer_colours(count: int) -> list[str]:
+    """Colours of so many layers from capacity to coverage; those in between begin anew when they run out."""
+    between = (BETWEEN_COLOURS[number % len(BETWEEN_COLOURS)] for number in range(count - 2))
+    return [FIRST_COLOUR, *between, LAST_COLOUR]
 
 
 def _panels(left: str, right: str, *, x: str = "") -> tuple["Figure", tuple["Axes", "Axes"]]:

@@ -17,7 +17,7 @@ STATE_NAMES = ("active_users", "cqi_share", "small_packet_sdu_share", "small_pac
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Measurements of S sectors over one period.
+    """Measurements of S sectors with L layers over one period.
 
     Attributes:
         seconds: Length of the period.
@@ -26,12 +26,12 @@ class Report:
         cqi_share: Share of CQI reports of 10 and above, where 64QAM starts (compare CARR.WBCQIDist), (S,).
         small_packet_sdu_share: Share of small packets among all packets, (S,).
         small_packet_volume_share: Share of small packets in the volume, (S,).
-        sessions: Bulk sessions decided in the period, over both layers, (S,).
+        sessions: Bulk sessions decided in the period, over all layers, (S,).
         satisfied: Those with at least 5 Mbps, (S,).
-        capacity_sessions: Sessions decided on the capacity cell alone, (S,).
+        capacity_sessions: Sessions decided on the first layer's cell alone, (S,).
         capacity_satisfied: Those with at least 5 Mbps, (S,).
-        utilisation: Mean share of resources in use, capacity and coverage, (2, S).
-        handovers: By sector left: down to coverage, up to capacity, within a layer, (3, S).
+        utilisation: Mean share of resources in use, from capacity to coverage, (L, S).
+        handovers: By sector left: down a layer, up a layer, within a layer, (3, S).
         ping_pongs: Handovers back to the cell that was left a few seconds ago, by sector left, (S,).
 
     Example:
@@ -82,7 +82,7 @@ class Report:
 
 
 class Counters:
-    """Sums over the steps of a period, for S sectors.
+    """Sums over the steps of a period, for S sectors with L layers.
 
     Example:
         >>> counters = Counters(2)
@@ -91,7 +91,7 @@ class Counters:
         ([0, 2], [0, 1])
     """
 
-    def __init__(self, sectors: int, *, bulk_sdu_bytes: float = 1500.0) -> None:
+    def __init__(self, sectors: int, *, layers: int = 2, bulk_sdu_bytes: float = 1500.0) -> None:
         self._bulk_sdu_bytes = bulk_sdu_bytes
         self.seconds = 0.0
         zeros = np.zeros
@@ -99,8 +99,9 @@ class Counters:
         self.reports, self.good_reports = zeros(sectors), zeros(sectors)
         self.small_packets, self.small_bytes = zeros(sectors), zeros(sectors)
         self.bulk_bytes = zeros(sectors)
-        self.sessions, self.satisfied = zeros((2, sectors), dtype=np.int64), zeros((2, sectors), dtype=np.int64)
-        self.used_seconds = zeros((2, sectors))
+        cells = (layers, sectors)
+        self.sessions, self.satisfied = zeros(cells, dtype=np.int64), zeros(cells, dtype=np.int64)
+        self.used_seconds = zeros(cells)
         self.handovers, self.ping_pongs = zeros((3, sectors), dtype=np.int64), zeros(sectors, dtype=np.int64)
 
     def verdicts(self, layer: IntArray, sector: IntArray, satisfied: np.typing.NDArray[np.bool_]) -> None:

@@ -24,7 +24,7 @@ from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
 
 KNOB = "handover_threshold_dbm"
-"""Name of the knob: threshold of event A2 on the capacity layer (TS 28.658: a2ThresholdRsrp − 140)."""
+"""Name of the knob: a sector's threshold of event A2 on all layers but the last (TS 28.658: a2ThresholdRsrp − 140)."""
 
 THRESHOLDS_DBM = range(-112, -83)
 """The paper's 29 thresholds."""

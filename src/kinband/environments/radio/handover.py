@@ -1,8 +1,9 @@
 """Who changes cell: the events of all users, evaluated together once per step.
 
-Event A2 on the capacity layer (down), event A4 on the capacity layer for users of the coverage layer (up), event A3
-inside a layer (within). A4's inequalities are Mn − Hys > Thresh to enter and Mn + Hys < Thresh to leave (TS 36.331
-clause 5.5.4.5). A user moves at most once per step, between layers first.
+Event A2 on every layer but the last (down to the next one), event A4 on the layer above for users of every layer but
+the first (up), event A3 inside a layer (within). A4's inequalities are Mn − Hys > Thresh to enter and
+Mn + Hys < Thresh to leave (TS 36.331 clause 5.5.4.5). A user moves at most once per step, between layers first, and
+never past a layer.
 """
 
 from dataclasses import dataclass
@@ -25,20 +26,20 @@ from kinband.environments.radio.parameters import Mobility
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """What n phones measure in a step, before errors and filtering.
+    """What n phones measure in a step on L layers, before errors and filtering.
 
     Attributes:
         serving: RSRP of the serving cell in dBm, (n,).
-        best: RSRP of the strongest cell of each layer in dBm, (n, 2).
-        best_changed: Whether that cell is another one than before, (n, 2).
+        best: RSRP of the strongest cell of each layer in dBm, (n, L).
+        best_changed: Whether that cell is another one than before, (n, L).
         is_best: Whether the serving cell is the strongest of its layer, (n,).
         layer: Layer of the serving cell, (n,).
-        threshold: Threshold of the serving sector, (n,).
-        target_threshold: Threshold of the sector with the strongest capacity cell, (n,).
+        threshold: Threshold of the serving cell, (n,).
+        target_threshold: Threshold of the strongest cell of the layer above, (n,).
         connected: Whether there is such a user at all, (n,).
 
     Example:
-        A user of the capacity layer at −110 dBm under a threshold of −100 dBm goes down after the time to trigger:
+        A user of the first layer at −110 dBm under a threshold of −100 dBm goes down after the time to trigger:
 
         >>> yes, level = np.array([True]), np.float32([-110])
         >>> seen = Measurements(
@@ -67,12 +68,13 @@ class Measurements:
 
 
 class HandoverEvents:
-    """Filters and timers of n users.
+    """Filters and timers of n users on L layers.
 
     Args:
         count: Number of users, n.
         mobility: Hysteresis, offsets, time to trigger, filter.
         step_s: Time between evaluations.
+        layers: Number of layers, L.
 
     Example:
         >>> events = HandoverEvents(3, Mobility(), step_s=1.0)
@@ -80,22 +82,22 @@ class HandoverEvents:
         [False, False, False]
     """
 
-    def __init__(self, count: int, mobility: Mobility, *, step_s: float) -> None:
-        self._rules, self._rows = mobility, np.arange(count)
+    def __init__(self, count: int, mobility: Mobility, *, step_s: float, layers: int = 2) -> None:
+        self._rules, self._rows, self._layers = mobility, np.arange(count), layers
         self._weight = filter_weight(mobility, step_s=step_s)
         a = 0.5 ** (mobility.filter_coefficient / 4)
         # White errors of variance s² leave a/(2 − a)·s² behind the filter.
         self._error_db = np.float32(mobility.sample_error_db * np.sqrt(a / (2 - a)))
         self._fresh: BoolArray = np.ones(count, dtype=bool)
         self._serving: Float32Array = np.zeros(count, dtype=np.float32)
-        self._best: Float32Array = np.zeros((count, 2), dtype=np.float32)
+        self._best: Float32Array = np.zeros((count, layers), dtype=np.float32)
         self._down, self._up, self._within = (
             EventTimers(count, time_to_trigger_s=mobility.time_to_trigger_s, step_s=step_s) for _ in range(3)
         )
 
     @property
     def preparing(self) -> BoolArray:
-        """Users that may soon go down and measure the coverage layer in gaps, (n,)."""
+        """Users that may soon go down and measure the layer below in gaps, (n,)."""
         return np.asarray(self._down.held > 0)
 
     def restart(self, slots: IntArray) -> None:
@@ -106,9 +108,10 @@ class HandoverEvents:
 
     def evaluate(self, seen: Measurements, rng: np.random.Generator) -> tuple[BoolArray, BoolArray, BoolArray]:
         """Take one step's measurements; return who goes down, up, and to another cell of the layer, (n,) each."""
-        error = rng.standard_normal((len(self._rows), 3), dtype=np.float32) * self._error_db
-        self._serving = filtered(self._serving, seen.serving + error[:, 2], weight=self._weight, fresh=self._fresh)
-        self._best = filtered(self._best, seen.best + error[:, :2], weight=self._weight, fresh=seen.best_changed)
+        L = self._layers
+        error = rng.standard_normal((len(self._rows), L + 1), dtype=np.float32) * self._error_db
+        self._serving = filtered(self._serving, seen.serving + error[:, L], weight=self._weight, fresh=self._fresh)
+        self._best = filtered(self._best, seen.best + error[:, :L], weight=self._weight, fresh=seen.best_changed)
         self._fresh[:] = False
         down, up = self._goes_down(seen), self._goes_up(seen)
         within = self._goes_within(seen) & ~down & ~up
@@ -116,14 +119,16 @@ class HandoverEvents:
 
     def _goes_down(self, seen: Measurements) -> BoolArray:
         key = {"hysteresis_db": self._rules.a2_hysteresis_db}
-        low = a2_enters(self._serving, seen.threshold, **key) & (seen.layer == 0) & seen.connected
+        above_another = seen.layer < self._layers - 1
+        low = a2_enters(self._serving, seen.threshold, **key) & above_another & seen.connected
         return self._down.advance(low, a2_leaves(self._serving, seen.threshold, **key))
 
     def _goes_up(self, seen: Measurements) -> BoolArray:
         level = seen.target_threshold + np.float32(self._rules.return_margin_db)
         hysteresis = np.float32(self._rules.a2_hysteresis_db)
-        enters = (self._best[:, 0] - hysteresis > level) & (seen.layer == 1) & seen.connected
-        return self._up.advance(enters, self._best[:, 0] + hysteresis < level)
+        above = self._best[self._rows, np.maximum(seen.layer - 1, 0)]
+        enters = (above - hysteresis > level) & (seen.layer > 0) & seen.connected
+        return self._up.advance(enters, above + hysteresis < level)
 
     def _goes_within(self, seen: Measurements) -> BoolArray:
         key = {"offset_db": self._rules.a3_offset_db, "hysteresis_db": self._rules.a3_hysteresis_db}

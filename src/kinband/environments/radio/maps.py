@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.environments.radio.antenna import antenna_gain_db
+from kinband.environments.radio.layers import Layer
 from kinband.environments.radio.layout import Layout
-from kinband.environments.radio.parameters import Layer, Parameters, Radio
+from kinband.environments.radio.parameters import Parameters, Radio
 from kinband.environments.radio.propagation import correlated_field, line_of_sight_probability, path_loss_db
 
 Float32Array = NDArray[np.float32]
@@ -22,11 +23,11 @@ Float32Array = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class PowerMap:
-    """RSRP outdoors from both layers of every sector.
+    """RSRP outdoors from all L layers of every sector.
 
     Attributes:
         layout: The city.
-        power: Milliwatt per resource element, (R·C, 2, S).
+        power: Milliwatt per resource element, (R·C, L, S).
 
     Example:
         >>> from kinband.environments.radio.layout import draw_layout
@@ -39,7 +40,7 @@ class PowerMap:
     power: Float32Array
 
     def at(self, x: FloatArray, y: FloatArray) -> Float32Array:
-        """Return the power at positions x, y (n,) in metres, interpolated between four pixels, (n, 2, S)."""
+        """Return the power at positions x, y (n,) in metres, interpolated between four pixels, (n, L, S)."""
         rows, columns = self.layout.shape
         c, r = (np.clip(v / self.layout.resolution_m - 0.5, 0, m - 1.001) for v, m in ((x, columns), (y, rows)))
         left, low = c.astype(np.int64), r.astype(np.int64)
@@ -63,7 +64,7 @@ class PowerMap:
 def build_map(layout: Layout, parameters: Parameters) -> PowerMap:
     """Compute the map of a layout; shadowing and line of sight are drawn from the layout's seed.
 
-    Both layers of a site share one shadowing field, and so do its sectors (TR 36.942: correlation 1 within a site).
+    All layers of a site share one shadowing field, and so do its sectors (TR 36.942: correlation 1 within a site).
 
     Example:
         >>> from kinband.environments.radio.layout import draw_layout
@@ -73,7 +74,7 @@ def build_map(layout: Layout, parameters: Parameters) -> PowerMap:
     """
     rng = np.random.default_rng([layout.seed, 2])
     centres, sectors = layout.pixel_centres(), len(layout.names)
-    power = np.empty((len(centres), 2, sectors), dtype=np.float32)
+    power = np.empty((len(centres), len(parameters.layers), sectors), dtype=np.float32)
     common = _shadow_fields(layout, parameters.radio, rng)
     for site, position in enumerate(layout.sites):
         east, north = (centres - position).T

@@ -1,10 +1,11 @@
 """The network as it runs: one step after the other, with thresholds that a controller may change at any period.
 
 A step of one second: users leave, arrive and move; phones measure and events hand them over; cells interfere with
-each other according to their load; sessions share what is left. Event A2 on the capacity layer, with the threshold
-of the serving sector, sends a user down to the strongest coverage cell; event A4 with threshold + 4 dB of the
-target sector brings it back; event A3 keeps it on the best cell of its layer. Neighbours feel a sector's threshold
-through the users it sends over, the load these bring and the interference that load makes.
+each other according to their load; sessions share what is left. Layers are ordered from capacity to coverage. Event
+A2 on any layer but the last, with the threshold of the serving sector, sends a user to the strongest cell of the
+next layer down; event A4 on the layer above, with threshold + 4 dB of the target sector, brings it back up; event A3
+keeps it on the best cell of its layer. Neighbours feel a sector's threshold through the users it sends over, the
+load these bring and the interference that load makes.
 """
 
 from collections.abc import Sequence
@@ -23,13 +24,12 @@ from kinband.environments.radio.sessions import Sessions
 from kinband.environments.radio.sharing import bits_per_hz, cqi_of, interference_mw, share_cells
 from kinband.errors import BadInputError
 
-CAPACITY_LAYER, COVERAGE_LAYER = 0, 1
 _DOWN, _UP, _WITHIN = 0, 1, 2
 _MOST_SMALL_SHARE = 0.5  # assumption: a scheduler keeps half a cell for bulk traffic
 
 
 class Network:
-    """A running network of S sectors with two layers each.
+    """A running network of S sectors with L layers each.
 
     Args:
         map_: Received powers of a city.
@@ -52,7 +52,9 @@ class Network:
         for number in seeds:
             whole_number(number, name="seed", least=0)
         self.map, self.parameters = map_, parameters
-        self.sectors = len(map_.layout.names)
+        self.sectors, self.layers = len(map_.layout.names), len(parameters.layers)
+        if (mapped := map_.power.shape[1]) != self.layers:
+            raise BadInputError(f"the map has {mapped} layers, the parameters have {self.layers}: build it from them")
         self._start_s = 3600.0 * hour
         self.now, self._moment = 0.0, 0
         self.people = People(map_.layout, parameters, seed=(*seeds, 3))
@@ -60,26 +62,27 @@ class Network:
         n = len(self.people.alive)
         self.sessions = Sessions(n, parameters.traffic)
         self.thresholds = np.full(self.sectors, parameters.start_threshold_dbm, dtype=np.float32)
-        self._load = np.full((2, self.sectors), 0.3, dtype=np.float32)
+        self._load = np.full((self.layers, self.sectors), 0.3, dtype=np.float32)
         self._prepare(n)
         self.people.fill(hour=hour)
-        self._counters = Counters(self.sectors)
+        self._counters = Counters(self.sectors, layers=self.layers)
         self._attach(self._look_up())
 
     def _prepare(self, n: int) -> None:
-        p = self.parameters
+        p, L = self.parameters, self.layers
         self._rows = np.arange(n)
-        self._power: Float32Array = np.zeros((n, 2, self.sectors), dtype=np.float32)
-        self._best: IntArray = np.zeros((n, 2), dtype=np.int64)
-        self._best_dbm: Float32Array = np.full((n, 2), -200.0, dtype=np.float32)
-        self._best_changed: BoolArray = np.ones((n, 2), dtype=bool)
+        self._power: Float32Array = np.zeros((n, L, self.sectors), dtype=np.float32)
+        self._best: IntArray = np.zeros((n, L), dtype=np.int64)
+        self._best_dbm: Float32Array = np.full((n, L), -200.0, dtype=np.float32)
+        self._best_changed: BoolArray = np.ones((n, L), dtype=bool)
         self.layer: IntArray = np.zeros(n, dtype=np.int64)
         self.sector: IntArray = np.zeros(n, dtype=np.int64)
         self._left_cell: IntArray = np.full(n, -1, dtype=np.int64)
         self._left_at: FloatArray = np.full(n, -np.inf)
         self._handed_over: BoolArray = np.zeros(n, dtype=bool)
-        self._events = HandoverEvents(n, p.mobility, step_s=p.step_s)
+        self._events = HandoverEvents(n, p.mobility, step_s=p.step_s, layers=L)
         self._hz = np.array([layer.occupied_hz for layer in p.layers])
+        self._offset_db: Float32Array = np.array([layer.threshold_offset_db for layer in p.layers], dtype=np.float32)
         self._noise_mw = np.float32(10 ** (p.radio.noise_dbm / 10))
         self._session_rate = np.array([use.sessions_per_minute for use in p.land_uses]) / 60
         self._packet_rate = np.array([use.packets_per_s for use in p.land_uses])
@@ -96,7 +99,8 @@ class Network:
             raise BadInputError(f"got {len(levels)} thresholds for {self.sectors} sectors: give one each")
         positive_number(seconds, name="seconds")
         self.thresholds[:] = levels
-        self._counters = Counters(self.sectors, bulk_sdu_bytes=self.parameters.traffic.bulk_sdu_bytes)
+        sdu_bytes = self.parameters.traffic.bulk_sdu_bytes
+        self._counters = Counters(self.sectors, layers=self.layers, bulk_sdu_bytes=sdu_bytes)
         for _ in range(max(1, round(seconds / self.parameters.step_s))):
             self.step()
         return self._counters.report()
@@ -119,18 +123,22 @@ class Network:
         slots = self.people.move(self._moment, step_s=self.parameters.step_s)
         power = self.map.at(self.people.x[slots], self.people.y[slots])
         power *= self.people.wall[slots][:, :, None]
+        self._receive(slots, power)
+        return slots
+
+    def _receive(self, slots: IntArray, power: Float32Array) -> None:
+        """Take the power that users at `slots` (n,) now get from all cells, (n, L, S)."""
         self._power[slots] = power
         best = power.argmax(axis=2)
         self._best_changed[slots] |= best != self._best[slots]
         self._best[slots] = best
         strongest = np.take_along_axis(power, best[:, :, None], axis=2)[:, :, 0]
         self._best_dbm[slots] = _dbm(strongest)
-        return slots
 
     def _attach(self, slots: IntArray) -> None:
-        """Connect new users: to the capacity layer where its best cell is above that sector's threshold."""
-        strong = self._best_dbm[slots, CAPACITY_LAYER] >= self.thresholds[self._best[slots, CAPACITY_LAYER]]
-        self.layer[slots] = np.where(strong, CAPACITY_LAYER, COVERAGE_LAYER)
+        """Connect new users: to the first layer whose best cell is above that sector's threshold, else to the last."""
+        strong = self._best_dbm[slots, :-1] >= self.thresholds[self._best[slots, :-1]] + self._offset_db[:-1]
+        self.layer[slots] = np.where(strong.any(axis=1), strong.argmax(axis=1), self.layers - 1)
         self.sector[slots] = self._best[slots, self.layer[slots]]
         self._best_changed[slots] = True
         self._left_cell[slots] = -1
@@ -138,20 +146,21 @@ class Network:
 
     def _measure(self) -> None:
         """Let phones measure, evaluate the events and hand users over."""
+        above = np.maximum(self.layer - 1, 0)
         seen = Measurements(
             serving=self.serving_dbm(),
             best=self._best_dbm,
             best_changed=self._best_changed,
             is_best=self._best[self._rows, self.layer] == self.sector,
             layer=self.layer,
-            threshold=self.thresholds[self.sector],
-            target_threshold=self.thresholds[self._best[:, CAPACITY_LAYER]],
+            threshold=self.thresholds[self.sector] + self._offset_db[self.layer],
+            target_threshold=self.thresholds[self._best[self._rows, above]] + self._offset_db[above],
             connected=self.people.alive,
         )
         down, up, within = (np.flatnonzero(fires) for fires in self._events.evaluate(seen, self._errors))
         self._best_changed[:], self._handed_over[:] = False, False
-        self._hand_over(down, np.full(len(down), COVERAGE_LAYER), kind=_DOWN)
-        self._hand_over(up, np.full(len(up), CAPACITY_LAYER), kind=_UP)
+        self._hand_over(down, self.layer[down] + 1, kind=_DOWN)
+        self._hand_over(up, self.layer[up] - 1, kind=_UP)
         self._hand_over(within, self.layer[within], kind=_WITHIN)
 
     def _hand_over(self, slots: IntArray, layer: IntArray, *, kind: int) -> None:
@@ -186,7 +195,7 @@ class Network:
         p, alive, counters, S = self.parameters, self.people.alive, self._counters, self.sectors
         step_s, mobility = p.step_s, p.mobility
         sinr = self.sinr()
-        gaps = mobility.gap_share * ((self.layer == COVERAGE_LAYER) | self._events.preparing)
+        gaps = mobility.gap_share * ((self.layer > 0) | self._events.preparing)
         lost = mobility.interruption_s / step_s * self._handed_over
         rate = bits_per_hz(sinr, radio=p.radio) * self._hz[self.layer] * (1 - gaps) * (1 - lost)
         cell = self.layer * S + self.sector
@@ -197,7 +206,7 @@ class Network:
         slots = np.flatnonzero(self.sessions.active)
         service = share_cells(cell[slots], rate[slots], self.sessions.remaining[slots], free=1 - small, step_s=step_s)
         verdicts = self.sessions.receive(slots, service, now=self.now, step_s=step_s)
-        used = (small + service.airtime).reshape(2, S)
+        used = (small + service.airtime).reshape(self.layers, S)
         self._load += np.float32(p.radio.load_memory) * (used.astype(np.float32) - self._load)
         counters.used_seconds += used * step_s
         counters.verdicts(self.layer[verdicts.slots], self.sector[verdicts.slots], verdicts.satisfied)
@@ -210,13 +219,13 @@ class Network:
         counters.good_reports += np.bincount(there[good], minlength=S)
 
     def _small_packets(self, rate: FloatArray, cell: IntArray) -> FloatArray:
-        """Count this step's small packets; return the share of each cell's time that they take, (2·S,)."""
+        """Count this step's small packets; return the share of each cell's time that they take, (L·S,)."""
         p, alive, S = self.parameters, self.people.alive, self.sectors
         packets = self._packet_rate[self.people.land] * alive * p.step_s
         # A phone out of reach still gets its messages at the lowest CQI's rate.
         bits = 8 * p.traffic.packet_bytes * packets
         need = bits / np.maximum(rate, CQI_EFFICIENCIES[0] * self._hz[self.layer])
-        share = np.minimum(np.bincount(cell, need, minlength=2 * S) / p.step_s, _MOST_SMALL_SHARE)
+        share = np.minimum(np.bincount(cell, need, minlength=self.layers * S) / p.step_s, _MOST_SMALL_SHARE)
         drawn = self._errors.poisson(np.bincount(self.sector, packets, minlength=S))
         self._counters.small_packets += drawn
         self._counters.small_bytes += drawn * p.traffic.packet_bytes

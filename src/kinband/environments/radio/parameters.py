@@ -1,8 +1,9 @@
 """Every number of the radio network, with where it comes from.
 
 Values of the standard carry the document and the table; values that the standard leaves to the operator, or that
-describe people and buildings, say *assumption* and why they are reasonable. A network is rebuilt from its layout's
-seed and these records alone, so they are what the trace's side file stores.
+describe people and buildings, say *assumption* and why they are reasonable. Carriers are in `layers`, people in
+`land_use`. A network is rebuilt from its layout's seed and these records alone, so they are what the trace's side
+file stores.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -10,11 +11,10 @@ from typing import Any
 
 from kinband.arrays import finite_number, positive_number
 from kinband.environments.radio.land_use import LAND_USES, LandUse
+from kinband.environments.radio.layers import CAPACITY, COVERAGE, Layer, checked_layers
 from kinband.errors import BadInputError
 
 LIGHT_SPEED = 299_792_458.0  # m/s
-RESOURCE_BLOCK_HZ = 180e3  # TS 36.211 table 6.2.3-1: 12 subcarriers of 15 kHz
-SUBCARRIERS = 12  # per resource block, TS 36.211 table 6.2.3-1
 SUBCARRIER_HZ = 15e3  # TS 36.211 clause 6.2.3
 THERMAL_NOISE_DBM_HZ = -174.0  # kT at 290 K, TR 36.814 table A.2.1.1-2
 # TS 36.213 table 7.2.3-1: bits per symbol of CQI 1 to 15.
@@ -23,42 +23,6 @@ CQI_EFFICIENCIES = (
     *(2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547),
 )
 GOOD_CQI = 10  # TS 36.213 table 7.2.3-1: 64QAM from here on
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One carrier that every sector has.
-
-    Example:
-        >>> CAPACITY.occupied_hz / 1e6, round(CAPACITY.element_power_dbm, 1)
-        (18.0, 18.2)
-    """
-
-    name: str
-    frequency_ghz: float
-    resource_blocks: int
-    power_dbm: float
-    antenna_gain_dbi: float
-
-    @property
-    def occupied_hz(self) -> float:
-        """Bandwidth of all resource blocks."""
-        return self.resource_blocks * RESOURCE_BLOCK_HZ
-
-    @property
-    def element_power_dbm(self) -> float:
-        """Power of one resource element, P − 10·log10(12·N_RB): what RSRP is measured on (TS 36.214 clause 5.1.1)."""
-        from math import log10
-
-        return self.power_dbm - 10 * log10(SUBCARRIERS * self.resource_blocks)
-
-
-# TS 36.101 table 5.6-1: 100 blocks in 20 MHz, 50 in 10 MHz. TR 36.814 table A.2.1.1-2: 46 dBm in 10 MHz, 49 in 20.
-# Gains: 17 dBi for urban macro in ITU-R M.2135 (TR 36.814 annex A.2.1 has 14 with cable losses, ITU-R M.2292 16);
-# 2 dB less at 0.8 GHz is an assumption: a panel of the same size is less directive there, and TR 36.942 clause 4.2
-# also has a smaller gain at 900 MHz than at 2 GHz.
-CAPACITY = Layer("capacity", frequency_ghz=2.6, resource_blocks=100, power_dbm=49.0, antenna_gain_dbi=17.0)
-COVERAGE = Layer("coverage", frequency_ghz=0.8, resource_blocks=50, power_dbm=46.0, antenna_gain_dbi=15.0)
 
 
 @dataclass(frozen=True)
@@ -162,8 +126,8 @@ class Parameters:
 
     Attributes:
         load: Multiplies the number of connected users.
-        capacity: The layer on which the handover threshold acts.
-        coverage: The layer that takes users below the threshold.
+        layers: The carriers of every sector from capacity to coverage, two or more: the numbers 0, 1, … of a layer
+            everywhere. A sector's threshold acts on all but the last, shifted by each layer's offset.
 
     Example:
         >>> Parameters(load=0.5).to_dict()["load"]
@@ -171,8 +135,7 @@ class Parameters:
     """
 
     load: float = 1.0
-    capacity: Layer = CAPACITY
-    coverage: Layer = COVERAGE
+    layers: tuple[Layer, ...] = (CAPACITY, COVERAGE)
     radio: Radio = field(default_factory=Radio)
     mobility: Mobility = field(default_factory=Mobility)
     traffic: Traffic = field(default_factory=Traffic)
@@ -184,13 +147,9 @@ class Parameters:
         positive_number(self.load, name="load")
         positive_number(self.step_s, name="step_s")
         finite_number(self.start_threshold_dbm, name="start_threshold_dbm")
+        object.__setattr__(self, "layers", checked_layers(self.layers))
         if len(self.land_uses) != len(LAND_USES):
             raise BadInputError(f"a layout has {len(LAND_USES)} kinds of land use, got {len(self.land_uses)}")
-
-    @property
-    def layers(self) -> tuple[Layer, Layer]:
-        """Capacity first, coverage second: the numbers 0 and 1 of a layer everywhere."""
-        return self.capacity, self.coverage
 
     def to_dict(self) -> dict[str, Any]:
         """Return all parameters as JSON-able values."""

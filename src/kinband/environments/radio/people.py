@@ -70,7 +70,7 @@ class People:
         self._seen_x, self._seen_y = np.zeros(n), np.zeros(n)
         self.speed: FloatArray = np.zeros(n)
         self.indoor: BoolArray = np.zeros(n, dtype=bool)
-        self.wall: Float32Array = np.ones((n, 2), dtype=np.float32)
+        self.wall: Float32Array = np.ones((n, self._walls_db.shape[1]), dtype=np.float32)
         self.until: FloatArray = np.zeros(n)
 
     def expected(self, hour: float) -> FloatArray:

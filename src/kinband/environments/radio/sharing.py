@@ -17,11 +17,11 @@ _CQI = np.array(CQI_EFFICIENCIES)
 
 
 def interference_mw(power: Float32Array, load: Float32Array) -> Float32Array:
-    """Return the power received from all cells of each layer, weighted by their load, (n, 2).
+    """Return the power received from all cells of each layer, weighted by their load, (n, L).
 
     Args:
-        power: Received power per resource element, (n, 2, S).
-        load: Share of resources in use, (2, S).
+        power: Received power per resource element, (n, L, S).
+        load: Share of resources in use, (L, S).
 
     Example:
         >>> power = np.array([[[2.0, 4.0], [1.0, 1.0]]], dtype=np.float32)

@@ -32,12 +32,24 @@ from kinband.environments.radio.network import Network
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
 from kinband.trace import Trace
+from kinband.trace.files import write_table
 from kinband.version import __version__
 
 FIRST_DAY = datetime(2024, 5, 13)  # a Monday; the date means nothing else
 REWARD, SAMPLES = "good_throughput_share", "sessions"
 COLUMNS = ("station", "time", *STATE_NAMES, KNOB, REWARD, SAMPLES)
 """The columns of the written table: those of the paper's sample data, and the number of sessions behind the reward."""
+
+ROLES = {
+    "station": "station",
+    "time": "time",
+    "reward": REWARD,
+    "noise": None,
+    "samples": SAMPLES,
+    "state": list(STATE_NAMES),
+    "configuration": [KNOB],
+}
+"""What each of them is to a `Trace`; the file carries this map."""
 
 Progress = Callable[[float], None]
 
@@ -62,9 +74,9 @@ class SimulatedTrace:
     metadata: dict[str, Any]
 
     def write(self, path: str | Path) -> Path:
-        """Write the trace (.parquet, .csv, .csv.gz) and, beside it, its metadata as .json; return that file."""
+        """Write the table (.parquet, .csv, .csv.gz) and, beside it, its metadata as .json; return that file."""
         side = Path(path).with_suffix(".json")
-        self.trace.write(path)
+        write_table(Path(path), self.columns, note={"columns": ROLES, "space": self.trace.space().to_dict()})
         side.write_text(json.dumps(self.metadata, indent=1) + "\n", encoding="utf-8")
         return side
 
@@ -201,8 +213,7 @@ def _rows(
 
 
 def _trace(columns: dict[str, NDArray[Any]]) -> Trace:
-    roles = {"reward": REWARD, "samples": SAMPLES, "configuration": [KNOB], "state": list(STATE_NAMES)}
-    trace = Trace.from_frame(columns, roles, reward_range=(0.0, 1.0))
+    trace = Trace.from_frame(columns, ROLES, reward_range=(0.0, 1.0))
     return trace.with_space(ConfigurationSpace(**{KNOB: THRESHOLDS_DBM}))
 
 

@@ -1,0 +1,59 @@
+"""`kinband simulate`: a small city, its two files, and what is refused before anything is simulated."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kinband.cli import main
+from kinband.trace import Trace
+
+SMALL = ["--stations", "3", "--days", "1", "--first-hour", "20", "--last-hour", "20.05", "--period", "1"]
+
+
+def simulated(path: Path, *more: str) -> dict[str, object]:
+    assert main(["simulate", str(path), *SMALL, *more, "--json"]) == 0
+    side: dict[str, object] = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    return side
+
+
+def test_the_log_and_its_side_file_are_written_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "city.parquet"
+    assert main(["simulate", str(out), *SMALL, "--seed", "5"]) == 0
+    printed = capsys.readouterr().out
+    trace = Trace.read(out)
+    assert f"{len(trace)} rows of 3 stations: {out}" in printed
+    assert str(out.with_suffix(".json")) in printed
+
+
+def test_naming_the_default_layers_changes_nothing(tmp_path: Path) -> None:
+    plain, named = tmp_path / "plain.parquet", tmp_path / "named.parquet"
+    assert simulated(plain) == simulated(named, "--layers", "2.6,0.8")
+    assert plain.read_bytes() == named.read_bytes()
+
+
+def test_layers_and_load_are_noted_beside_the_log(tmp_path: Path) -> None:
+    parameters = simulated(tmp_path / "three.csv", "--layers", "2.6, 1.8, 0.8", "--load", "1.5")["parameters"]
+    assert isinstance(parameters, dict)
+    assert [layer["frequency_ghz"] for layer in parameters["layers"]] == [2.6, 1.8, 0.8]
+    assert parameters["load"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["city.txt"], ".parquet"),
+        (["city.csv", "--layers", "0.8,2.6"], "falling order"),
+        (["city.csv", "--layers", "2.6"], "two frequencies or more"),
+        (["city.csv", "--layers", "high,low"], "frequencies in GHz"),
+        (["city.csv", "--layers", "2.6,0.1"], "between 0.5 and 100 GHz"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_simulated(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", str(tmp_path / arguments[0]), *arguments[1:]]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
