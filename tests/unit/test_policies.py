@@ -22,6 +22,8 @@ from kinband.records import Observation, Query
 class Stub:
     """A posterior that believes what the context says: mean and width are its two features."""
 
+    noise = 0.1
+
     def __init__(self) -> None:
         self.learned: list[tuple[int, float]] = []
 

@@ -27,7 +27,7 @@ class Settings:
         stations: Station names; a task number is an index into them.
         kernel: Context kernel k_X.
         K_Z: Task matrix, (M, M).
-        noise: Variance of a reward where it is not told.
+        noise: Variance of a reward beyond what is told of it.
         mean: Constant prior mean.
         policy: Name of one of our policies, or a factory.
         exploration: The β of (12).
@@ -82,6 +82,7 @@ class Settings:
             exploration=self.exploration,
             engine=self.engine,
             options=self.options,
+            configurations=self.encoder.space.features if self.features is None else None,
         )
 
     def factory(self) -> PolicyFactory:

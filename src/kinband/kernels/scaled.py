@@ -74,7 +74,7 @@ class Scaled(KernelBase):
         for name, value in cleaned.items():
             object.__setattr__(self, name, value)
         if columns is not None:
-            self._scales(len(columns))
+            self.scales_of(len(columns))
 
     def parameters(self) -> list[Parameter]:
         """Return the length-scales, then the variance."""
@@ -88,7 +88,7 @@ class Scaled(KernelBase):
         """Return the kernel with column names turned into positions among `features`."""
         columns, labels = bind_columns(self._columns, features)
         bound = replace(self, columns=columns, labels=labels)
-        bound._scales(len(labels))
+        bound.scales_of(len(labels))
         return bound
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -134,7 +134,7 @@ class Scaled(KernelBase):
     def _columns(self) -> Columns:
         return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
-    def _scales(self, d: int) -> FloatArray:
+    def scales_of(self, d: int) -> FloatArray:
         """The length-scale of each of d columns, (d,)."""
         scales = np.asarray(self.length_scale, dtype=np.float64)
         if self.groups is not None and len(self.groups) != d:

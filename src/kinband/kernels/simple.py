@@ -123,12 +123,12 @@ class Categorical(Scaled):
 
     def _r2(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         r2 = np.zeros((len(X), len(Y)))
-        for j, scale in enumerate(self._scales(X.shape[1])):
+        for j, scale in enumerate(self.scales_of(X.shape[1])):
             r2 += np.where(X[:, j : j + 1] != Y[:, j], scale**-2.0, 0.0)
         return r2
 
     def _sum_r2(self, A: FloatArray, X: FloatArray) -> FloatArray:
-        rates = self._scales(X.shape[1]) ** -2.0
+        rates = self.scales_of(X.shape[1]) ** -2.0
         return rates * [_sum_differing(A, codes) for codes in X.T]
 
     def _profile(self, r2: FloatArray) -> FloatArray:

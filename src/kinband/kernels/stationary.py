@@ -21,12 +21,12 @@ class Stationary(Scaled):
     def _r2(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         from scipy.spatial.distance import cdist
 
-        scales = self._scales(X.shape[1])
+        scales = self.scales_of(X.shape[1])
         return cdist(X / scales, Y / scales, "sqeuclidean")
 
     def _sum_r2(self, A: FloatArray, X: FloatArray) -> FloatArray:
         # Moving the origin changes no difference, but keeps the two sums small and their rounding too.
-        X = (X - X.mean(axis=0)) / self._scales(X.shape[1])
+        X = (X - X.mean(axis=0)) / self.scales_of(X.shape[1])
         totals: FloatArray = 2.0 * (A.sum(axis=1) @ (X * X) - np.sum(X * (A @ X), axis=0))
         return totals
 

@@ -20,6 +20,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
+from kinband.posterior import AnyPosterior, make_posterior
 from kinband.records import Choice, Observation, Query
 
 
@@ -88,12 +89,13 @@ class Setting:
     Attributes:
         kernel: Context kernel k_X.
         K_Z: Task matrix, (M, M).
-        noise: Variance of a reward where it is not told, λ of the paper.
+        noise: Variance of a reward beyond what is told of it, λ of the paper.
         mean: Constant prior mean.
         arms: Number of arms N.
         exploration: The β of (12).
         engine: Which posterior: "exact" or "schur".
         options: Further options of the policy, by name.
+        configurations: Features of the arms, (N, f), where contexts are a state followed by one of these; else None.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -109,6 +111,18 @@ class Setting:
     exploration: Exploration = field(default=Constant(1.0))
     engine: str = "exact"
     options: Mapping[str, Any] = field(default_factory=dict)
+    configurations: FloatArray | None = None
+
+    def posterior(self, K_Z: FloatArray | None = None) -> AnyPosterior:
+        """Return a posterior with nothing learned yet, on the setting's task matrix or another."""
+        return make_posterior(
+            self.kernel,
+            self.K_Z if K_Z is None else K_Z,
+            noise=self.noise,
+            mean=self.mean,
+            engine=self.engine,
+            configurations=self.configurations,
+        )
 
 
 PolicyFactory = Callable[[Setting], Policy]

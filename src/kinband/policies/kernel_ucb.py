@@ -13,7 +13,6 @@ from kinband.arrays import positive_number
 from kinband.policies.contract import Setting, check_options
 from kinband.policies.exploration import Constant, Exploration, KrauseOng
 from kinband.policies.ucb import UCB
-from kinband.posterior import make_posterior
 
 
 def build_kernel_ucb(setting: Setting) -> UCB:
@@ -61,6 +60,4 @@ def build_pooled_ucb(setting: Setting) -> UCB:
 
 
 def _alone(setting: Setting, rule: Exploration) -> UCB:
-    alone = np.eye(len(setting.K_Z))
-    posterior = make_posterior(setting.kernel, alone, noise=setting.noise, mean=setting.mean, engine=setting.engine)
-    return UCB(posterior, rule, noise=setting.noise, per_task=True)
+    return UCB(setting.posterior(np.eye(len(setting.K_Z))), rule, noise=setting.noise, per_task=True)

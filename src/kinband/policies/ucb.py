@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray
 from kinband.policies.contract import Setting, check_options, pick_best
 from kinband.policies.exploration import Exploration
 from kinband.policies.learning import learn_block, learn_one
-from kinband.posterior import Column, Prediction, make_posterior
-from kinband.posterior.contract import FullPosterior, SolvesColumns
+from kinband.posterior import Column, Prediction
+from kinband.posterior.contract import FullPosterior, Question, ScoresArms, SolvesColumns
 from kinband.records import Choice, Observation, Query
 
 _ROUND_ENTRIES = 2**25  # columns of a round are solved in chunks of at most this many numbers (256 MB)
@@ -52,16 +51,11 @@ class UCB:
     def build(cls, setting: Setting) -> "UCB":
         """Return the policy for a setting, with nothing learned yet."""
         check_options(setting)
-        posterior = make_posterior(
-            setting.kernel, setting.K_Z, noise=setting.noise, mean=setting.mean, engine=setting.engine
-        )
-        return cls(posterior, setting.exploration, noise=setting.noise)
+        return cls(setting.posterior(), setting.exploration, noise=setting.noise)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest f̂ + βσ among those allowed."""
-        arms = query.arms
-        prediction = self.posterior.predict(np.full(len(arms), query.task), query.X[arms])
-        return self._choice(query, prediction, rng)
+        return self._choice(query, self._predict_together([query])[0], rng)
 
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
@@ -127,12 +121,9 @@ class UCB:
         return predictions
 
     def _predict_together(self, queries: Sequence[Query]) -> list[Prediction]:
-        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in queries])
-        together = self.posterior.predict(tasks, np.concatenate([q.X[q.arms] for q in queries]))
-        ends = np.cumsum([len(q.arms) for q in queries])[:-1]
-        means: list[FloatArray] = np.split(together.mean, ends)
-        widths: list[FloatArray] = np.split(together.width, ends)
-        return [Prediction(mean, width) for mean, width in zip(means, widths, strict=True)]
+        if isinstance(self.posterior, ScoresArms):
+            return self.posterior.predict_arms([Question(q.task, q.X, q.arms) for q in queries])
+        return [self.posterior.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in queries]
 
 
 def _with_column(choice: Choice, column: Column | None) -> Choice:

@@ -4,7 +4,7 @@ The core is small, predict and update; what only some engines can do (correct a 
 samples) stands beside it as capabilities. Widths are standard deviations of f, observation noise excluded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -37,6 +37,21 @@ class Prediction:
     def column(self, index: int) -> Column | None:
         """Return what an update at this context can take up, if the engine keeps any."""
         return self.column_of(index) if self.column_of else None
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """All arms of one decision, and which of them matter.
+
+    Attributes:
+        task: Whom it is for.
+        X: One context per arm, (N, d).
+        arms: The arms to predict, (m,).
+    """
+
+    task: int
+    X: FloatArray
+    arms: IntArray
 
 
 class Posterior(Protocol):
@@ -125,6 +140,21 @@ class SolvesColumns(Protocol):
 
 
 @runtime_checkable
+class ScoresArms(Protocol):
+    """A posterior that can use that all arms of a decision share a state.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), ScoresArms)
+        True
+    """
+
+    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
+        """Return for each question mean and width of f at its arms."""
+
+
+@runtime_checkable
 class Restorable(Protocol):
     """A posterior that can be put away as plain arrays and taken up again, bit for bit.
 
@@ -144,6 +174,9 @@ class Restorable(Protocol):
 
 class FullPosterior(Posterior, Correctable, Restorable, Protocol):
     """A posterior with the core and everything that a learner needs to be corrected, stored and taken up again."""
+
+    noise: float
+    """Variance of a reward where an update does not say."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,22 +2,24 @@
 
 With L Lᵀ = K̃ + diag(noise), v = L⁻¹k̃(x̃) and w = L⁻¹(y − mean), the prediction is f̂ = mean + v·w and
 σ² = k̃(x̃, x̃) − ‖v‖². Scoring all arms of a decision is one sweep; the solved column of the arm that is played *is*
-the next row of the factor, and w gains one entry. Cost: O(n²) per column, no n² copy.
+the next row of the factor, and w gains one entry. Cost: O(n²) per column, no n² copy. Told which configurations there
+are, `predict_arms` solves as many columns as their kernel has rank, not one per arm (`shared_state`).
 
 Departures from the paper: noise may differ per observation (λI becomes a diagonal), the prior mean is a constant
 rather than 0, and the inverse (13) is never formed (see `schur` for the paper's own way).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.kernels import Kernel
-from kinband.posterior.contract import Prediction, Rows
+from kinband.posterior.contract import Prediction, Question, Rows
 from kinband.posterior.dense import DensePosterior
-from kinband.posterior.factor import LANES, Column, GrowingFactor, lanes_for
+from kinband.posterior.factor import LANES, PANEL, Column, GrowingFactor, lanes_for
+from kinband.posterior.shared_state import SharedRows
 
 
 class ExactPosterior(DensePosterior):
@@ -28,6 +30,7 @@ class ExactPosterior(DensePosterior):
         K_Z: Task matrix, (M, M).
         noise: Variance of a reward where the update does not say, λ of the paper.
         mean: Constant prior mean; 0 follows the paper to the letter.
+        configurations: Features of the arms, (N, f), where contexts are a state followed by one of these.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -37,10 +40,19 @@ class ExactPosterior(DensePosterior):
         array([0.82, 0.26])
     """
 
-    def __init__(self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        K_Z: ArrayLike,
+        *,
+        noise: float,
+        mean: float = 0.0,
+        configurations: FloatArray | None = None,
+    ) -> None:
         super().__init__(kernel, K_Z, noise=noise, mean=mean)
         self._factor = GrowingFactor()
         self._w = np.empty(0)
+        self._shared = SharedRows(self.kernel, configurations)
 
     @property
     def log_determinant(self) -> float:
@@ -57,6 +69,20 @@ class ExactPosterior(DensePosterior):
         mean = self.mean + (self._w @ V)[: len(X)]
         variance = prior - np.einsum("ij,ij->j", V, V)[: len(X)]
         return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), self._keeper(V, lanes))
+
+    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
+        """Return mean and width of f at the arms of each question, from one sweep over the pivots of them all."""
+        shared = self._shared.structure if len(self) >= PANEL else None  # below, there is nothing to gain
+        if shared is None or not all(len(q.arms) > len(shared) and shared.describes(q.X) for q in questions):
+            return self._predict_each_arm(questions)
+        r, rows = len(shared), self._rows
+        R = np.empty((len(self), r * len(questions)))
+        for i, q in enumerate(questions):
+            self._shared.cross(rows.tasks, rows.X, task=q.task, x=q.X[0], out=R[:, i * r : (i + 1) * r])
+        V = self._factor.sweep(R)
+        return [
+            self._combined(q, V[:, i * r : (i + 1) * r], alone=len(questions) == 1) for i, q in enumerate(questions)
+        ]
 
     def update(
         self,
@@ -109,6 +135,7 @@ class ExactPosterior(DensePosterior):
         self._check_row(index)
         self._factor.remove(index)
         self._rows.remove(index)
+        self._shared.restore(self._rows.X)
         self._w = self._solved_rewards()
 
     def state(self) -> dict[str, FloatArray | IntArray]:
@@ -119,6 +146,7 @@ class ExactPosterior(DensePosterior):
         """Take up what `state` returned, bit for bit."""
         self._rows.restore(state)
         self._factor.restore(state)
+        self._shared.restore(self._rows.X)
         self._w = np.array(state["w"], dtype=np.float64)
 
     def _laned_cross(self, tasks: IntArray, X: FloatArray, lanes: int) -> FloatArray:
@@ -137,11 +165,54 @@ class ExactPosterior(DensePosterior):
         era, complete = self._factor.era, self._factor.complete
         return lambda i: Column(i, lanes, V[:complete, i].copy(), era)
 
+    def _predict_each_arm(self, questions: Sequence[Question]) -> list[Prediction]:
+        """Return what `predict_arms` does with a column per arm."""
+        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
+        together = self.predict(tasks, np.concatenate([q.X[q.arms] for q in questions]))
+        if len(questions) == 1:
+            return [together]
+        ends = np.cumsum([len(q.arms) for q in questions])[:-1]
+        pairs = zip(np.split(together.mean, ends), np.split(together.width, ends), strict=True)
+        return [Prediction(mean, width) for mean, width in pairs]
+
+    def _combined(self, question: Question, V: FloatArray, *, alone: bool) -> Prediction:
+        """Return the prediction of all arms from the solved columns V (n, r) of the pivots."""
+        W = self._shared.weights[:, question.arms]
+        prior = self.kernel.diag(np.full(len(question.arms), question.task), question.X[question.arms])
+        mean = self.mean + (self._w @ V) @ W
+        variance = prior - np.einsum("pa,pa->a", W, (V.T @ V) @ W)
+        width = np.sqrt(np.maximum(variance, 0.0))
+        if not alone:  # out of a sweep for many decisions no bits can be reused
+            return Prediction(mean, width)
+        era, solved = self._factor.era, V[: self._factor.complete]
+        arms = question.arms
+        return Prediction(
+            mean,
+            width,
+            lambda i: Column(solved=self._shared.combine(solved, int(arms[i])), era=era, arm=int(arms[i])),
+        )
+
+    def _as_solved(self, rows: Rows, column: Column) -> Column:
+        """Return the column of an arm combined from its pivots' as far as complete panels go."""
+        complete = self._factor.complete
+        if column.arm is None:
+            return column
+        if self._shared.structure is None or not complete:
+            return Column()
+        if column.era is self._factor.era and len(column.solved) == complete:
+            return Column(solved=column.solved, era=self._factor.era)
+        R = np.empty((complete, len(self._shared.structure)))
+        tasks, X = self._rows.tasks[:complete], self._rows.X[:complete]
+        self._shared.cross(tasks, X, task=int(rows.tasks[0]), x=rows.X[0], out=R)
+        solved = self._shared.combine(self._factor.sweep(R), column.arm)
+        return Column(solved=solved, era=self._factor.era)
+
     def _append(self, rows: Rows, column: Column) -> None:
-        v = self._factor.solve(self._cross(rows.tasks, rows.X)[:, 0], column)
+        v = self._factor.solve(self._cross(rows.tasks, rows.X)[:, 0], self._as_solved(rows, column))
         diagonal = float(self.kernel.diag(rows.tasks, rows.X)[0] + rows.noise[0])
         pivot = self._factor.append(v, diagonal)
         self._rows.append(rows)
+        self._shared.append(rows.X)
         # The rewards' own column grows with the factor: w_n = (y_n − mean − v·w) / pivot.
         self._w = np.append(self._w, (rows.y[0] - self.mean - v @ self._w) / pivot)
 
@@ -150,6 +221,7 @@ class ExactPosterior(DensePosterior):
         block[np.diag_indices_from(block)] += rows.noise
         self._factor.extend(self._cross(rows.tasks, rows.X), block)
         self._rows.append(rows)
+        self._shared.append(rows.X)
         self._w = self._solved_rewards()
 
     def _solved_rewards(self) -> FloatArray:

@@ -9,7 +9,9 @@ small inverse. All of it stays on NumPy's BLAS; mixing in SciPy's would make two
 factor is always made in the same way, whether its column was solved among all arms while asking, alone while
 telling, or in a replay: over complete panels in a product of a fixed number of *lanes*, the column in its own
 lane; over the last, incomplete panel as a matrix-vector product when the row is appended. A `Column` remembers
-its lane, which belongs into the log, and how far it has been solved, which does not.
+its lane, which belongs into the log, and how far it has been solved, which does not. Where arms share a state
+(`shared_state`), the lanes are the pivots and the column is their combination, panel by panel: then the arm is what
+must be remembered.
 """
 
 from collections.abc import Mapping
@@ -39,6 +41,7 @@ class Column:
         lanes: How many lanes that product has.
         solved: Its first entries, as many as were in complete panels when it was last looked at.
         era: The state of the factor that `solved` belongs to; in any other it is solved anew.
+        arm: The arm whose column it is, where it was combined from those of the pivots; then lanes say nothing.
 
     Example:
         >>> Column.recall({"lane": 3, "lanes": 8}).lane
@@ -49,16 +52,18 @@ class Column:
     lanes: int = LANES[0]
     solved: FloatArray = field(default_factory=_nothing, repr=False)
     era: object = field(default=None, repr=False)
+    arm: int | None = None
 
     @property
     def memo(self) -> dict[str, Any]:
         """What must be remembered for a bit-exact replay."""
-        return {"lane": self.lane, "lanes": self.lanes}
+        return {"lane": self.lane, "lanes": self.lanes} if self.arm is None else {"arm": self.arm}
 
     @classmethod
     def recall(cls, memo: Mapping[str, Any]) -> "Column":
         """Return the unsolved column of a memo; an empty memo gives the first lane."""
-        return cls(int(memo.get("lane", 0)), int(memo.get("lanes", LANES[0])))
+        arm = memo.get("arm")
+        return cls(int(memo.get("lane", 0)), int(memo.get("lanes", LANES[0])), arm=None if arm is None else int(arm))
 
 
 def lanes_for(columns: int) -> int:
@@ -103,9 +108,9 @@ class GrowingFactor:
         return 2.0 * float(sum(np.log(np.diagonal(block)).sum() for block in self._diagonal_blocks()))
 
     def sweep(self, R: FloatArray) -> FloatArray:
-        """Return V = L⁻¹R for right-hand sides R (n, m), as (n, m)."""
+        """Return V = L⁻¹R for right-hand sides R (n, m), as (n, m); fewer rows give the first rows of V."""
         V = np.empty_like(R)
-        for p in range(len(self._panels)):
+        for p in range(-(-len(R) // PANEL)):
             self._sweep_panel(p, R, V)
         return V
 
@@ -201,7 +206,7 @@ class GrowingFactor:
         ]
 
     def _sweep_panel(self, p: int, R: FloatArray, V: FloatArray) -> None:
-        start, stop = p * PANEL, min((p + 1) * PANEL, self._rows)
+        start, stop = p * PANEL, min((p + 1) * PANEL, len(R))
         rows = stop - start
         rest = R[start:stop]
         if start:

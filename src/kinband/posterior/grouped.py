@@ -5,7 +5,9 @@ square, per step) of all rows together; a posterior per connected group costs th
 stations (K_Z = I) are the case in which every group has one member.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, check_task_matrix, components
-from kinband.posterior.contract import Prediction, checked_contexts, checked_rows, draw_joint
+from kinband.posterior.contract import Prediction, Question, ScoresArms, checked_contexts, checked_rows, draw_joint
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.factor import Column
 from kinband.posterior.schur import SchurPosterior
@@ -40,11 +42,12 @@ class GroupedPosterior:
         noise: float,
         mean: float = 0.0,
         engine: Engine = ExactPosterior,
+        **options: Any,
     ) -> None:
         K_Z = check_task_matrix(K_Z)
         members = components(K_Z)
         self.groups: list[ExactPosterior | SchurPosterior] = [
-            engine(kernel, K_Z[np.ix_(m, m)], noise=noise, mean=mean) for m in members
+            engine(kernel, K_Z[np.ix_(m, m)], noise=noise, mean=mean, **options) for m in members
         ]
         self.noise, self.mean = self.groups[0].noise, self.groups[0].mean
         self._group_of, self._local = np.empty(len(K_Z), dtype=np.int64), np.empty(len(K_Z), dtype=np.int64)
@@ -68,6 +71,16 @@ class GroupedPosterior:
             part = self.groups[g].predict(self._local[index[rows]], X[rows])
             mean[rows], width[rows] = part.mean, part.width
         return Prediction(mean, width)
+
+    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
+        """Return mean and width of f at the arms of each question, asked of its own group."""
+        return [self._predict_arms(question) for question in questions]
+
+    def _predict_arms(self, question: Question) -> Prediction:
+        group, task = self.groups[int(self._group_of[question.task])], int(self._local[question.task])
+        if isinstance(group, ScoresArms):
+            return group.predict_arms([replace(question, task=task)])[0]
+        return group.predict(np.full(len(question.arms), task), question.X[question.arms])
 
     def update(
         self,

@@ -1,0 +1,157 @@
+"""Arms that share a state: as many columns as the configuration kernel has rank, and the same beliefs."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinband import ConfigurationSpace, Controller
+from kinband.arrays import FloatArray
+from kinband.kernels import RBF, Categorical, Kernel, Matern52, MultiTaskKernel
+from kinband.kernels.splitting import split_kernel
+from kinband.posterior import ExactPosterior, GroupedPosterior
+from kinband.posterior.contract import Question
+from kinband.posterior.shared_state import find_shared_state, pivoted
+
+THRESHOLDS: FloatArray = np.linspace(-14.0, 14.0, 29, dtype=np.float64)[:, None] / np.float64(8.4)
+N = len(THRESHOLDS)
+
+
+def contexts(state: FloatArray) -> FloatArray:
+    return np.hstack([np.broadcast_to(state, (N, len(state))), THRESHOLDS])
+
+
+def taught(kernel: Kernel, K_Z: FloatArray, *, rows: int, noise: float, rng: np.random.Generator) -> ExactPosterior:
+    posterior = ExactPosterior(kernel, K_Z, noise=noise, mean=rng.normal(), configurations=THRESHOLDS)
+    X = np.hstack([rng.normal(size=(rows, 3)), THRESHOLDS[rng.integers(N, size=rows)]])
+    posterior.update(rng.integers(len(K_Z), size=rows), X, rng.normal(size=rows))
+    return posterior
+
+
+def some_tasks(rng: np.random.Generator, size: int) -> FloatArray:
+    A = rng.normal(size=(size, 2 * size))
+    K = A @ A.T
+    scale = np.sqrt(np.diag(K))
+    return np.asarray(K / np.outer(scale, scale))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    length=st.floats(0.8, 6.0),
+    variance=st.floats(0.05, 20.0),
+    noise=st.floats(1e-3, 1.0),
+    rows=st.integers(128, 300),
+)
+def test_the_structure_changes_no_belief(seed: int, length: float, variance: float, noise: float, rows: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = RBF([*rng.uniform(0.5, 3.0, size=3), length], variance=variance)
+    posterior = taught(kernel, some_tasks(rng, 4), rows=rows, noise=noise * variance, rng=rng)
+    arms = np.sort(rng.permutation(N)[: rng.integers(20, N + 1)])
+    X = contexts(rng.normal(size=3))
+    found = posterior.predict_arms([Question(2, X, arms)])[0]
+    plain = posterior.predict(np.full(len(arms), 2), X[arms])
+    assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9 * max(1.0, variance))
+    assert np.allclose(found.width**2, plain.width**2, rtol=0, atol=1e-9 * variance)
+
+
+def test_the_structure_is_used_where_the_kernel_is_smooth_enough() -> None:
+    kernel = MultiTaskKernel(RBF([1.0, 1.0, 1.0, 1.2]), np.eye(2))  # 10 dB
+    shared = find_shared_state(kernel, THRESHOLDS, width=4)
+    assert shared is not None
+    assert 10 <= len(shared.pivots) <= 14
+    rough = MultiTaskKernel(RBF([1.0, 1.0, 1.0, 0.1]), np.eye(2))
+    assert find_shared_state(rough, THRESHOLDS, width=4) is None
+
+
+def test_pivots_reproduce_a_kernel_to_rounding() -> None:
+    K = RBF(1.7, variance=3.0)(THRESHOLDS, THRESHOLDS)
+    pivots, W = pivoted(K)
+    assert len(pivots) < 15
+    assert np.abs(K[:, pivots] @ W - K).max() < 1e-12 * 3.0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF([0.7, 1.3, 2.0, 0.4], variance=2.5),
+        RBF(0.9, variance=0.3),
+        RBF([0.7, 1.3], groups=[0, 1, 0, 1], variance=1.4),
+        RBF([0.6, 1.1], columns=[0, 3]) * Categorical(0.8, columns=[1], fixed=["variance"]),
+        Matern52(0.8, columns=[0, 1]) * RBF(2.0, variance=3.0, columns=[2, 3]),
+        Categorical([0.5, 0.9, 1.5, 0.7], variance=0.6),
+    ],
+    ids=repr,
+)
+def test_a_split_kernel_is_the_product_of_its_parts(kernel: Kernel) -> None:
+    rng = np.random.default_rng(4)
+    X, Y = rng.integers(0, 3, size=(7, 4)).astype(float), rng.integers(0, 3, size=(5, 4)).astype(float)
+    split = split_kernel(kernel, columns=[2, 3], width=4)
+    assert split is not None
+    assert np.allclose(split.over_rest(X, Y) * split.over_part(X, Y), kernel(X, Y))
+    elsewhere = X.copy()
+    elsewhere[:, 2:] = rng.normal(size=(7, 2))
+    assert np.array_equal(split.over_rest(elsewhere, Y), split.over_rest(X, Y))
+
+
+@pytest.mark.parametrize("kernel", [Matern52([1.0, 2.0]), RBF([1.0, 2.0]) + RBF([0.3, 0.4])], ids=repr)
+def test_kernels_that_are_no_product_do_not_split(kernel: Kernel) -> None:
+    assert split_kernel(kernel, columns=[1], width=2) is None
+
+
+def test_a_configuration_outside_the_space_switches_the_structure_off() -> None:
+    rng = np.random.default_rng(8)
+    kernel = RBF([1.0, 2.0, 0.7, 1.5], variance=0.4)
+    posterior = taught(kernel, some_tasks(rng, 3), rows=150, noise=0.02, rng=rng)
+    posterior.update([1], [[0.1, 0.2, 0.3, 9.0]], [0.7])
+    X, arms = contexts(rng.normal(size=3)), np.arange(N)
+    found, plain = posterior.predict_arms([Question(0, X, arms)])[0], posterior.predict(np.zeros(N, dtype=np.int64), X)
+    assert np.array_equal(found.mean, plain.mean)
+    assert "lane" in (found.column(0) or pytest.fail("no column")).memo
+
+
+def test_a_round_of_questions_gets_the_answers_of_single_ones() -> None:
+    rng = np.random.default_rng(9)
+    posterior = taught(RBF([1.0, 2.0, 0.7, 1.5], variance=0.4), some_tasks(rng, 3), rows=200, noise=0.02, rng=rng)
+    questions = [Question(t, contexts(rng.normal(size=3)), np.arange(N)) for t in (0, 2, 1, 2)]
+    for together, question in zip(posterior.predict_arms(questions), questions, strict=True):
+        alone = posterior.predict_arms([question])[0]
+        assert np.allclose(together.mean, alone.mean, rtol=0, atol=1e-12)
+        assert np.allclose(together.width, alone.width, rtol=0, atol=1e-10)
+
+
+def test_groups_use_the_structure_too() -> None:
+    rng = np.random.default_rng(10)
+    K_Z = np.kron(np.eye(2), [[1.0, 0.6], [0.6, 1.0]])
+    posterior = GroupedPosterior(RBF([1.0, 2.0, 0.7, 1.5]), K_Z, noise=0.02, configurations=THRESHOLDS)
+    X = np.hstack([rng.normal(size=(400, 3)), THRESHOLDS[rng.integers(N, size=400)]])
+    posterior.update(rng.integers(4, size=400), X, rng.normal(size=400))
+    asked = contexts(rng.normal(size=3))
+    found = posterior.predict_arms([Question(3, asked, np.arange(N))])[0]
+    plain = posterior.predict(np.full(N, 3), asked)
+    assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9)
+    assert "arm" in (found.column(4) or pytest.fail("no column")).memo
+
+
+def test_replay_is_exact_where_arms_share_their_work() -> None:
+    """Answers come late and out of order, and the run crosses several panels of the factor."""
+    rng = np.random.default_rng(11)
+    space = ConfigurationSpace(threshold=range(-112, -83))
+    controller = Controller(
+        space, ["a", "b"], state=["load"], similarity=[[1, 0.8], [0.8, 1]], kernel=RBF([0.4, 1.3]), noise=0.01
+    )
+    waiting: list[str] = []
+    for _ in range(420):
+        decision = controller.ask(str(rng.choice(["a", "b"])), {"load": float(rng.random())})
+        waiting.append(decision.id)
+        while len(waiting) > 3:
+            controller.tell(waiting.pop(int(rng.integers(len(waiting)))), float(rng.random()))
+    memos = [controller.decision(d).memo for d in controller.journal.asked]
+    assert any("arm" in memo for memo in memos)
+    json.dumps([dict(memo) for memo in memos])
+    again = Controller.resume(controller.settings, list(controller.journal))
+    one, other = controller.ask("a", {"load": 0.37}), again.ask("a", {"load": 0.37})
+    for x, y in zip(one.alternatives, other.alternatives, strict=True):
+        assert (x.arm, x.mean, x.width) == (y.arm, y.mean, y.width)
