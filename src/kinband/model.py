@@ -22,6 +22,7 @@ SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 # Similarities that are measured with a kernel, and under which names they take kernel and noise.
 _MEASURED = {
     "embedding": {"kernel": "kernel", "noise": "regularisation"},
+    "tempered": {"kernel": "kernel", "noise": "regularisation"},
     "prediction": {"kernel": "kernel", "noise": "noise"},
     "coregionalisation": {"kernel": "kernel"},
 }
@@ -34,7 +35,7 @@ class Model:
     Attributes:
         kernel: Context kernel k_X.
         similarity: Task matrix K_Z with its stations.
-        noise: Variance of a reward where it is not told.
+        noise: Variance of a reward beyond what is told of it.
         mean: Constant prior mean.
         at_bound: Parameters that ended at a bound of their search.
 
@@ -99,8 +100,8 @@ def learn_model(
         similarity: How alike the stations are: a name, a matrix, or an estimator.
         rng: Draws starts and rows.
         kernel: Where the kernel begins; None for one that suits the units of the log.
-        noise: Where the noise begins; None for a tenth of the rewards' variance. Where the log knows the noise of every
-            reward there is nothing to search for, and None is the mean of what it knows.
+        noise: Where the noise begins; None for a tenth of the rewards' variance. What the log knows of a reward's
+            variance comes on top of it.
         mean: Where the prior mean begins; None for the rewards' mean.
         search: What may move; None for whatever is not given.
         log: What an estimator is shown, such as the trace that the samples came from.
@@ -118,7 +119,7 @@ def learn_model(
     first = Model(
         starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features),
         TaskMatrix(samples.stations, np.eye(len(samples.stations)), "independent"),
-        _first_noise(samples) if noise is None else positive_number(noise, name="noise"),
+        0.1 * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
@@ -127,13 +128,6 @@ def learn_model(
     tasks = _estimator(similarity, alone, samples, rng=rng).fit(shown)
     shared = Model(alone.kernel, tasks, alone.noise, alone.mean, alone.at_bound)
     return _fitted(samples, shared, search, starts=1 if measured else search.starts, rng=rng)
-
-
-def _first_noise(samples: Samples) -> float:
-    known = samples.noise
-    if known is not None and np.isfinite(known).all():
-        return float(known.mean())
-    return 0.1 * spread_of(samples.y)
 
 
 def _fitted(samples: Samples, model: Model, search: Search, *, starts: int, rng: np.random.Generator) -> Model:

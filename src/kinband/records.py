@@ -25,7 +25,7 @@ class Samples:
         tasks: Task of each row, (n,).
         X: Context of each row, (n, d): scaled state features, then configuration features.
         y: Reward of each row, (n,).
-        noise: Variance of each reward where it is known, nan where it is not, (n,); None if never known.
+        noise: Known part of each reward's variance, nan where nothing is known, (n,); None if it never is.
         features: The d names of the columns of X.
         categorical: Columns of X that hold category codes, not quantities.
         arms: Arm of each row where arms are numbered, (n,).
@@ -120,7 +120,7 @@ class Observation:
         x: Context of the arm that was played, (d,).
         arm: The arm that was played.
         reward: What it earned.
-        noise: Variance of the reward if known.
+        noise: Known part of the reward's variance.
         memo: The memo of the choice.
         cache: The cache of the choice, if it is still at hand.
 

@@ -234,7 +234,8 @@ def controller_for(
     stations = tuple(f"station {m}" for m in range(len(model.K_Z)))
     log = None
     if history is not None:
-        log = Samples(stations, history.tasks, history.X, history.y, history.noise, ("left", "right"))
+        told = history.noise - model.noise  # the common part is added by whoever learns
+        log = Samples(stations, history.tasks, history.X, history.y, told, ("left", "right"))
     return Controller(
         ConfigurationSpace(tilt=range(arms)),
         stations,
@@ -275,7 +276,7 @@ def test_controller_that_starts_from_a_log_is_algorithm_2_with_that_history(seed
         rng.integers(0, 3, size=11),
         rng.normal(size=(11, 2)),
         rng.normal(size=11),
-        model.noise * rng.uniform(0.5, 3.0, size=11),
+        model.noise * rng.uniform(1.5, 3.0, size=11),
     )
     stations = rng.integers(0, 3, size=25)
     contexts, rewards = rng.normal(size=(25, 5, 2)), rng.normal(size=(25, 5))

@@ -186,13 +186,13 @@ def test_r_squared_matrix_equals_the_reference_before_projection(seed: int) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_r_squared_counts_known_noise_row_by_row(seed: int) -> None:
-    # Rows whose variance is not known (nan) have the common one.
+    # The common variance comes on top of what is known of a row's own (nan: nothing).
     rng = np.random.default_rng(60 + seed)
     rows = random_rows(rng, sizes=(9, 15))
     length, variance, lam = positive(rng, 0.3, 2.0), positive(rng, 0.2, 5.0), positive(rng, 1e-2, 1.0)
     noise = np.array([positive(rng, 1e-3, 3.0) for _ in range(24)])
     noise[::5] = np.nan
-    own = np.where(np.isnan(noise), lam, noise)
+    own = lam + np.where(np.isnan(noise), 0.0, noise)
     k = naive.rbf(length, variance)
     (X_1, Y_1), (X_2, Y_2) = rows
     there = naive.r_squared(X_1, Y_1[:, 0], X_2, Y_2[:, 0], kernel=k, lam=own[:9], mean=0.4)

@@ -74,19 +74,23 @@ def test_likelihood_equals_the_normal_density_with_noise_per_row(seed: int) -> N
     own[rng.random(n) < 0.4] = np.nan
     noise, mean = rng.uniform(0.05, 1.0), rng.normal()
     S = MultiTaskKernel(kernel, K_Z).cross(log.tasks, log.X, log.tasks, log.X)
-    for samples, D in [(log, np.full(n, noise)), (with_noise(log, own), np.where(np.isnan(own), noise, own))]:
+    for samples, D in [(log, np.full(n, noise)), (with_noise(log, own), noise + np.nan_to_num(own))]:
         expected = multivariate_normal(np.full(n, mean), S + np.diag(D)).logpdf(samples.y)
         arguments: dict[str, Any] = {"tasks": FixedTasks(K_Z), "noise": noise, "mean": mean}
         assert log_marginal_likelihood(samples, kernel, **arguments) == pytest.approx(expected, rel=1e-9)
         assert value_and_gradient(samples, kernel, **arguments)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_gradient_to_the_noise_counts_only_rows_without_their_own() -> None:
+def test_gradient_to_the_noise_counts_rows_with_a_noise_of_their_own_too() -> None:
     rng = np.random.default_rng(3)
     kernel = RBF(1.3, variance=0.8)
-    log = with_noise(make_log(rng, kernel, np.eye(1), n=6), np.full(6, 0.2))
+    log = with_noise(make_log(rng, kernel, np.eye(1), n=6), np.array([0.2, np.nan, 0.4, 0.1, np.nan, 0.3]))
     _, gradient = value_and_gradient(log, kernel, tasks=ONE_TASK, noise=0.7, mean=0.1)
-    assert gradient[-2] == 0.0
+    step = 1e-5
+    above, below = (
+        log_marginal_likelihood(log, kernel, tasks=ONE_TASK, noise=0.7 * np.exp(s), mean=0.1) for s in (step, -step)
+    )
+    assert gradient[-2] == pytest.approx((above - below) / (2 * step), rel=1e-6)
 
 
 def test_kernels_with_named_columns_are_bound_to_the_log() -> None:
@@ -101,7 +105,7 @@ def test_kernels_with_named_columns_are_bound_to_the_log() -> None:
 def test_duplicate_contexts_without_noise_are_an_error_that_names_the_remedy() -> None:
     log = Samples(("a",), np.zeros(2, dtype=np.int64), np.ones((2, 1)), np.array([0.3, 0.4]), np.zeros(2), ("x",))
     with pytest.raises(NotPositiveDefiniteError, match="raise the noise"):
-        log_marginal_likelihood(log, RBF(0.5), tasks=ONE_TASK, noise=0.2, mean=0.0)
+        log_marginal_likelihood(log, RBF(0.5), tasks=ONE_TASK, noise=1e-20, mean=0.0)
 
 
 def test_bad_arguments_are_refused_in_one_sentence() -> None:
@@ -287,12 +291,14 @@ def test_a_warning_about_many_bounds_stays_one_short_sentence() -> None:
     assert len(found.at_bound) > 4
 
 
-def test_known_noise_is_kept_and_the_common_one_is_not_moved() -> None:
+def test_known_noise_takes_its_part_of_the_fitted_one() -> None:
     rng = np.random.default_rng(18)
-    log = with_noise(make_log(rng, RBF(0.8), np.eye(1), n=40, noise=0.3), np.full(40, 0.3))
-    found = fit_quietly(log, RBF(0.8), tasks=ONE_TASK, rng=rng, noise=0.123)
-    assert found.noise == 0.123
-    assert "noise" not in found.at_bound
+    log = make_log(rng, RBF(0.8), np.eye(1), n=60, noise=0.3)
+    alone = fit_quietly(log, RBF(0.8), tasks=ONE_TASK, rng=np.random.default_rng(1))
+    known = alone.noise * 0.4
+    rest = fit_quietly(with_noise(log, np.full(60, known)), RBF(0.8), tasks=ONE_TASK, rng=np.random.default_rng(1))
+    assert rest.noise + known == pytest.approx(alone.noise, rel=1e-2)
+    assert rest.log_likelihood == pytest.approx(alone.log_likelihood, abs=1e-3)
 
 
 def test_scikit_learn_kernels_are_fitted_too() -> None:
@@ -330,18 +336,18 @@ def test_nothing_free_means_nothing_moves() -> None:
 
 
 def test_a_fit_goes_on_past_points_that_are_not_positive_definite() -> None:
-    # Equal contexts with tiny known noise: long length-scales with a large variance fail, short ones do not.
+    # Equal contexts with tiny noise: long length-scales with a large variance fail, short ones do not.
     rng = np.random.default_rng(21)
     X = rng.uniform(0, 1, size=(40, 1))
     y = np.sin(40 * X[:, 0])
-    log = Samples(("a",), np.zeros(40, dtype=np.int64), X, y, np.full(40, 1e-15), ("x",))
-    bad = RBF(20.0, variance=1e4)
+    log = Samples(("a",), np.zeros(40, dtype=np.int64), X, y, None, ("x",))
+    bad, tiny = RBF(20.0, variance=1e4), {"noise": 1e-15, "fit_noise": False}
     with pytest.raises(NotPositiveDefiniteError):
-        log_marginal_likelihood(log, bad, tasks=ONE_TASK, noise=0.1, mean=0.0)
+        log_marginal_likelihood(log, bad, tasks=ONE_TASK, noise=1e-15, mean=0.0)
     with pytest.raises(NotPositiveDefiniteError, match="no start of the fit"):
-        fit(log, bad, tasks=ONE_TASK, rng=rng, starts=1)
-    found = fit_quietly(log, RBF(0.01), tasks=ONE_TASK, rng=rng, starts=3)
-    start = log_marginal_likelihood(log, RBF(0.01), tasks=ONE_TASK, noise=0.1, mean=float(y.mean()))
+        fit(log, bad, tasks=ONE_TASK, rng=rng, starts=1, **tiny)  # type: ignore[arg-type]
+    found = fit_quietly(log, RBF(0.01), tasks=ONE_TASK, rng=rng, starts=3, **tiny)
+    start = log_marginal_likelihood(log, RBF(0.01), tasks=ONE_TASK, noise=1e-15, mean=float(y.mean()))
     assert found.log_likelihood > start
 
 

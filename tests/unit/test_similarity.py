@@ -197,12 +197,12 @@ def test_one_odd_station_among_many_equal_ones_is_told_apart() -> None:
     assert_allclose(alike.matrix[6, :6], np.exp(-0.5), rtol=1e-6)
 
 
-def test_regularisation_defaults_to_the_noise_that_the_log_knows() -> None:
+def test_regularisation_defaults_to_learned_noise_and_what_the_log_knows() -> None:
     rng = np.random.default_rng(3)
     noise = np.array([0.1, 0.3, 0.2, 0.4])
     rows = [(rng.normal(size=(2, 1)), rng.normal(size=2)) for _ in range(2)]
     alike = Embedding(RBF(0.6)).fit(log_of(rows, noise=noise))
-    assert_allclose(alike.details["regularisation"], 0.25)
+    assert_allclose(alike.details["regularisation"], 0.25 + alike.details["noise"])
 
 
 def test_regularisation_too_small_for_repeated_rows_names_the_remedy() -> None:
@@ -276,7 +276,7 @@ def test_r_squared_uses_the_noise_that_the_log_knows() -> None:
     a, b = log.of(0), log.of(1)
     expected = []
     for one, other, noise in ((a, b, lam[:6]), (b, a, lam[6:])):
-        alpha = np.linalg.solve(kernel(one.X, one.X) + np.diag(noise), one.y)
+        alpha = np.linalg.solve(kernel(one.X, one.X) + np.diag(3.0 + noise), one.y)
         errors = other.y - kernel(other.X, one.X) @ alpha
         expected.append(1 - np.sum(errors**2) / np.sum((other.y - other.y.mean()) ** 2))
     assert_allclose(known, np.mean(expected), rtol=1e-9)
@@ -540,7 +540,7 @@ def test_similarities_are_found_by_name() -> None:
 
 def test_unknown_names_options_and_classes_are_refused() -> None:
     with pytest.raises(
-        NotFoundError, match="'cke': choose embedding, prediction, coregionalisation, independent, pooled"
+        NotFoundError, match="'cke': choose embedding, prediction, coregionalisation, tempered, independent, pooled"
     ):
         similarity_from("cke")
     with pytest.raises(BadInputError, match="cannot take these options"):

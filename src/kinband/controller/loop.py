@@ -45,7 +45,7 @@ class Controller:
         state: State features: names, names with their expected (low, high), or a fitted scaler.
         similarity: A task matrix, a `TaskMatrix`, "independent" or "pooled"; to learn it, see `from_trace`.
         kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each.
-        noise: Variance of a reward where `tell` does not say.
+        noise: Variance of a reward that its context does not explain.
         mean: Prior mean of rewards; 0 follows the paper to the letter.
         policy: Name of a policy, or a factory of your own (see `kinband.policies`).
         beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
@@ -218,7 +218,8 @@ class Controller:
         Args:
             decision_id: The decision's id.
             reward: What it earned.
-            noise: Variance of the reward if it is known, such as p(1−p)/n for a share over n users.
+            noise: How well the reward was measured, if that is known: its variance, such as p(1−p)/n for a share over n
+                users. It comes on top of the controller's own noise.
         """
         self.journal.find_untold(decision_id)
         value = self.settings.check_reward(reward)

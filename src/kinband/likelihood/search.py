@@ -12,7 +12,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, TaskModel
 from kinband.likelihood.start import spread_of
-from kinband.likelihood.value import check_problem, unchecked_value_and_gradient, variances
+from kinband.likelihood.value import check_problem, unchecked_value_and_gradient
 from kinband.records import Samples
 
 
@@ -32,7 +32,7 @@ class Fit:
     Attributes:
         kernel: The context kernel, fitted and bound to the features of the log.
         tasks: The task model, fitted.
-        noise: Variance of rewards whose own variance is not known.
+        noise: Variance of a reward beyond what the log knows of it.
         mean: Prior mean of the rewards.
         log_likelihood: Log marginal likelihood of the rows used.
         at_bound: Names of parameters that ended at a bound.
@@ -81,7 +81,7 @@ def fit(
         tasks: Likewise for the similarities of stations.
         rng: Draws the further starts, and the rows if there are too many.
         noise: Variance of the noise to start from, a tenth of the variance of y if not given; bounded by 1e-6 and
-            10 times that variance. Rows that carry a noise of their own keep it.
+            10 times that variance. Rows that carry a noise of their own get it on top.
         mean: Prior mean to start from, the mean of y if not given.
         fit_kernel: Whether to move the kernel's parameters.
         fit_noise: Whether to move the noise.
@@ -177,10 +177,9 @@ class Problem:
         self.samples, self.kernel, self.tasks, self.noise, self.mean = samples, kernel, tasks, noise, mean
         self.spread, self.centre = spread_of(samples.y), float(np.mean(samples.y))
         self.cut = np.cumsum([len(kernel.theta), len(tasks.theta)])
-        common = bool(variances(samples, noise)[1].any())
         self.fit_kernel, fit_noise, fit_mean = free
         of_kernel, of_tasks = [self.fit_kernel] * len(kernel.theta), [True] * len(tasks.theta)
-        self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise and common, fit_mean])
+        self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise, fit_mean])
         self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, [1.0, np.sqrt(self.spread)]])
         self.given = self._pack(kernel.theta, tasks.theta, np.log(noise))
         self.bounds = self._bounds()

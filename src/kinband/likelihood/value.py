@@ -1,10 +1,10 @@
 """How well a kernel, a task model, a noise level and a mean explain a log, and the search for the best of them.
 
-The model of a log is y ~ N(mean · 1, K̃ + D), K̃_ij = K_Z[m_i, m_j] k_X(x_i, x_j) as in (7), D diagonal with the variance
-of each reward where it is known and one common level where it is not. Its log density, the log marginal
-likelihood, trades fit against complexity, so that maximising it over length-scales, noise and the parameters of
-K_Z needs no validation set (Rasmussen and Williams 2006, chapter 5). With a = (K̃ + D)⁻¹(y − mean) the gradient to any
-entry of K̃ is W = ½(aaᵀ − (K̃ + D)⁻¹), and kernels pull W back to their parameters.
+The model of a log is y ~ N(mean · 1, K̃ + D), K̃_ij = K_Z[m_i, m_j] k_X(x_i, x_j) as in (7), D diagonal: one common
+level, what the context does not explain, plus what is known of the variance of each reward. Its log density, the
+log marginal likelihood, trades fit against complexity, so that maximising it over length-scales, noise and the
+parameters of K_Z needs no validation set (Rasmussen and Williams 2006, chapter 5). With a = (K̃ + D)⁻¹(y − mean)
+the gradient to any entry of K̃ is W = ½(aaᵀ − (K̃ + D)⁻¹), and kernels pull W back to their parameters.
 
 Stations that share nothing are factorised apart. The paper prints no such fit; it names the idea for its
 hyper-parameter method, after Bonilla et al. (2008).
@@ -12,7 +12,7 @@ hyper-parameter method, after Bonilla et al. (2008).
 
 import numpy as np
 
-from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, positive_number
+from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, TaskModel, components
 from kinband.records import Samples
@@ -30,7 +30,7 @@ def log_marginal_likelihood(samples: Samples, kernel: Kernel, *, tasks: TaskMode
     """
     kernel = check_problem(samples, kernel, tasks, noise, mean)
     K_Z = tasks.K_Z
-    D, _ = variances(samples, noise)
+    D = variances(samples, noise)
     value = 0.0
     for rows in _blocks(samples.tasks, K_Z):
         m = samples.tasks[rows]
@@ -92,7 +92,7 @@ def unchecked_value_and_gradient(
 ) -> tuple[float, FloatArray]:
     """Return what `value_and_gradient` does, for arguments that have been checked."""
     K_Z, pull_tasks = tasks.vjp()
-    D, common = variances(samples, noise)
+    D = variances(samples, noise)
     value, to_kernel, to_noise, to_mean = 0.0, np.zeros(len(kernel.theta)), 0.0, 0.0
     W_Z = np.zeros_like(K_Z)
     # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
@@ -105,7 +105,7 @@ def unchecked_value_and_gradient(
         W = block.W()
         value += block.value
         to_kernel += pull_kernel(W * Z)
-        to_noise += float(np.diag(W)[common[rows]].sum())
+        to_noise += float(np.trace(W))
         to_mean += float(block.a.sum())
         if free:
             W_Z += _by_task(W * K_X, m, len(K_Z))
@@ -132,12 +132,11 @@ def _blocks(tasks: IntArray, K_Z: FloatArray) -> list[IntArray]:
     return np.split(order, np.cumsum(np.bincount(by_row))[:-1])
 
 
-def variances(samples: Samples, noise: float) -> tuple[FloatArray, BoolArray]:
-    """The noise variance of each row, (n,), and which rows have the common one, (n,)."""
+def variances(samples: Samples, noise: float) -> FloatArray:
+    """The noise variance of each row, (n,): the common one and what is known of the row's own."""
     if samples.noise is None:
-        return np.full(len(samples), noise), np.ones(len(samples), dtype=np.bool_)
-    common = ~np.isfinite(samples.noise)
-    return np.where(common, noise, samples.noise), common
+        return np.full(len(samples), noise)
+    return noise + np.where(np.isfinite(samples.noise), samples.noise, 0.0)
 
 
 def check_problem(samples: Samples, kernel: Kernel, tasks: TaskModel, noise: float, mean: float) -> Kernel:

@@ -26,6 +26,7 @@ from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
 from kinband.kernels import FixedTasks
 from kinband.likelihood import log_marginal_likelihood
+from kinband.likelihood.value import variances
 from kinband.model import Model, Search, learn_model
 from kinband.posterior import make_posterior
 from kinband.records import Samples
@@ -52,7 +53,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         similarity: How alike stations are: "independent", "pooled", "embedding", "prediction" or "coregionalisation";
             an object with `fit(samples)`; a matrix (M, M) in the order of `stations_`; or a `TaskMatrix`, which may
             know more stations than the data: those can be predicted too, and folds may lack some.
-        noise: Variance of a reward where its own is not known: a number to keep, or "fit".
+        noise: Variance of a reward beyond what `fit` is told of it: a number to keep, or "fit".
         mean: Prior mean: a number to keep, or "fit".
         optimise: Whether to fit by marginal likelihood. If not, the kernel stays as it is, and "fit" stands for a
             tenth of the variance of y and for the mean of y.
@@ -66,7 +67,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         stations_: Names of the stations, in the order of `similarity_`.
         similarity_: The task matrix K_Z, a `TaskMatrix`.
         kernel_: The context kernel, fitted.
-        noise_: Noise variance of rows whose own is not known.
+        noise_: Noise variance of a row beyond what is known of its own.
         mean_: Prior mean.
         posterior_: What is believed about f.
         at_bound_: Names of parameters that ended at a bound of the fit.
@@ -115,7 +116,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             X: Data frame (pandas, polars, ...) or array: contexts, and the task column if there is one.
             y: Rewards.
             task: Station of each row, (n,), or of all rows, if X has no task column.
-            noise: Variance of each reward, (n,), nan where it is not known, or one number for all.
+            noise: Known part of each reward's variance, (n,), nan where nothing is known, or one number for all.
 
         Example:
             >>> model = MultiTaskRegressor(optimise=False)
@@ -130,7 +131,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         model = self._learn(samples)
         K_Z = model.similarity.matrix
         posterior = make_posterior(model.kernel, K_Z, noise=model.noise, mean=model.mean, engine=self.engine)
-        posterior.update(tasks, contexts, y, noise=samples.noise)
+        posterior.update(tasks, contexts, y, noise=variances(samples, model.noise))
         self.stations_, self.similarity_, self.at_bound_ = stations, model.similarity, model.at_bound
         self.kernel_, self.noise_, self.mean_ = model.kernel, model.noise, model.mean
         self.posterior_, self._samples = posterior, samples
@@ -151,7 +152,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         labels, contexts, y = self._read(X, y, task=task, reset=False)
         tasks = indices(labels, self.stations_, len(y))
         more = replace(self._samples, tasks=tasks, X=contexts, y=y, noise=row_noise(noise, len(y)))
-        self.posterior_.update(tasks, contexts, y, noise=more.noise)
+        self.posterior_.update(tasks, contexts, y, noise=variances(more, self.noise_))
         self._samples = joined(self._samples, more)
         return self
 

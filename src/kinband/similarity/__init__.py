@@ -31,6 +31,7 @@ from kinband.similarity.nearest import ProjectionWarning, nearest_correlation
 from kinband.similarity.prediction import PredictionSimilarity, r_squared_matrix
 from kinband.similarity.rows import Log
 from kinband.similarity.simple import Custom, Given, Independent, Pooled
+from kinband.similarity.tempered import Tempered
 
 __all__ = [
     "NAMES",
@@ -45,6 +46,7 @@ __all__ = [
     "ProjectionWarning",
     "Similarity",
     "TaskMatrix",
+    "Tempered",
     "embedding_distances",
     "nearest_correlation",
     "r_squared_matrix",
@@ -66,10 +68,11 @@ class Similarity(Protocol):
         ...
 
 
-NAMES: dict[str, type[Embedding | PredictionSimilarity | Coregionalisation | Independent | Pooled]] = {
+NAMES: dict[str, type[Embedding | PredictionSimilarity | Coregionalisation | Tempered | Independent | Pooled]] = {
     "embedding": Embedding,
     "prediction": PredictionSimilarity,
     "coregionalisation": Coregionalisation,
+    "tempered": Tempered,
     "independent": Independent,
     "pooled": Pooled,
 }
@@ -102,7 +105,7 @@ def similarity_from(value: Any, **options: Any) -> Similarity:
         raise BadInputError(f"options {sorted(options)} go with a similarity's name, not with {type(value).__name__}")
     if isinstance(value, type):
         raise BadInputError(f"similarity must be an object, got the class {value.__name__}: write {value.__name__}()")
-    if isinstance(value, Embedding | PredictionSimilarity | Coregionalisation | Independent | Pooled):
+    if isinstance(value, Embedding | PredictionSimilarity | Coregionalisation | Tempered | Independent | Pooled):
         return value
     if isinstance(value, Given | Custom):
         return value

@@ -18,6 +18,7 @@ from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, GaussianTasks, Kernel
 from kinband.likelihood import fit
+from kinband.likelihood.value import variances
 from kinband.records import Samples
 from kinband.similarity.learned import Learned, learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
@@ -137,10 +138,8 @@ class Embedding:
 
 
 def _typical_noise(samples: Samples, learned: float) -> float:
-    """The mean noise variance of the rows, `learned` standing in where the log does not know it."""
-    if samples.noise is None:
-        return learned
-    return float(np.mean(np.where(np.isfinite(samples.noise), samples.noise, learned))) or learned
+    """The mean noise variance of the rows: what was learned and what the log knows of each."""
+    return float(variances(samples, learned).mean())
 
 
 def _median_norm(P: FloatArray) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_number, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel
+from kinband.likelihood.value import variances
 from kinband.records import Samples
 from kinband.similarity.learned import learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
@@ -35,7 +36,7 @@ class PredictionSimilarity:
 
     Attributes:
         kernel: Context kernel of the regression; None learns one from the log, stations taken as independent.
-        noise: Noise variance, the λ of (5); None learns it from the log. Variances that the log knows take precedence.
+        noise: Noise variance, the λ of (5); None learns it from the log. Variances that the log knows come on top.
         threshold: Averages of R² below this negative number become 0.
         clip_negative: Whether negative averages above the threshold become 0 too.
         seed: Seed of all random choices.
@@ -96,7 +97,7 @@ def r_squared_matrix(samples: Samples, kernel: Kernel, *, noise: float, mean: fl
     Args:
         samples: A log with rows of every station.
         kernel: Context kernel of the ridge regression.
-        noise: Noise variance λ of rows whose own is not known.
+        noise: Noise variance λ of a row beyond what is known of its own.
         mean: What predictions shrink to far from data.
 
     Example:
@@ -122,8 +123,7 @@ def _alpha(station: Samples, kernel: Kernel, noise: float, mean: float) -> Float
     """Weights of one station's regression, (K_m + λI)⁻¹ (y − mean) as in (5), (n_m,)."""
     from scipy.linalg import cho_factor, cho_solve
 
-    own = np.full(len(station), np.nan) if station.noise is None else station.noise
-    K = kernel(station.X, station.X) + np.diag(np.where(np.isfinite(own), own, noise))
+    K = kernel(station.X, station.X) + np.diag(variances(station, noise))
     try:
         return np.asarray(cho_solve(cho_factor(K, lower=True), station.y - mean))
     except np.linalg.LinAlgError:
