@@ -10,7 +10,7 @@ import pytest
 from kinband.experiments.cases import Case, Learner, Prior
 from kinband.experiments.metrics import mean_of, saving_of
 from kinband.experiments.models import read_model
-from kinband.experiments.paper import FIGURES, best_betas, best_setting, final_regrets, quick, savings
+from kinband.experiments.paper import FIGURES, best_betas, best_settings, final_regrets, quick, savings
 from kinband.experiments.pool import Job, run_jobs
 from kinband.experiments.regression import error_curve
 from kinband.experiments.runs import Curve, run_cases
@@ -109,7 +109,7 @@ def test_the_headline_stands_where_the_baseline_is_best() -> None:
     curves = [curve("independent", 1, 5.0, prior=other), curve("independent", 2, 6.0, prior=other)]
     curves += [curve("independent", 1, 4.0, beta=0.3, prior=other), curve("independent", 2, 4.5, beta=0.3, prior=other)]
     curves += [curve("independent", 1, 9.0, beta=0.3)]
-    assert best_setting(curves) == (other, 0.3)
+    assert best_settings(curves, most=1) == [(other, 0.3)]
 
 
 def test_every_method_gets_its_own_best_beta() -> None:

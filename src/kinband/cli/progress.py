@@ -4,20 +4,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Step = Callable[..., None]
+"""Takes a word on what was done, and how much it was; one by default."""
 
 
 @contextmanager
-def progress(total: int | None, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show a bar of `total` steps, or a spinner where nobody knows how many; yields a function that takes a step."""
+def progress(total: float | None, *, quiet: bool = False) -> Iterator[Step]:
+    """Show a bar up to `total`, with the time left, or a spinner where nobody knows; yields a function that steps."""
     console = Console(stderr=True, quiet=quiet)
     columns = [
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TaskProgressColumn(),
+        TextColumn("time left"),
+        TimeRemainingColumn(elapsed_when_finished=True),
     ]
-    with Progress(*columns, console=console, transient=True) as shown:
+    # Runs last minutes: look back far to tell how fast they are.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=900) as shown:
         task = shown.add_task("", total=total)
-        yield lambda what: shown.update(task, advance=1, description=what)
+
+        def step(what: str, amount: float = 1.0) -> None:
+            shown.update(task, advance=amount, description=what)
+
+        yield step

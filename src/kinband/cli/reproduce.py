@@ -5,20 +5,25 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
-from kinband.experiments.figures import error_figure, regret_figure, spread_figure
+from kinband.experiments.figures import error_figure, matrices_figure, regret_figure, spread_figure
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper import FIGURES, LABELS, PRINTED, Figure, quick
+from kinband.experiments.paper import FIGURES, LABELS, PRINTED, quick
 from kinband.experiments.regression import error_curve
 from kinband.experiments.reproduce import Reproducer, Reproduction
 
-_WHAT = ("regression", *FIGURES)
+_WHAT = ("regression", "synthetic", "similarity", "sequential", "parallel")
 _TRUE_SIMILARITY = 0.8
+_TITLES = {
+    "regression": "regression: the similarity with the smallest error, the paper's beside ours (95 % interval)",
+    "similarity": "similarity: what the methods make of the same log",
+}
 
 
 def reproduce(
@@ -43,19 +48,30 @@ def reproduce(
     protocols = ("paper", "fair") if protocol == "both" else (protocol,)
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    with progress(None, quiet=as_json) as step:
-        runner = Reproducer(out, workers=workers or None, tick=step)
+    words: list[str] = []
+    runner = Reproducer(out, workers=workers or None)
+    figures = {name: quick(FIGURES[name]) if small else FIGURES[name] for name in wanted if name in FIGURES}
+    total = sum(runner.effort(figure, protocols=protocols) for figure in figures.values())
+    with progress(total or None, quiet=as_json) as step:
+        runner.tick = step
         for name in wanted:
             if name == "regression":
+                step("two-task regression", 0.0)
                 rows.append(_regression(out, draws=100 if small else 2000))
+            elif name == "similarity":
+                step("similarities of 105 stations", 0.0)
+                rows += _similarity(runner, out)
             else:
-                figure: Figure = quick(FIGURES[name]) if small else FIGURES[name]
-                rows += _compare(runner.run(figure, protocols=protocols), out)
+                found = runner.run(figures[name], protocols=protocols)
+                rows += _compare(found, out)
+                words += [found.reached()] if found.paper is not None else []
     _write(rows, out / "table.csv")
     if as_json:
-        typer.echo(json.dumps([_plain(row) for row in rows], indent=1))
+        typer.echo(json.dumps({"rows": [_plain(row) for row in rows], "words": words}, indent=1))
     else:
         _print(rows)
+        for sentence in words:
+            typer.echo(sentence)
         typer.echo(f"figures and table: {out}")
 
 
@@ -65,6 +81,20 @@ def _regression(out: Path, *, draws: int) -> dict[str, Any]:
     return {"experiment": "regression", "method": "place of the minimum", "printed": 0.8, "ours": curve.lowest}
 
 
+def _similarity(runner: Reproducer, out: Path) -> list[dict[str, Any]]:
+    figure = FIGURES["sequential"]
+    matrices = runner.matrices(figure)
+    title = f"Similarity of the bundled city's stations from {figure.log_rows} rows each"
+    matrices_figure(matrices, _files(out, "similarity"), labels=LABELS, title=title)
+    rows: list[dict[str, Any]] = []
+    for name, alike in matrices.items():
+        pairs = alike.matrix[np.triu_indices(len(alike), 1)]
+        low, middle, high = (float(q) for q in np.quantile(pairs, [0.25, 0.5, 0.75]))
+        row = {"experiment": "similarity", "method": name, "quarter of pairs below": low, "median pair": middle}
+        rows.append(row | {"quarter of pairs above": high})
+    return rows
+
+
 def _compare(found: Reproduction, out: Path) -> list[dict[str, Any]]:
     name = found.figure.name
     about = f"{found.figure.runs} runs of {found.figure.slots} slots"
@@ -72,7 +102,8 @@ def _compare(found: Reproduction, out: Path) -> list[dict[str, Any]]:
         title = f"{name}, the paper's protocol, {about}"
         regret_figure(found.paper.curves, _files(out, f"{name}-paper"), labels=LABELS, title=title)
         title = f"{name}: savings over the grid of settings"
-        spread_figure(found.paper.spread, PRINTED[name], _files(out, f"{name}-spread"), labels=LABELS, title=title)
+        spread = {method: list(savings.values()) for method, savings in found.paper.spread.items()}
+        spread_figure(spread, PRINTED[name], _files(out, f"{name}-spread"), labels=LABELS, title=title)
     if found.fair is not None:
         for suffix, curves in (("fair", found.fair.curves), ("fair-cold", found.fair.cold)):
             title = f"{name}, fair protocol{', cold' if suffix == 'fair-cold' else ', from the log'}, {about}"
@@ -88,11 +119,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(row["experiment"] for row in rows):
         own = [row for row in rows if row["experiment"] == name]
         columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
-        table = Table(title=f"{name}: the paper's number beside ours (95 % intervals)")
+        table = Table(title=_TITLES.get(name, f"{name}: regret saved, the paper's number beside ours (95 % intervals)"))
         for column in columns:
             table.add_column(column)
         for row in own:
-            table.add_row(*(_cell(row.get(column), share=name != "regression") for column in columns))
+            table.add_row(*(_cell(row.get(column), share=name not in _TITLES) for column in columns))
         Console().print(table)
 
 
@@ -125,5 +156,5 @@ def _write(rows: list[dict[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(opened, columns, restval="")
         writer.writeheader()
         for row in rows:
-            share = row["experiment"] != "regression"
+            share = row["experiment"] not in _TITLES
             writer.writerow({c: _text(v, share=share) if v is not None else "" for c, v in row.items()})

@@ -9,6 +9,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.experiments.regression import ErrorCurve
 from kinband.experiments.runs import Curve
+from kinband.similarity import TaskMatrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +22,7 @@ COLOURS = {
     "embedding": "#D55E00",
     "prediction": "#0072B2",
     "coregionalisation": "#009E73",
+    "tempered": "#E69F00",
     "fixed": "#CC79A7",
 }
 
@@ -69,6 +71,27 @@ def spread_figure(
     axes.set_ylim(len(spread) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.legend(frameon=False)
+    save(figure, paths)
+
+
+def matrices_figure(
+    matrices: Mapping[str, TaskMatrix], paths: Sequence[Path], *, labels: Mapping[str, str], title: str
+) -> None:
+    """Draw several task matrices of the same stations side by side, all in the order that groups the first."""
+    from matplotlib.figure import Figure
+
+    order = next(iter(matrices.values())).order()
+    figure = Figure(figsize=(4.1 * len(matrices) + 0.6, 4.9), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left")
+    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
+    for axes, (name, alike) in zip(panels, matrices.items(), strict=True):
+        values = alike.matrix[np.ix_(order, order)]
+        image = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+        axes.set_title(labels[name], loc="left", fontsize=10)
+        axes.set_xlabel(f"{len(order)} stations, grouped")
+        axes.set_xticks([])
+        axes.set_yticks([])
+    figure.colorbar(image, ax=panels, label="similarity", shrink=0.8)
     save(figure, paths)
 
 

@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinband.experiments import paper
-from kinband.experiments.cases import Case, Prior
-from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper import Figure
-from kinband.experiments.runs import Curve, run_cases
+import numpy as np
 
-Tick = Callable[[str], None]
+from kinband.experiments import paper
+from kinband.experiments.cases import Case, Learner, Prior
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.paper import Figure, Setting
+from kinband.experiments.runs import Curve, effort_of, model_for, run_cases
+from kinband.similarity import TaskMatrix
+
+Tick = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,13 +24,13 @@ class PaperProtocol:
         prior: The setting of the grid that was best for the baseline.
         beta: Its β.
         curves: All methods at that setting.
-        spread: For each method its savings over the whole grid, from shorter runs.
+        spread: For each method its savings at every setting of the grid, from shorter runs.
     """
 
     prior: Prior
     beta: float | str
     curves: list[Curve]
-    spread: dict[str, list[float]]
+    spread: dict[str, dict[Setting, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +66,28 @@ class Reproduction:
             columns["fair, from the log"] = paper.savings(self.fair.curves)
             columns["fair, cold"] = paper.savings(self.fair.cold)
         rows: list[dict[str, object]] = []
-        for name in paper.SHARING:
+        for name in (*paper.SHARING, paper.OURS):
             row: dict[str, object] = {"experiment": self.figure.name, "method": name, "printed": printed.get(name)}
-            rows.append(row | {column: found[name] for column, found in columns.items()} | self._spread(name))
+            row |= {column: found[name] for column, found in columns.items() if name in found} | self._spread(name)
+            if len(row) > 3:
+                rows.append(row)
         return rows
+
+    def reached(self) -> str:
+        """Say in words where on the grid, if anywhere, the paper's savings are reached; empty without its protocol."""
+        if self.paper is None:
+            return ""
+        printed = paper.PRINTED.get(self.figure.name, {})
+        words = []
+        for name, spread in self.paper.spread.items():
+            there = [setting for setting, saving in spread.items() if saving >= printed.get(name, np.inf)]
+            words.append(f"{name} at {len(there)} of {len(spread)}" + (f" ({_named(there[0])})" if there else ""))
+        return f"{self.figure.name}: settings of the grid at which the paper's saving is reached: {'; '.join(words)}."
 
     def _spread(self, name: str) -> dict[str, object]:
         if self.paper is None or name not in self.paper.spread:
             return {}
-        over_grid = self.paper.spread[name]
+        over_grid = self.paper.spread[name].values()
         return {"least on the grid": min(over_grid), "most on the grid": max(over_grid)}
 
 
@@ -82,7 +98,7 @@ class Reproducer:
     Attributes:
         folder: Where models and runs are kept.
         workers: Processes; None for one per core.
-        tick: Called with a word on what was done after every job.
+        tick: Called after every job with a word on what was done and the seconds it was expected to take.
     """
 
     folder: Path
@@ -95,15 +111,36 @@ class Reproducer:
         fairly = self._fair(figure) if "fair" in protocols else None
         return Reproduction(figure, by_paper, fairly)
 
+    def matrices(self, figure: Figure) -> dict[str, TaskMatrix]:
+        """Return the task matrices that the fair protocol learns from the log of a comparison, by method."""
+        learners = [Learner(name, name, beta=figure.betas[0]) for name in (*paper.SHARING, paper.OURS)]
+        return {one.name: model_for(paper.case_of(figure, "fair", one, 1), self.folder).similarity for one in learners}
+
+    def effort(self, figure: Figure, *, protocols: Sequence[str]) -> float:
+        """Return about how many seconds of one core the runs of a comparison take, to tell how much is left."""
+        any_prior, any_beta = figure.grid[0] if figure.grid else None, figure.betas[0]
+        betas: dict[str, float | str] = dict.fromkeys((paper.BASELINE, *paper.SHARING, paper.OURS), any_beta)
+        cases: list[Case] = []
+        if "paper" in protocols and any_prior is not None:
+            finalists = [(any_prior, beta) for beta in figure.betas[: figure.finalists]]
+            cases += paper.spread_cases(figure) + paper.baseline_cases(figure, finalists)
+            cases += paper.sharing_cases(figure, prior=any_prior, beta=any_beta)
+        if "fair" in protocols:
+            cases += paper.tuning_cases(figure)
+            cases += [case for start in (True, False) for case in paper.fair_cases(figure, betas, start=start)]
+        return sum(map(effort_of, cases))
+
     def _paper(self, figure: Figure) -> PaperProtocol:
-        baseline = self._run("baseline over the grid", paper.baseline_cases(figure))
-        prior, beta = paper.best_setting(baseline)
+        short = self._run("the whole grid in short runs", paper.spread_cases(figure))
+        alone = [c for c in short if c.case.learner.name == paper.BASELINE]
+        finalists = paper.best_settings(alone, most=figure.finalists)
+        baseline = self._run("baseline at its best settings", paper.baseline_cases(figure, finalists))
+        prior, beta = paper.best_settings(baseline, most=1)[0]
         if prior is None:
             raise AssertionError("the paper's protocol has a prior in every case")
         best = [c for c in baseline if (c.case.prior, c.case.learner.beta) == (prior, beta)]
         sharing = self._run("sharing at the baseline's best", paper.sharing_cases(figure, prior=prior, beta=beta))
-        spread = self._run("spread over the grid", paper.spread_cases(figure))
-        return PaperProtocol(prior, beta, [*best, *sharing], _savings_by_setting(spread))
+        return PaperProtocol(prior, beta, [*best, *sharing], _savings_by_setting(short))
 
     def _fair(self, figure: Figure) -> FairProtocol:
         betas = paper.best_betas(self._run("choosing β", paper.tuning_cases(figure)))
@@ -114,15 +151,21 @@ class Reproducer:
     def _run(self, what: str, cases: list[Case]) -> list[Curve]:
         tick = self.tick
         return run_cases(
-            cases, self.folder, workers=self.workers, tick=None if tick is None else (lambda _: tick(what))
+            cases, self.folder, workers=self.workers, tick=None if tick is None else (lambda effort: tick(what, effort))
         )
 
 
-def _savings_by_setting(curves: list[Curve]) -> dict[str, list[float]]:
-    """Return for each method its saving at every setting of the grid."""
-    found: dict[str, list[float]] = {}
+def _savings_by_setting(curves: list[Curve]) -> dict[str, dict[Setting, float]]:
+    """Return for each method its saving at every setting of the grid that it shares with the baseline."""
+    found: dict[str, dict[Setting, float]] = {}
     for setting in dict.fromkeys((c.case.prior, c.case.learner.beta) for c in curves):
         own = [c for c in curves if (c.case.prior, c.case.learner.beta) == setting]
         for name, saving in paper.savings(own).items():
-            found.setdefault(name, []).append(saving.value)
+            found.setdefault(name, {})[setting] = saving.value
     return found
+
+
+def _named(setting: Setting) -> str:
+    prior, beta = setting
+    where = "" if prior is None else f"length-scale {prior.length_scale:g}, noise {prior.noise:g}, "
+    return f"{where}β {beta}"

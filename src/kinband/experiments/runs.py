@@ -53,19 +53,46 @@ def run_cases(
     folder: Path,
     *,
     workers: int | None = None,
-    tick: Callable[[Job], None] | None = None,
+    tick: Callable[[float], None] | None = None,
 ) -> list[Curve]:
-    """Run cases that have no result in the folder yet, and return the curves of all, in order."""
+    """Run cases that have no result in the folder yet, and return the curves of all, in order.
+
+    `tick` is called after every case with what `effort_of` says of it, whether it had to be run or not.
+    """
     models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
-    run_jobs(models.values(), workers=workers, tick=tick)
-    jobs = [Job(folder / "runs" / f"{case.key}.parquet", _run, (case, _model_file(folder, case))) for case in cases]
-    run_jobs(jobs, workers=workers, tick=tick)
-    return [read_curve(job.file, case) for job, case in zip(jobs, cases, strict=True)]
+    run_jobs(models.values(), workers=workers)
+    files = {folder / "runs" / f"{case.key}.parquet": case for case in cases}
+    jobs = [Job(file, _run, (case, _model_file(folder, case))) for file, case in files.items()]
+    # Long runs first, so that no process is left alone with one at the end.
+    jobs.sort(key=lambda job: -effort_of(files[job.file]))
+    run_jobs(jobs, workers=workers, tick=None if tick is None else (lambda job: tick(effort_of(files[job.file]))))
+    return [read_curve(file, case) for file, case in files.items()]
 
 
-def count_jobs(cases: Sequence[Case]) -> int:
-    """Return how often `run_cases` will tick for these cases."""
-    return len({case.model_key for case in cases}) + len(cases)
+def model_for(case: Case, folder: Path) -> Model:
+    """Return the model of a case, learned now unless the folder holds it."""
+    file = _model_file(folder, case)
+    run_jobs([Job(file, _learn, (case,))], workers=1)
+    return read_model(file)
+
+
+def effort_of(case: Case) -> float:
+    """Return about how many seconds of one core a case takes; only ratios matter, to tell how much is left.
+
+    Example:
+        >>> from kinband.experiments.cases import Learner
+        >>> alone = Case("demo", "fair", "bundled", Learner("alone", "independent"), "sequential", 4000, 1)
+        >>> shared = Case("demo", "fair", "bundled", Learner("embedding", "embedding"), "sequential", 4000, 1)
+        >>> effort_of(shared) > 5 * effort_of(alone)
+        True
+    """
+    stations, arms = (5, 5) if case.environment == "synthetic" else (105, 29)
+    decisions = case.slots * (stations if case.mode == "parallel" else 1)
+    log = stations * case.log_rows if case.start else 0
+    if case.learner.similarity == "independent":
+        return 1e-3 * decisions
+    cubes = ((log + decisions) ** 3 - log**3) / 3.0  # Σ n² over the run
+    return 1e-3 * decisions + cubes * arms * (4e-11 if case.mode == "sequential" else 1e-11)
 
 
 def read_curve(file: Path, case: Case) -> Curve:
