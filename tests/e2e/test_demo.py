@@ -75,7 +75,7 @@ def test_results_for_machines_do_not_depend_on_the_number_of_processes(
     assert without_time(found) == without_time(json.loads((done[0] / "results.json").read_text()))
     assert (tmp_path / "report.html").read_bytes() == (done[0] / "report.html").read_bytes()
     learners = {row["learner"]: row for row in found["learners"]}
-    assert list(learners) == ["embedding", "independent", "fixed", "hindsight"]
+    assert list(learners) == ["tempered", "independent", "fixed", "hindsight"]
     assert learners["fixed"]["users_gained"]["mean"] == 0
     assert learners["independent"]["saved"] is None
     assert found["today"] == {"handover_threshold_dbm": -100}

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kinband.cli.bench import bench
 from kinband.cli.check_city import check_city
 from kinband.cli.compare import compare
 from kinband.cli.demo import demo
@@ -31,6 +32,7 @@ app.command()(similarity)
 app.command()(simulate)
 app.command("check-city")(check_city)
 app.command()(recommend)
+app.command()(bench)
 
 
 def _show_version(wanted: bool) -> None:

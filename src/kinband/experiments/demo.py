@@ -28,7 +28,7 @@ from kinband.experiments.runs import controller_for
 from kinband.experiments.stage import LOG_ROWS, USERS, Day, Stage
 from kinband.model import Model
 
-SHARED, ALONE, FIXED = "embedding", "independent", "fixed"
+SHARED, ALONE, FIXED = "tempered", "independent", "fixed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Cas
     Example:
         >>> from kinband.experiments.stage import stage_of
         >>> [case.learner.name for case in demo_cases(stage_of("bundled"), rounds=3, runs=1, beta=0.3)]
-        ['embedding', 'independent', 'fixed']
+        ['tempered', 'independent', 'fixed']
     """
     learners = (
         Learner(SHARED, SHARED, beta=beta),

@@ -134,7 +134,8 @@ def _glossary(findings: Findings, words: Words) -> str:
         "Regret": "What the best setting of each round would have earned, less what was earned. A lucky best counts "
         "as best, so that nobody reaches zero.",
         "Similarity": "1 where two behave alike in all states and settings, 0 where they have nothing in common. It is "
-        "found from the log by comparing conditional distributions (conditional kernel embedding).",
+        "found from the log by comparing conditional distributions (conditional kernel embedding), and believed as far "
+        "as it helps to predict later rows of the log.",
         "Alone": "The same learner without similarity: its own kernel by likelihood, the same log, the same β.",
         "β": "How much a setting is favoured for being little known: what counts is the expected reward + β × its "
         f"uncertainty. Here β = {findings.beta}.",

@@ -1,0 +1,72 @@
+"""`kinband bench`: how fast it is, as ratios measured in one run on this machine."""
+
+import json
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from kinband.errors import BadInputError
+from kinband.experiments.bench import Measured, machine
+from kinband.experiments.bench.suite import SUITES, run_suite
+
+
+def bench(
+    what: Annotated[str, typer.Argument(help=f"{', '.join(SUITES)}, or all.")] = "all",
+    threads: Annotated[int, typer.Option(min=0, help="BLAS threads; 0 for one per core.")] = 0,
+    small: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look in half a minute.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the results and the plot.")] = Path("out/bench"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
+) -> None:
+    """Measure speed as ratios: against the bare arithmetic, the paper's own update, and other libraries.
+
+    Example: kinband bench exact
+    """
+    if what != "all" and what not in SUITES:
+        raise BadInputError(f"there is no benchmark {what!r}: choose one of {', '.join(SUITES)}, all")
+    threads = threads or os.cpu_count() or 1
+    _make(out)
+    found: list[Measured] = []
+    with Console(stderr=True, quiet=as_json).status("starting") as status:
+        for name in SUITES if what == "all" else (what,):
+            say = partial(_say, status, name)
+            found += run_suite(name, threads=threads, quick=small, tick=say)
+    about = machine(threads=threads)
+    results = {"machine": about, "measured": [line.to_dict() for line in found]}
+    file = out / f"{what}.json"
+    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+        return
+    Console().print(_table(found))
+    typer.echo(", ".join(f"{key} {value}" for key, value in about.items()))
+    typer.echo(f"results: {file}")
+
+
+def _say(status: Status, name: str, text: str) -> None:
+    status.update(f"{name}: {text}")
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
+
+
+def _table(found: Iterable[Measured]) -> Table:
+    table = Table(title="measured in one run; 'at least' counts how many times faster we are")
+    for column in ("name", "what", "seconds", "against", "ratio", "aim"):
+        table.add_column(column, justify="right" if column in ("seconds", "ratio") else "left")
+    for line in found:
+        ratio = f"{line.ratio:.2f}" if line.reference else ""
+        aim = "" if line.met is None else f"{line.aim}: {'met' if line.met else 'missed'}"
+        table.add_row(line.name, line.what, f"{line.seconds:.3g}", line.reference, ratio, aim)
+    return table

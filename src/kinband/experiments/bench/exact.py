@@ -1,0 +1,67 @@
+"""Sequential decisions on the exact posterior: a whole run through the controller, against its limit and its peers."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from kinband.experiments.bench import peers
+from kinband.experiments.bench.limit import BareFactor
+from kinband.experiments.bench.measure import Measured, median_time, summed
+from kinband.experiments.bench.problem import ARMS, controller_of, states_of
+
+Tick = Callable[[str], None]
+_SIZES = (128, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4000)
+_PEER_SIZES = (250, 1000, 2500, 4000)
+
+
+def bench_exact(*, decisions: int = 4000, tick: Tick = lambda _: None) -> Iterator[Measured]:
+    """Time a run of sequential decisions, with and without the structure of shared states, against everything else."""
+    tick("bare sweeps")
+    sizes = [n for n in _SIZES if n < decisions] + [decisions]
+    bare = summed(sizes, [_bare_sweep(n) for n in sizes], up_to=decisions)
+    limit = f"bare sweeps of {ARMS} columns"
+    yield Measured("exact.limit", f"{limit}, {decisions:,} sizes", bare)
+    ours: dict[bool, float] = {}
+    for structure in (False, True):
+        name = "structure" if structure else "plain"
+        tick(f"controller, {name}")
+        ours[structure] = _run(decisions, structure=structure)
+        aim = "at most 0.8" if structure else "at most 1.3"
+        yield Measured(f"exact.run.{name}", f"{decisions:,} decisions, {name}", ours[structure], limit, bare, aim)
+    for name, aims in (("schur", (3, 5)), ("scikit-learn", (60, 60)), ("botorch", (130, 130))):
+        tick(name)
+        step = peers.STEPS[name]
+        if not peers.available(name):
+            continue
+        few = _peer_sizes(name, decisions)
+        total = summed(few, [step(n) for n in few], up_to=decisions)
+        yield Measured(f"exact.{name}", f"{name}, summed from {len(few)} sizes", total)
+        for structure, times in zip((False, True), aims, strict=True):
+            kind = "structure" if structure else "plain"
+            yield Measured(
+                f"exact.{kind}.against.{name}", f"ours ({kind})", ours[structure], name, total, f"at least {times}"
+            )
+
+
+def _peer_sizes(name: str, decisions: int) -> Sequence[int]:
+    sizes = _SIZES if name == "schur" else _PEER_SIZES
+    return [n for n in sizes if n < decisions] + [decisions]
+
+
+def _bare_sweep(n: int) -> float:
+    rng = np.random.default_rng(n)
+    factor, R = BareFactor(n, rng=rng), rng.standard_normal((n, ARMS))
+    return median_time(lambda: factor.sweep(R), budget=0.3)
+
+
+def _run(decisions: int, *, structure: bool) -> float:
+    """Seconds of a run through the controller: ask, tell, next station."""
+    rng = np.random.default_rng(1)
+    controller, states = controller_of(rng, structure=structure), states_of(rng)
+    stations, rewards = list(states), rng.normal(0.8, 0.1, size=decisions)
+    begun = time.perf_counter()
+    for t in range(decisions):
+        station = stations[t % len(stations)]
+        controller.tell(controller.ask(station, states[station]).id, float(rewards[t]))
+    return time.perf_counter() - begun

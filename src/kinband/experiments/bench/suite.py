@@ -1,0 +1,29 @@
+"""All benchmarks by name, and the threads they run with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from threadpoolctl import threadpool_limits
+
+from kinband.experiments.bench.exact import bench_exact
+from kinband.experiments.bench.measure import Measured
+from kinband.experiments.bench.rounds import bench_round
+from kinband.experiments.bench.similarity import bench_similarity
+from kinband.experiments.bench.simulator import bench_simulator
+
+Tick = Callable[[str], None]
+Suite = Callable[[bool, Tick], Iterator[Measured]]
+
+SUITES: dict[str, Suite] = {
+    "exact": lambda quick, tick: bench_exact(decisions=400 if quick else 4000, tick=tick),
+    "round": lambda quick, tick: bench_round(rows=500 if quick else 4000, tick=tick),
+    "similarity": lambda quick, tick: bench_similarity(rows=30 if quick else 539, tick=tick),
+    "simulator": lambda quick, tick: bench_simulator(sectors=21 if quick else 105, tick=tick),
+}
+
+
+def run_suite(name: str, *, threads: int, quick: bool, tick: Tick) -> list[Measured]:
+    """Run one benchmark with so many BLAS threads; the simulator always has one. Small sizes have no aims."""
+    with threadpool_limits(limits=1 if name == "simulator" else threads):
+        found = list(SUITES[name](quick, tick))
+    return [replace(line, aim="") for line in found] if quick else found
