@@ -4,22 +4,42 @@ The names below are the public interface; everything else is reachable but not p
 what users call: `records` and `errors`; `configurations`, `contexts` and `trace` (what comes in); `kernels` and
 `likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try);
 `regressor` and `theory` for researchers; `controller` (the loop); `environments` to learn on; `cli`.
+
+A name is loaded when it is first asked for. So is a room: `kinband.similarity` works after `import kinband`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinband.configurations import Categories, ConfigurationSpace, Range
-from kinband.contexts import StateScaler
-from kinband.controller import Controller, Explanation
-from kinband.errors import KinbandError
-from kinband.policies import Policy, check_policy
-from kinband.records import Decision, Samples
-from kinband.similarity import TaskMatrix
-from kinband.trace import Trace
 from kinband.version import __version__
 
 if TYPE_CHECKING:
+    from kinband.configurations import Categories, ConfigurationSpace, Range
+    from kinband.contexts import StateScaler
+    from kinband.controller import Controller, Explanation
+    from kinband.errors import KinbandError
+    from kinband.policies import Policy, check_policy
+    from kinband.records import Decision, Samples
     from kinband.regressor import MultiTaskRegressor
+    from kinband.similarity import TaskMatrix
+    from kinband.trace import Trace
+
+_ROOM_OF = {
+    "Categories": "configurations",
+    "ConfigurationSpace": "configurations",
+    "Controller": "controller",
+    "Decision": "records",
+    "Explanation": "controller",
+    "KinbandError": "errors",
+    "MultiTaskRegressor": "regressor",
+    "Policy": "policies",
+    "Range": "configurations",
+    "Samples": "records",
+    "StateScaler": "contexts",
+    "TaskMatrix": "similarity",
+    "Trace": "trace",
+    "check_policy": "policies",
+}
 
 __all__ = [
     "Categories",
@@ -41,9 +61,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the scikit-learn estimator only when it is asked for, so that importing kinband stays light."""
-    if name == "MultiTaskRegressor":
-        from kinband.regressor import MultiTaskRegressor
-
-        return MultiTaskRegressor
+    """Load a public name or a room when it is asked for, so that importing kinband is quick and can be interrupted."""
+    if name in _ROOM_OF:
+        value = getattr(import_module(f"kinband.{_ROOM_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_"):
+        try:
+            return import_module(f"kinband.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"kinband.{name}":
+                raise
     raise AttributeError(f"module 'kinband' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

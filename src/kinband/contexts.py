@@ -85,6 +85,8 @@ class StateScaler:
             >>> StateScaler.from_ranges({"load": (0, 12**0.5)}).scale.tolist()
             [1.0]
         """
+        if not isinstance(ranges, Mapping):
+            raise BadInputError(f'ranges must be a mapping such as {{"load": (0, 1)}}, got {ranges!r}')
         limits = [_limits(name, bounds) for name, bounds in ranges.items()]
         centre = np.array([(low + high) / 2 for low, high in limits])
         scale = np.array([(high - low) / math.sqrt(12) for low, high in limits])
@@ -108,7 +110,10 @@ class StateScaler:
 
     def transform(self, S: ArrayLike) -> FloatArray:
         """Scale one state (p,) or many (n, p); the shape stays the same."""
-        S = np.asarray(S, dtype=np.float64)
+        try:
+            S = np.asarray(S, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadInputError(f"the state must be numbers, one per feature: {error}") from error
         if S.ndim not in (1, 2) or S.shape[-1] != len(self.names):
             raise BadInputError(f"the state has shape {S.shape}, expected {len(self.names)} feature(s) per row")
         used = self.scale > 0
@@ -233,6 +238,8 @@ def checked_names(names: Iterable[str], *, what: str) -> tuple[str, ...]:
         >>> checked_names(["load", "users"], what="state features")
         ('load', 'users')
     """
+    if not isinstance(names, Iterable):
+        raise BadInputError(f"the {what} must be a list of names, got {names!r}")
     listed = (names,) if isinstance(names, str) else tuple(names)
     for name in listed:
         if not isinstance(name, str) or not name:

@@ -1,13 +1,16 @@
 """The command line as a user meets it: help with an example, results, and one sentence on nonsense."""
 
+import os
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kinband.cli import main
-from kinband.cli.app import app
+from kinband.cli.commands import app
 
 COMMANDS = sorted(c.name or c.callback.__name__ for c in app.registered_commands if c.callback)
 ROOT = Path(__file__).parents[2]
@@ -55,11 +58,89 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
-    assert main(["demo", "--out", str(blocked)]) == 2
-    assert str(blocked) in capsys.readouterr().err
+@pytest.mark.parametrize("below", ["", "below"])
+@pytest.mark.parametrize(
+    "arguments", [["demo", "--out"], ["reproduce", "regression", "--quick", "--out"], ["check-city", "--out"]]
+)
+def test_a_folder_that_cannot_be_written_is_named(
+    arguments: list[str], below: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    out = tmp_path / "file" / below if below else tmp_path / "file"
+    assert main([*arguments, str(out)]) == 2
+    error = capsys.readouterr().err
+    assert str(out) in error
+    assert "choose another" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+INTERRUPT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from kinband.cli import main
+sys.exit(main({arguments!r}))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
+@pytest.mark.parametrize("name", ["kinband.cli.commands", "typer", "rich.console", "kinband.cli.recommend", "pandas"])
+def test_ctrl_c_while_libraries_are_loaded_gets_one_sentence_and_exit_code_130(name: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("station,tilt,reward\na,1,0.5\nb,2,0.75\n")
+    arguments = ["similarity", "log.csv", "--configuration", "tilt"]  # Arrow loads pandas to make its first array
+    code = INTERRUPT.format(name=name, arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "kinband: interrupted; finished work is kept\n"
+
+
+def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a command that ends in an error and return its exit code."""
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("kinband.cli.demo.stage_of", failing)
+    monkeypatch.setattr("kinband.cli.demo.make_folder", lambda _: None)
+    return main(["demo"])
+
+
+def test_ctrl_c_behind_another_error_is_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = ImportError("initialization failed")
+    error.__cause__ = KeyboardInterrupt()
+    assert fail_with(error, monkeypatch) == 130
+    assert capsys.readouterr().err == "kinband: interrupted; finished work is kept\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "not enough memory"),
+        (BrokenProcessPool("terminated abruptly"), "try --workers 1"),
+        (PermissionError(13, "Permission denied", "results"), "cannot use results (permission denied)"),
+        (OSError("Expected file path\nDetail: errno 21"), "expected file path"),
+    ],
+)
+def test_what_the_machine_lacks_gets_one_sentence(
+    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fail_with(error, monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fail_with(ZeroDivisionError(), monkeypatch)
 
 
 def test_the_first_figure_of_the_paper_is_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

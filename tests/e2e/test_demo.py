@@ -145,6 +145,17 @@ def test_a_trace_that_cannot_be_read_gets_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
+def test_a_table_that_does_not_know_its_columns_is_sent_to_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "export.csv").write_text("cell,tilt,good\na,1,0.5\n")
+    assert main(["demo", "--trace", str(tmp_path / "export.csv"), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "`kinband compare` takes any" in error
+    assert "columns=" not in error
+    assert len(error.strip().splitlines()) == 1
+
+
 def test_the_folder_is_tried_before_anything_is_computed(
     city: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import kinband
+
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy"]
 ROOMS = [
     "kinband",
@@ -35,6 +37,20 @@ def test_importing_kinband_loads_nothing_heavy() -> None:
     code = f"import sys, kinband; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_command_line_can_mind_ctrl_c_before_anything_is_loaded() -> None:
+    code = "import sys, kinband.cli; print([m for m in ('numpy', 'typer', 'kinband.controller') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_names_and_rooms_are_loaded_when_asked_for() -> None:
+    code = "import kinband; print(kinband.Trace.__name__, kinband.similarity.NAMES['pooled'].__name__, dir(kinband)[0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == ["Trace", "Pooled"]
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        kinband.nonsense  # noqa: B018
 
 
 def test_asking_and_telling_needs_no_optional_package() -> None:

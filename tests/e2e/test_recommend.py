@@ -110,6 +110,16 @@ def test_a_similarity_that_was_measured_before_is_used(folder: Path, capsys: pyt
     assert recommend(folder, "--similarity", str(folder / "nowhere.npz"), "--replace") == 2
 
 
+def test_a_similarity_that_lacks_a_station_of_the_log_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TaskMatrix(("0012", "3714"), np.eye(2), "by hand").save(folder / "alike.npz")
+    assert recommend(folder, "--similarity", str(folder / "alike.npz")) == 2
+    error = capsys.readouterr().err
+    assert "does not know station '3715'" in error
+    assert len(error.strip().splitlines()) == 1
+
+
 def test_of_a_large_log_some_rows_of_each_station_are_used_and_it_says_so(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,7 +232,11 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
         ("states.csv", "cell,users,threshold_dbm\n", "no rows"),
         ("states.csv", "cell,threshold_dbm\n3714,-99\n", "lacks the column 'users' (a state feature)"),
         ("states.csv", "station,users,threshold_dbm\n3714,4,-99\n", "lacks the column 'cell' (the station)"),
-        ("states.csv", "cell,users,threshold_dbm\n3714,many,-99\n", "must hold numbers, got 'many'"),
+        ("states.csv", "cell,users,threshold_dbm\n\n3714,many,-99\n", "must hold numbers, got 'many' in line 3 of"),
+        ("states.csv", "cell;users;threshold_dbm\n3714;4;-99\n", "pass --delimiter ';'"),
+        ("states.csv", "cell,users,threshold_dbm\n3714,4\n", "line 2 has 2 column(s), the header has 3"),
+        ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,1\nb,4,-98,0\n", "every station has one row only"),
+        ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,1\na,4,-98,1\n", "all rewards are 1"),
         ("states.csv", "cell,users,threshold_dbm\n3714,4,-99\n3714,5,-99\n", "lists station '3714' 2 times"),
         ("states.csv", "cell,users,threshold_dbm\n3714,,-99\n", "is empty"),
     ],
@@ -241,7 +255,21 @@ def test_rewards_in_per_cent_are_noticed(folder: Path, capsys: pytest.CaptureFix
     columns = export()
     write(folder / "export.csv", columns | {"good": (100 * columns["good"].clip(0, 1)).round(2)})
     assert recommend(folder, "--reward-range", "0", "1") == 2
-    assert "it looks like per cent, divide by 100" in capsys.readouterr().err
+    assert "they look like per cent, say so with --per-cent" in capsys.readouterr().err
+
+
+def test_rewards_in_per_cent_are_planned_with_as_shares(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = export()
+    answers = []
+    for good, option in ((columns["good"], []), (100 * columns["good"], ["--per-cent"])):
+        write(folder / "export.csv", columns | {"good": good})
+        assert recommend(folder, "--json", "--replace", *option) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    shares, per_cent = ([(c["station"], c["proposed"]) for c in answer["changes"]] for answer in answers)
+    assert shares == per_cent
+    assert [c["gain"] for c in answers[0]["changes"]] == pytest.approx(
+        [c["gain"] for c in answers[1]["changes"]], rel=1e-4
+    )
 
 
 def test_what_one_station_lacks_does_not_stop_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Controller, TaskMatrix, Trace
+from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
 from kinband.cli import main
-from kinband.cli.columns import even_share
+from kinband.cli.logs import even_share
 
 NAMES = ("[red]north", "=south", "east", "west")  # names that no screen and no file may take for anything else
 COLUMNS = ["--station", "cell", "--reward", "good", "--configuration", "tilt"]
@@ -76,7 +76,7 @@ def test_every_rule_of_the_embedding_can_be_asked_for(
     assert json.loads(capsys.readouterr().out)["details"]["sigma_rule"] == sigma
 
 
-@pytest.mark.parametrize("method", ["prediction", "coregionalisation"])
+@pytest.mark.parametrize("method", ["prediction", "coregionalisation", "tempered"])
 def test_every_method_tells_opposites_apart(method: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert similarity(log, "--method", method, "--rows", "15", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -112,6 +112,9 @@ def test_rows_are_shared_out_evenly(counts: list[int], most: int) -> None:
         (["--time", "good"], "one role"),
         (["--delimiter", "."], "must differ"),
         (["--samples", "load"], "sample count must be at least 1"),
+        (["--category", "load"], "--category names ['load'], the knobs are ['tilt']"),
+        (["--ignore", "lod"], "no column 'lod' (to ignore), did you mean 'load'?"),
+        (["--reward-range", "0", "0.5"], "in line"),
     ],
 )
 def test_nonsense_gets_one_sentence_and_exit_code_2(
@@ -140,3 +143,45 @@ def test_another_delimiter_is_suggested_as_an_option(tmp_path: Path, capsys: pyt
 def test_a_folder_that_cannot_be_written_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["similarity", str(log), *COLUMNS, "--out", str(log)]) == 2
     assert str(log) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("good", "rows", "sentence"),
+    [
+        (["0.5"] * 40, 20, "all rewards are 0.5: there is nothing to learn"),
+        (["0.5", "0.75"], 1, "every station has one row only"),
+        ([f"{y:g}" for y in [*np.linspace(0.3, 0.9, 20), *np.linspace(30, 90, 20)]], 20, "mix shares and per cent"),
+        ([*map(str, np.linspace(0.3, 0.9, 39)), "bad"], 20, "must hold numbers, got 'bad' in line 41 of"),
+    ],
+)
+def test_a_log_from_which_nothing_can_be_learned_is_refused(
+    good: list[str], rows: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{'ab'[i // rows]},{i % 5},{y}" for i, y in enumerate(good)]
+    (tmp_path / "log.csv").write_text("\n".join(["cell,tilt,good", *lines]) + "\n", encoding="utf-8")
+    assert main(["similarity", str(tmp_path / "log.csv"), *COLUMNS, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_units_are_taken_when_the_range_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = [*np.linspace(0.3, 0.9, 20), *np.linspace(30, 90, 20)]
+    lines = [f"{'ab'[i // 20]},{i % 5},{y:g}" for i, y in enumerate(good)]
+    (tmp_path / "log.csv").write_text("\n".join(["cell,tilt,good", *lines]) + "\n", encoding="utf-8")
+    options = ["--reward-range", "0", "100", "--out", str(tmp_path / "out"), "--json"]
+    assert main(["similarity", str(tmp_path / "log.csv"), *COLUMNS, *options]) == 0
+
+
+def test_names_that_look_like_numbers_can_be_marked(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for options in ([], ["--category", "tilt"]):
+        assert similarity(log, "--json", *options) == 0
+        found.append(json.loads(capsys.readouterr().out)["median_likeness"])
+    columns = {"station": "cell", "reward": "good", "configuration": ["tilt"]}
+    trace = Trace.read(log, columns)
+    marked = trace.with_space(ConfigurationSpace.from_list(trace.space(), categories=["tilt"]))
+    for likeness, used in zip(found, (trace, marked), strict=True):
+        K_Z = Controller.from_trace(used, similarity="embedding", seed=0).similarity.matrix
+        assert likeness == pytest.approx(np.median([K_Z[i, j] for i in range(4) for j in range(i)]))

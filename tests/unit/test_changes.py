@@ -15,7 +15,7 @@ from kinband.changes import ChangePlan, Present, borrowed, plan_changes, present
 from kinband.changes.borrowing import beliefs_of, shares, width_alone
 from kinband.changes.files import safe_text
 from kinband.changes.seen import Seen
-from kinband.cli.recommend import LARGEST
+from kinband.cli.logs import LARGEST
 from kinband.contexts import StateScaler
 from kinband.controller.settings import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError

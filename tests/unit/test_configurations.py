@@ -105,7 +105,7 @@ def test_there_is_no_configuration_past_the_end(space: ConfigurationSpace) -> No
 def test_columns_are_looked_up_row_by_row(pairs: ConfigurationSpace) -> None:
     columns = {"power": np.array([46.0, 40.0, 43.0, 46.0]), "tilt": np.array([2, 2, 4, 2])}
     assert pairs.indices(columns).tolist() == [2, 0, 1, 2]
-    with pytest.raises(NotFoundError, match=r"2 row.* first row 1: .* nearest known value is 4"):
+    with pytest.raises(NotFoundError, match=r"2 row.* the first is row 2, counted from 1: .* nearest known value is 4"):
         pairs.indices({"power": [46, 40, 40], "tilt": [2, 5, 5]})
     with pytest.raises(BadInputError, match=r"columns are .*'tilt'.* knobs"):
         pairs.indices({"tilt": [2]})

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -23,6 +24,8 @@ from kinband.configurations import Categories, ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.trace import Trace
+from kinband.trace.rewards import mixes_units
+from kinband.trace.values import RowError
 
 COLUMNS: Mapping[str, Any] = {
     "station": "cell",
@@ -294,7 +297,11 @@ def write_cut_gzip(path: Path) -> None:
         ("log.csv.gz", lambda path: path.write_text("a,b\n1,2"), "is not a gzip file but text"),
         ("log.csv.gz", write_cut_gzip, "Truncated compressed stream"),
         ("log.csv.gz", lambda path: path.write_bytes(b"\x1f\x8b\0\0damaged"), "is damaged"),
-        ("log.csv", lambda path: path.write_text("a,b\n1,2\n3\n"), "cannot be read as CSV: .*Expected 2 columns"),
+        (
+            "log.csv",
+            lambda path: path.write_text("a,b\n1,2\n3\n"),
+            "cannot be read as CSV: line 3 has 1 column.*, the header has 2",
+        ),
         ("log.csv", lambda path: path.write_text("station,tilt,reward\n"), "no rows"),
         (
             "log.csv",
@@ -304,7 +311,7 @@ def write_cut_gzip(path: Path) -> None:
         (
             "log.csv",
             lambda path: path.write_bytes("station,tilt,reward\nö,1,2\n".encode("latin-1")),
-            "cannot be read as CSV: .*UTF8",
+            "is not UTF-8 text: save it as UTF-8",
         ),
         (
             "log.csv",
@@ -372,27 +379,30 @@ def test_a_bad_column_map_is_refused(columns: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"load": [0.1, None, np.nan, 0.3]}, "column 'load' has 2 missing or infinite value.*row 1"),
-        ({"load": [0.1, 0.2, np.inf, 0.3]}, "column 'load' has 1 missing or infinite .*row 2"),
+        ({"load": [0.1, None, np.nan, 0.3]}, "column 'load' has 2 missing or infinite value.*row 2, counted from 1"),
+        ({"load": [0.1, 0.2, np.inf, 0.3]}, "column 'load' has 1 missing or infinite .*row 3, counted from 1"),
         ({"reward": [0.1, 0.2, 0.3, np.nan]}, "column 'reward' has 1 missing"),
-        ({"tilt": [2.0, np.nan, 2.0, 2.0]}, "column 'tilt' has 1 missing .*row 1"),
-        ({"tilt": ["x", None, "", "y"]}, "column 'tilt' has 2 missing .*row 1"),
-        ({"station": ["a", None, "b", ""]}, "column 'station' has 2 missing .*row 1"),
-        ({"station": [1.0, 2.5, 3.0, 4.0]}, "names or whole numbers, got 2.5"),
+        ({"tilt": [2.0, np.nan, 2.0, 2.0]}, "column 'tilt' has 1 missing .*row 2, counted from 1"),
+        ({"tilt": ["x", None, "", "y"]}, "column 'tilt' has 2 missing .*row 2, counted from 1"),
+        ({"station": ["a", None, "b", ""]}, "column 'station' has 2 missing .*row 2, counted from 1"),
+        ({"station": [1.0, 2.5, 3.0, 4.0]}, "names or whole numbers, got 2.5 in row 2"),
         ({"time": ["2024-05-01", None, "2024-05-01", "2024-05-01"]}, "column 'time' has 1 missing"),
         ({"time": np.array(["2024-05-01", "NaT"] * 2, dtype="datetime64[s]")}, "column 'time' has 2 missing"),
-        ({"time": ["01/02/2024 14:00"] * 4}, "ISO date-times .* got '01/02/2024 14:00'"),
+        ({"time": ["01/02/2024 14:00"] * 4}, "ISO date-times .* got '01/02/2024 14:00' in row 1"),
         ({"time": ["2024-05-01T14:00", "2024-05-01T14:00Z"] * 2}, "with and without a time zone"),
-        ({"reward": ["high", "low", "low", "low"]}, "column 'reward' must hold numbers, got 'high' in row 0"),
+        (
+            {"reward": ["high", "low", "low", "low"]},
+            "column 'reward' must hold numbers, got 'high' in row 1, counted from 1",
+        ),
         ({"tilt": np.array(["2024-05-01"] * 4, dtype="datetime64[s]")}, "numbers, strings or booleans"),
         ({"tilt": np.array([2**63] * 4, dtype=np.uint64)}, "numbers, strings or booleans"),
         ({"tilt": [1, "x", 2, 3]}, "mixes int and str"),
         ({"load": [0.1]}, "differ in length"),
         ({"load": 0.1}, "one value per row, got 0.1"),
         ({"load": [[0.1, 0.2]] * 4}, "one value per row"),
-        ({"noise": [0.1, 0.0, 0.1, 0.1]}, "noise must be above 0, got 0 in row 1"),
+        ({"noise": [0.1, 0.0, 0.1, 0.1]}, "noise must be above 0, got 0 in row 2, counted from 1"),
         ({"noise": [0.1, np.inf, 0.1, 0.1]}, "'noise' has 1 missing or infinite"),
-        ({"samples": [3, 0, 1, 1]}, "sample count must be at least 1, got 0 in row 1"),
+        ({"samples": [3, 0, 1, 1]}, "sample count must be at least 1, got 0 in row 2, counted from 1"),
         ({"station": [], "time": [], "load": [], "tilt": [], "reward": []}, "no rows"),
     ],
 )
@@ -409,13 +419,13 @@ def test_missing_values_of_every_library_are_seen(frame: Callable[[Any], Any]) -
         ("tilt", ["x", None, "y", "y"]),
         ("station", [1, None, 2, 2]),
     ]:
-        with pytest.raises(BadInputError, match=f"column '{name}' has 1 missing .*row 1"):
+        with pytest.raises(BadInputError, match=f"column '{name}' has 1 missing .*row 2,"):
             Trace.from_frame(frame(simple(**{name: column})), {"configuration": ["tilt"], "state": ["load"]})
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_text_in_a_state_column_is_refused(frame: Callable[[Any], Any]) -> None:
-    with pytest.raises(BadInputError, match=r"column 'load' must hold numbers, got '0.1' in row 0"):
+    with pytest.raises(BadInputError, match=r"column 'load' must hold numbers, got '.' in row 3,"):
         Trace.from_frame(frame(simple(load=["0.1", "0.2", "?", "1"])), {"configuration": ["tilt"], "state": ["load"]})
 
 
@@ -440,10 +450,11 @@ def test_rewards_outside_their_range_are_refused() -> None:
     columns = {"configuration": ["tilt"]}
     assert len(Trace.from_frame(simple(), columns, reward_range=(0.25, 1))) == 4
     with pytest.raises(
-        BadInputError, match=r"'reward' has 1 value.* outside \[0, 0.9\], the first is 1 in row 3: repair"
+        BadInputError,
+        match=r"'reward' has 1 value.* outside \[0, 0.9\], the first is 1 in row 4, counted from 1: repair",
     ):
         Trace.from_frame(simple(), columns, reward_range=(0, 0.9))
-    with pytest.raises(BadInputError, match=r"has 3 value.*looks like per cent, divide by 100"):
+    with pytest.raises(BadInputError, match=r"has 3 value.*look like per cent, say so with per_cent=True"):
         Trace.from_frame(simple(reward=[93.1, 0.9, 88, 41]), columns, reward_range=(0, 1))
     with pytest.raises(BadInputError, match="repair these rows"):
         Trace.from_frame(simple(reward=[93.1, -4, 88, 41]), columns, reward_range=(0, 1))
@@ -455,7 +466,7 @@ def test_repeated_rows_are_kept_with_a_warning_or_dropped_or_refused() -> None:
     with pytest.warns(UserWarning, match=r"2 row.* repeat another exactly"):
         assert len(Trace.from_frame(doubled, columns)) == 6
     assert Trace.from_frame(doubled, columns, duplicates="drop") == trace_of()
-    with pytest.raises(BadInputError, match=r"2 row.* the first is row 4"):
+    with pytest.raises(BadInputError, match=r"2 row.* the first in row 5,"):
         Trace.from_frame(doubled, columns, duplicates="error")
     with pytest.raises(BadInputError, match="'keep', 'drop' or 'error'"):
         Trace.from_frame(doubled, columns, duplicates="no")  # type: ignore[arg-type]
@@ -571,7 +582,7 @@ def test_split_parts_the_rows_at_a_time() -> None:
         (1, [1, 2, 3, 4], "does not split"),
         ("2024-05-01", [1, 2, 3, 4], "are numbers, got '2024-05-01'"),
         (3, ["2024-05-01"] * 4, "are date-times, got 3"),
-        ("soon", ["2024-05-01"] * 4, "the given time must hold ISO"),
+        ("soon", ["2024-05-01"] * 4, "a time must be an ISO date-time .* got 'soon'"),
         (3, None, "has no time"),
     ],
 )
@@ -622,7 +633,9 @@ def test_a_carried_space_goes_before_the_observed_one() -> None:
 
 
 def test_rows_outside_a_space_are_refused() -> None:
-    with pytest.raises(NotFoundError, match=r"1 row.* first row 3: .*no value 6: .* nearest known value is 4"):
+    with pytest.raises(
+        NotFoundError, match=r"1 row.* the first is row 4, counted from 1: .*no value 6: .* nearest known value is 4"
+    ):
         trace_of().with_space(ConfigurationSpace(tilt=[2, 4]))
     with pytest.raises(BadInputError, match=r"'tilt'.* knobs .*'power'"):
         trace_of().with_space(ConfigurationSpace(power=[2, 4]))
@@ -730,3 +743,135 @@ def test_a_space_of_another_kind_is_refused() -> None:
     log = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.5]}, {"configuration": ["tilt"]})
     with pytest.raises(BadInputError, match="must be a ConfigurationSpace, got dict"):
         log.with_space({"tilt": [2]})  # type: ignore[arg-type]
+
+
+# Where in a file something is wrong.
+
+
+def complaint(path: Path, columns: Mapping[str, Any] | None = None, **options: Any) -> str:
+    """What is said of a file that is refused."""
+    with pytest.raises(BadInputError) as caught:
+        Trace.read(path, {"configuration": ["tilt"], **(columns or {})}, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_rows_of_a_csv_file_are_named_by_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("station,tilt,reward\na,2,0.5\n\n\na,4,\nb,2,\n")
+    assert f"has 2 missing or infinite value(s), the first in line 5 of {path}" in complaint(path)
+    path.write_text('station,remark,tilt,reward\na,"one\ntwo\nthree",2,0.5\na,"x,y",4,nan\n')
+    assert f"the first in line 5 of {path}" in complaint(path)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_the_line_of_a_value_is_the_one_an_editor_shows(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        lines = ["\ufeffstation;tilt;reward"]
+        bad = int(rng.integers(0, 12))
+        for row in range(12):
+            lines += [""] * int(rng.integers(0, 3))
+            station = f'"cell{chr(10) * int(rng.integers(0, 3))}{row}"'  # a quoted cell may run over several lines
+            lines.append(f"{station};{row};{'' if row == bad else 0.5}")
+        text = "\n".join(lines) + "\n"
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        begun = text.index(next(line for line in lines if line.endswith(f";{bad};")))
+        assert f"in line {text.count(chr(10), 0, begun) + 1} of" in complaint(tmp_path / name, delimiter=";")
+
+
+def test_rows_of_other_files_and_frames_are_counted_from_1_and_it_is_said(tmp_path: Path) -> None:
+    parquet.write_table(pa.table(simple(reward=[0.5, 0.5, None, 0.5])), tmp_path / "log.parquet")
+    assert f"the first in row 3 of {tmp_path / 'log.parquet'}, counted from 1" in complaint(tmp_path / "log.parquet")
+    with pytest.raises(BadInputError, match="the first in row 3, counted from 1: "):
+        trace_of(reward=[0.5, 0.5, None, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "options", "message"),
+    [
+        ("a,1,0.1,2,-3", {}, {"reward_range": (0, 1)}, "the first is -3 in line 6"),
+        ("a,1,many,2,0.5", {"state": ["load"]}, {}, "got 'many' in line 6"),
+        ("a,soon,0.1,2,0.5", {}, {}, "got 'soon' in line 6"),
+        ("a,1,0.1,2,0.5", {}, {"duplicates": "error"}, "1 row(s) repeat another exactly, the first in line 6"),
+        ("a,1,-0.1,2,0.5", {"noise": "load"}, {}, "noise must be above 0, got -0.1 in line 6"),
+        ("a,1,0.1,2,0.5,7", {}, {}, "line 6 has 6 column(s), the header has 5"),
+        ("a,1,0.1,2", {}, {}, "line 6 has 4 column(s), the header has 5"),
+    ],
+)  # fmt: skip
+def test_every_complaint_about_a_row_names_its_line(
+    row: str, columns: dict[str, Any], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    good = ["a,1,0.1,2,0.5", "a,2,0.2,4,0.75", "b,1,0.3,2,0.25", "b,2,0.5,6,1.0"]
+    (tmp_path / "log.csv").write_text("\n".join(["station,time,load,tilt,reward", *good, row]) + "\n")
+    assert message in complaint(tmp_path / "log.csv", columns, **options)
+
+
+def test_a_complaint_about_a_row_survives_the_way_to_another_process() -> None:
+    error = pickle.loads(pickle.dumps(RowError("the reward is missing", 6, ": repair it")))  # noqa: S301
+    assert str(error) == "the reward is missing in row 7, counted from 1: repair it"
+
+
+# Units, and columns that are not what they seem.
+
+
+def test_rewards_in_per_cent_become_shares_together_with_their_noise() -> None:
+    columns = simple(reward=[50, 75, 25, 100], noise=[4.0, 9.0, 1.0, 16.0])
+    trace = Trace.from_frame(columns, {"configuration": ["tilt"]}, per_cent=True, reward_range=(0, 1))
+    assert trace.reward.tolist() == [0.5, 0.75, 0.25, 1.0]
+    assert trace.noise is not None
+    np.testing.assert_allclose(trace.noise, [4e-4, 9e-4, 1e-4, 16e-4], rtol=1e-15)
+
+
+def test_sample_counts_of_rewards_in_per_cent_say_what_to_do() -> None:
+    columns = simple(reward=[50, 75, 25, 100], samples=[8, 2, 4, 1])
+    with pytest.raises(BadInputError, match="look like per cent: say so with per_cent=True"):
+        Trace.from_frame(columns, {"configuration": ["tilt"]}).reward_noise()
+    noise = Trace.from_frame(columns, {"configuration": ["tilt"]}, per_cent=True).reward_noise()
+    assert noise is not None
+    assert noise[3] == pytest.approx(2 / 9)  # p = (1·1 + 1)/(1 + 2)
+
+
+def test_two_units_in_one_column_are_noticed_and_one_is_not_mistaken_for_two() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        share = 0.06 + 0.94 * rng.beta(float(rng.uniform(2, 9)), float(rng.uniform(2, 9)), size=60)
+        others = rng.permutation(share)[: int(rng.integers(15, 60))]
+        assert mixes_units(np.append(share, 100 * others))
+        assert not mixes_units(share)
+        assert not mixes_units(100 * share)
+        assert not mixes_units(rng.exponential(rng.uniform(5, 15), size=120).clip(0, 100))  # throughput in Mbit/s
+        assert not mixes_units(rng.integers(0, 60, 120).astype(float))  # counts
+        assert not mixes_units(np.append(share, [99.0, 98.0]))  # two outliers are no unit
+
+
+def test_ignored_columns_are_no_state() -> None:
+    trace = trace_of(number=[7, 8, 9, 10], columns={"ignore": ["number"]})
+    assert trace.state_names == ("load",)
+    with pytest.raises(BadInputError, match=r"no column 'numbr' .to ignore., did you mean 'number'"):
+        trace_of(number=[7, 8, 9, 10], columns={"ignore": ["numbr"]})
+
+
+def test_a_word_among_numbers_does_not_lose_the_column_unnoticed(tmp_path: Path) -> None:
+    rows = [f"a,{i / 10},{i % 3},{i}" for i in range(9)] + ["a,-,2,0.25"]
+    (tmp_path / "log.csv").write_text("\n".join(["station,load,tilt,reward", *rows]) + "\n")
+    assert "column 'load' holds numbers, but '-' in line 11" in complaint(tmp_path / "log.csv")
+    assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"], "ignore": ["load"]}).state_names == ()
+    text = "\n".join(["station,load,tilt,reward", *(f"a,cell{i},{i % 3},{i / 10}" for i in range(9))])
+    (tmp_path / "log.csv").write_text(text + "\n")  # words that hold digits are words
+    assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}).state_names == ()
+
+
+def test_decimal_commas_are_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("station;load;tilt;reward\na;0,5;2;1\nb;0,25;4;0\n")
+    assert "'0,5' in line 2 of" in complaint(tmp_path / "log.csv", delimiter=";")
+    assert complaint(tmp_path / "log.csv", delimiter=";").endswith("pass decimal_point=','")
+    given = complaint(tmp_path / "log.csv", {"state": ["load"]}, delimiter=";")
+    assert "must hold numbers, got '0,5' in line 2" in given
+    assert given.endswith("pass decimal_point=','")
+
+
+def test_among_numbered_times_the_word_is_complained_of() -> None:
+    with pytest.raises(BadInputError, match="got 'yesterday' in row 3,"):
+        trace_of(time=["1", "2", "yesterday", "4"])

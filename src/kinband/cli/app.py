@@ -1,54 +1,13 @@
-"""The `kinband` command: its sub-commands, and how errors become one sentence and an exit code."""
+"""The `kinband` command as a process: whatever happens becomes one sentence and an exit code.
+
+The commands are loaded here rather than above: that takes a while, in which a user may already press Ctrl-C.
+"""
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
-
-from kinband.cli.bench import bench
-from kinband.cli.check_city import check_city
-from kinband.cli.compare import compare
-from kinband.cli.demo import demo
-from kinband.cli.recommend import recommend
-from kinband.cli.reproduce import reproduce
-from kinband.cli.similarity import similarity
-from kinband.cli.simulate import simulate
-from kinband.errors import KinbandError
-from kinband.version import __version__
-
-app = typer.Typer(
-    name="kinband",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(demo)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(similarity)
-app.command()(simulate)
-app.command("check-city")(check_city)
-app.command()(recommend)
-app.command()(bench)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"kinband {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def kinband(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Decide, slot after slot, which configuration each base station should run; similar stations share experience."""
-    del version
+from kinband.cli.interrupts import INTERRUPTED, ctrl_c_ends_at_once
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,23 +18,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kinband ...
         0
     """
-    _use_one_thread()
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
-    except typer.Exit as leaving:
-        code = leaving.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+        with ctrl_c_ends_at_once():
+            _use_one_thread()
+            from kinband.cli.commands import app
+        import typer
+
+        try:
+            code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        except typer.Exit as leaving:
+            code = leaving.exit_code
+        except typer.Abort:
+            code = 130
+    except KeyboardInterrupt:
         code = 130
-    except KinbandError as error:
-        return _fail(str(error), 2)
-    except OSError as error:
-        return _fail(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 2)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # a usage error of the command line's own
-            raise
-        sentence = error.format_message()
-        return _fail(f"{sentence} (try: kinband --help)", 2) if sentence else 2
-    return _fail("interrupted; finished work is kept", 130) if code == 130 else int(code or 0)
+        if not _interrupted(error):
+            return _fail(_sentence(error), 2)
+        code = 130
+    return _fail(INTERRUPTED, 130) if code == 130 else int(code or 0)
 
 
 def _use_one_thread() -> None:
@@ -91,6 +52,34 @@ def _use_one_thread() -> None:
         threadpool_limits(1)
 
 
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: a library that is loaded just then may turn it into one of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _sentence(error: Exception) -> str:
+    """Return what to tell the user of an error that is no fault of the program; any other goes on its way."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    from kinband.errors import KinbandError
+
+    if isinstance(error, KinbandError):
+        return str(error)
+    if isinstance(error, OSError):
+        reason = (error.strerror or str(error).partition("\n")[0]).lower()
+        return f"cannot use {error.filename} ({reason}): choose another path" if error.filename else reason
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this: use fewer rows, stations or slots"
+    if isinstance(error, BrokenProcessPool):
+        return "a process was ended from outside, perhaps for want of memory; finished work is kept: try --workers 1"
+    if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
+        raise error
+    return f"{error.format_message()} (try: kinband --help)" if error.format_message() else ""
+
+
 def _fail(sentence: str, code: int) -> int:
-    sys.stderr.write(f"kinband: {sentence}\n")
+    if sentence:
+        sys.stderr.write(f"kinband: {sentence}\n")
     return code

@@ -1,25 +1,24 @@
-"""What commands that read a log have in common: which column is what, how many rows to use, and notes to the user.
+"""The options of commands that read a log: which column is what, and how its numbers are written.
 
-The options are type aliases, so that every command spells and explains them alike. Messages of the library that name
-its arguments are turned into the options of the command line.
+They are type aliases, so that every command spells and explains them alike. Messages of the library that name its
+arguments are turned into these options.
 """
 
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from kinband.errors import BadInputError
+from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.logs import MOST_ROWS
+from kinband.configurations import ConfigurationSpace
+from kinband.errors import BadInputError, NotFoundError
 from kinband.trace import Trace
-
-MOST_ROWS = 6000
-"""Rows of a log used unless --rows says otherwise: about half a minute of work."""
+from kinband.trace.files import read_column
+from kinband.trace.rewards import mixes_units
 
 _PANEL = "The log and its columns"
 
@@ -36,12 +35,30 @@ KnobColumns = Annotated[
     list[str] | None,
     typer.Option("--configuration", metavar="COLUMN", help="A knob; repeat for several.", rich_help_panel=_PANEL),
 ]
+CategoryColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--category",
+        metavar="COLUMN",
+        help="A knob whose numbers are names, not quantities; repeat for several.",
+        rich_help_panel=_PANEL,
+    ),
+]
 StateColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--state",
         metavar="COLUMN",
         help="A state feature; repeat for several. All other numeric columns if not given.",
+        rich_help_panel=_PANEL,
+    ),
+]
+IgnoredColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="COLUMN",
+        help="A numeric column that is no state, such as a serial number; repeat for several.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -65,6 +82,10 @@ RewardRange = Annotated[
         help="What rewards must lie in, such as 0 1; others are refused.",
         rich_help_panel=_PANEL,
     ),
+]
+PerCent = Annotated[
+    bool,
+    typer.Option("--per-cent", help="Rewards are in per cent: turn them into shares first.", rich_help_panel=_PANEL),
 ]
 Delimiter = Annotated[
     str, typer.Option(metavar="MARK", help="What parts the columns of a CSV file.", rich_help_panel=_PANEL)
@@ -96,17 +117,20 @@ class LogOptions:
     station: str | None = None
     reward: str | None = None
     configuration: list[str] | None = None
+    category: list[str] | None = None
     state: list[str] | None = None
+    ignore: list[str] | None = None
     time: str | None = None
     samples: str | None = None
     reward_range: tuple[float, float] | None = None
+    per_cent: bool = False
     delimiter: str = ","
     decimal_point: str = "."
 
     @property
     def columns(self) -> dict[str, Any] | None:
         """The column map, or None where no column was named."""
-        roles = ("station", "reward", "configuration", "state", "time", "samples")
+        roles = ("station", "reward", "configuration", "state", "ignore", "time", "samples")
         named = {role: getattr(self, role) for role in roles if getattr(self, role)}
         return named or None
 
@@ -122,18 +146,60 @@ class LogOptions:
 
     def read(self, path: Path) -> Trace:
         """Read a log."""
+        return self.read_beside(path, None)[0]
+
+    def read_beside(self, path: Path, beside: str | None) -> tuple[Trace, NDArray[Any] | None]:
+        """Read a log and, if asked for, one more column of it, (n,), which then is no state."""
         if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
             raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
         try:
-            return Trace.read(
-                path,
-                self.columns,
-                reward_range=self.reward_range,
-                delimiter=self.marks["delimiter"],
-                decimal_point=self.marks["decimal_point"],
+            with ctrl_c_ends_at_once():
+                labels = None if beside is None else read_column(path, beside, **self.marks)
+                trace = Trace.read(
+                    path,
+                    self._columns_without(beside),
+                    reward_range=self.reward_range,
+                    per_cent=self.per_cent,
+                    delimiter=self.marks["delimiter"],
+                    decimal_point=self.marks["decimal_point"],
+                )
+            self._check_rewards(trace)
+            return self._with_categories(trace), labels
+        except (BadInputError, NotFoundError) as error:
+            raise BadInputError(_about(path, in_options(str(error)))) from error
+
+    def _columns_without(self, beside: str | None) -> dict[str, Any] | None:
+        """The column map, in which the column beside the log becomes no state."""
+        columns = self.columns
+        if columns is None or beside is None:
+            return columns
+        singles, lists = (
+            (self.station, self.reward, self.time, self.samples),
+            (self.configuration, self.state, self.ignore),
+        )
+        taken = {*singles, *(name for names in lists for name in names or [])}
+        return columns if beside in taken else {**columns, "ignore": [*(self.ignore or []), beside]}
+
+    def _check_rewards(self, trace: Trace) -> None:
+        """Refuse rewards in two units, and shares that are none."""
+        trace.reward_noise()
+        if self.reward_range is None and mixes_units(trace.reward * (100 if self.per_cent else 1)):
+            raise BadInputError(
+                f"the rewards seem to mix shares and per cent, from {trace.reward.min():g} to {trace.reward.max():g}: "
+                "bring them to one unit, or pass reward_range to say that they are right"
             )
-        except BadInputError as error:
-            raise BadInputError(in_options(str(error))) from error
+
+    def _with_categories(self, trace: Trace) -> Trace:
+        if not self.category:
+            return trace
+        space = trace.space()
+        known = [space.feature_names[column] for column in space.categorical]
+        return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
+
+
+def _about(path: Path, message: str) -> str:
+    """Say which file is meant, unless the message does or is about an option."""
+    return message if str(path) in message or message.startswith("--") else f"{path}: {message}"
 
 
 def in_options(message: str) -> str:
@@ -144,74 +210,10 @@ def in_options(message: str) -> str:
         'there is no column "x" (the reward): name the right one with --reward'
     """
     message = re.sub(r'pass columns=\{"(\w+)".*', r"name the right one with --\1", message)
+    message = re.sub(r"(?:in|with) columns=\{'(\w+)'.*", r"with --\1", message)
     message = message.replace("pass columns=", "name the columns with --configuration, --reward and so on")
-    message = message.replace("pass delimiter=", "pass --delimiter ")
+    message = message.replace("pass delimiter=", "pass --delimiter ").replace("decimal_point=", "--decimal-point ")
     message = message.replace("; duplicates='drop' leaves them out", "")
+    message = message.replace("per_cent=True", "--per-cent").replace("categories names", "--category names")
+    message = message.replace("with log_rows", "with --log-rows").replace("with skip_short", "with --skip-short")
     return message.replace("reward_range", "--reward-range")
-
-
-def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
-    """Return the rows of a log that are used: so many of each station, by default at most `MOST_ROWS` in all.
-
-    Example:
-        >>> log = {"station": ["a"] * 5 + ["b"], "tilt": [2, 4, 6, 8, 2, 4], "reward": [0.8, 0.9, 0.7, 0.6, 0.5, 0.4]}
-        >>> len(used_rows(Trace.from_frame(log, {"configuration": ["tilt"]}), 2, seed=0))
-        3
-    """
-    counts = np.unique(trace.station, return_counts=True)[1]
-    if rows is None:
-        rows = even_share(counts.tolist(), most=MOST_ROWS)
-    if rows >= counts.max():
-        return trace
-    return trace.sample(rows, np.random.default_rng([seed, 1]))
-
-
-def even_share(counts: list[int], *, most: int) -> int:
-    """Return how many rows each station may give, at least one, so that all together give at most `most`.
-
-    Example:
-        >>> even_share([2, 10, 10], most=12)
-        5
-    """
-    left = most
-    for place, count in enumerate(sorted(counts)):
-        share = left // (len(counts) - place)
-        if count > share:
-            return max(share, 1)
-        left -= count
-    return max(counts)
-
-
-def log_in_words(trace: Trace, used: Trace) -> str:
-    """Return what was read, so that a wrong column is seen at once.
-
-    Example:
-        >>> trace = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.8]}, {"configuration": ["tilt"]})
-        >>> log_in_words(trace, trace)
-        'log: 1 rows of 1 stations; state: none; knobs: tilt'
-    """
-    rows = f"{len(trace):,} rows of {len(trace.stations):,} stations"
-    if len(used) < len(trace):
-        most = int(np.unique(used.station, return_counts=True)[1].max())
-        rows = f"{len(used):,} of {rows}, drawn at random, at most {most:,} a station (--rows takes more or fewer)"
-    return f"log: {rows}; state: {', '.join(trace.state_names) or 'none'}; knobs: {', '.join(trace.configuration)}"
-
-
-@contextmanager
-def noted(notes: list[str]) -> Iterator[None]:
-    """Gather warnings as notes to the user, each once.
-
-    Example:
-        >>> notes: list[str] = []
-        >>> with noted(notes):
-        ...     warnings.warn("feature 'load' never varies", UserWarning)
-        >>> notes
-        ["feature 'load' never varies"]
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        text = in_options(str(warning.message))
-        if text not in notes:
-            notes.append(text)

@@ -2,89 +2,203 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from kinband.cli.columns import (
+    AsJson,
+    CategoryColumns,
+    DecimalPoint,
+    Delimiter,
+    IgnoredColumns,
+    KnobColumns,
+    LogOptions,
+    PerCent,
+    RewardColumn,
+    RewardRange,
+    SamplesColumn,
+    StateColumns,
+    StationColumn,
+    TimeColumn,
+    in_options,
+)
+from kinband.cli.folders import make_folder
+from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.logs import LARGEST, log_in_words, noted, unwarned
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.cases import Mode
 from kinband.experiments.figures import regret_figure
-from kinband.experiments.metrics import mean_of
-from kinband.experiments.paper import BASELINE, LABELS, Figure, final_regrets, savings
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.paper import LABELS, Figure
+from kinband.experiments.parts import part_trace, store_parts
 from kinband.experiments.reproduce import FairProtocol, Reproducer
+from kinband.experiments.verdict import in_words, standings
+from kinband.trace import Trace
+
+_FEW_RUNS = 5  # an interval over fewer is rough
+_FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
+_BETAS = (0.3, 1.0, 2.0)
 
 
 def compare(
     trace: Annotated[
-        str, typer.Argument(help="A trace written by kinband (.parquet, or .csv with its side file), or: bundled.")
+        str,
+        typer.Argument(metavar="LOG", help="The log: .csv, .csv.gz or .parquet; or: bundled.", show_default=False),
     ],
+    station: StationColumn = None,
+    reward: RewardColumn = None,
+    configuration: KnobColumns = None,
+    category: CategoryColumns = None,
+    state: StateColumns = None,
+    ignore: IgnoredColumns = None,
+    time: TimeColumn = None,
+    samples: SamplesColumn = None,
+    reward_range: RewardRange = None,
+    per_cent: PerCent = False,
+    delimiter: Delimiter = ",",
+    decimal_point: DecimalPoint = ".",
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Rows that belong together, such as a measurement run or a day: half of these, whole and drawn at "
+            "random, are learned from. The earliest rows of every station if not given.",
+        ),
+    ] = None,
+    log_rows: Annotated[int, typer.Option(min=2, help="Rows of every station to learn from.")] = 20,
+    skip_short: Annotated[bool, typer.Option("--skip-short", help="Leave out stations with too few rows.")] = False,
     slots: Annotated[int, typer.Option(min=1, help="Decisions of a run; rounds with --parallel.")] = 1000,
     runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own.")] = 5,
-    log_rows: Annotated[int, typer.Option(min=2, help="First rows of every station, to learn from.")] = 20,
     parallel: Annotated[bool, typer.Option("--parallel", help="All stations in every slot (Algorithm 1).")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("out/compare"),
+    seed: Annotated[int, typer.Option(min=0, help="Draws what is learned from, with --run.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
+        "out/compare"
+    ),
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare stations that share with stations that learn alone, on a log of your own.
 
-    The first rows of every station are learned from; the rest answers by nearest neighbours. Every method gets its
-    kernel by likelihood, its β on seeds of its own, and starts from the log.
+    Some rows of every station are learned from; the others answer by nearest neighbours. Every method gets its kernel
+    by likelihood, its β on seeds of its own, and starts from the log; cold starts stand beside it.
 
-    Example: kinband compare export.parquet --slots 600 --runs 5
+    Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600
     """
-    if trace != "bundled" and not Path(trace).exists():
-        raise BadInputError(f"there is no file {trace}: give the path of a trace, or: bundled")
+    options = LogOptions(
+        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
+        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
+        decimal_point=decimal_point,
+    )  # fmt: skip
+    notes: list[str] = []
+    with noted(notes):
+        whole, groups = _read(trace, options, run)
+        log, rest = _parted(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
+        _check_size(log, slots * (len(log.stations) if parallel else 1))
+        make_folder(out)
+        log.encoder()  # for what it notes of features that never vary
     mode: Mode = "parallel" if parallel else "sequential"
-    figure = Figure(
-        "compare", trace, mode, slots, log_rows, (), (0.3, 1.0, 2.0), ("krause-ong",), runs, max(slots // 4, 2)
+    place = str(store_parts(log, rest, out).resolve())
+    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2))
+    found = _run(figure, out, workers=workers, quiet=as_json)
+    title = (
+        f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"
     )
-    out.mkdir(parents=True, exist_ok=True)
-    with progress(None, quiet=as_json) as step:
-        found = Reproducer(out, workers=workers or None, tick=step).run(figure, protocols=("fair",)).fair
+    files = [out / "regret.png", out / "regret.svg", out / "results.json"]
+    regret_figure(found.curves, files[:2], labels=LABELS, title=title)
+    results = {
+        "title": title,
+        "log": log_in_words(whole, whole),
+        "learners": standings(found),
+        "answer": in_words(found),
+        "notes": [*notes, *_doubts(whole, log, runs=runs, grouped=run is not None)],
+        "files": list(map(str, files)),
+    }
+    files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+    else:
+        _print(results)
+
+
+def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]:
+    if trace != "bundled":
+        whole, groups = options.read_beside(Path(trace), run)
+    elif options != LogOptions() or run is not None:
+        raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
+    else:
+        with ctrl_c_ends_at_once():
+            whole, groups = Trace.bundled(), None
+    if whole.time is None and groups is None:
+        raise BadInputError(
+            f"{trace} has no time, and its earliest rows are to be learned from: name its column with --time, or with "
+            "--run what rows belong together"
+        )
+    return whole, groups
+
+
+def _parted(whole: Trace, log_rows: int, **how: Any) -> tuple[Trace, Trace]:
+    try:
+        return part_trace(whole, log_rows, **how)
+    except BadInputError as error:
+        raise BadInputError(in_options(str(error))) from error
+
+
+def _check_size(log: Trace, decisions: int) -> None:
+    if len(log) + decisions > LARGEST:
+        raise BadInputError(
+            f"{len(log):,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST:,} in all are "
+            "possible: give a smaller --log-rows or --slots"
+        )
+
+
+def _run(figure: Figure, out: Path, *, workers: int, quiet: bool) -> FairProtocol:
+    runner = Reproducer(out, workers=workers or None)
+    with unwarned(), progress(runner.effort(figure, protocols=("fair",)), quiet=quiet) as step:
+        runner.tick = step
+        found = runner.run(figure, protocols=("fair",)).fair
     if found is None:
         raise AssertionError("the fair protocol was asked for")
-    title = f"{Path(trace).name}: {runs} runs of {slots} slots, started from the log"
-    regret_figure(found.curves, [out / "regret.png", out / "regret.svg"], labels=LABELS, title=title)
-    if as_json:
-        typer.echo(json.dumps(_results(found), indent=1))
-        return
-    _print(found, title)
-    typer.echo(_in_words(found))
-    typer.echo(f"figures: {out}")
+    return found
 
 
-def _results(found: FairProtocol) -> list[dict[str, object]]:
-    results: list[dict[str, object]] = []
-    for start, curves in (("log", found.curves), ("cold", found.cold)):
-        saved = savings(curves)
-        for name, regrets in final_regrets(curves).items():
-            row: dict[str, object] = {"learner": name, "start": start, "beta": found.betas[name]}
-            row["regret"] = float(regrets.mean())
-            if name != BASELINE:
-                row |= {"saving": saved[name].value, "interval": [saved[name].low, saved[name].high]}
-            results.append(row)
-    return results
+def _doubts(whole: Trace, log: Trace, *, runs: int, grouped: bool) -> list[str]:
+    """Return what to keep in mind when reading the result."""
+    space = log.space()
+    arms = space.indices(log.configuration)
+    tried = float(np.median([len(np.unique(arms[log.station == station])) for station in log.stations]))
+    doubts = []
+    if left := len(whole.stations) - len(log.stations):
+        doubts.append(f"{left:,} of {len(whole.stations):,} stations have too few rows and are left out")
+    also = "" if grouped else ", or whole runs with --run"
+    if tried < min(_FEW_TRIED, len(space)):
+        doubts.append(
+            f"in its rows to learn from, a station tried {tried:g} of {len(space):,} configurations (median), which "
+            f"teaches little about the knobs: give more with --log-rows{also}"
+        )
+    return [*doubts, f"intervals over {runs} runs are rough: give more with --runs"] if runs < _FEW_RUNS else doubts
 
 
-def _in_words(found: FairProtocol) -> str:
-    name, best = max(savings(found.curves).items(), key=lambda item: item[1].value)
-    if best.low > 0:
-        return f"Sharing helps here: {name} saves {best:.0%} of the regret of learning alone."
-    if best.high < 0:
-        return "Sharing hurts here: the stations of this log are better off learning alone."
-    return f"Sharing makes no clear difference here: the best, {name}, saves {best:.0%}."
-
-
-def _print(found: FairProtocol, title: str) -> None:
-    table = Table(title=title)
-    for column in ("learner", "β", "regret (95 % interval)", "saved", "saved, cold start"):
-        table.add_column(column)
-    warm, cold = savings(found.curves), savings(found.cold)
-    for name, regrets in final_regrets(found.curves).items():
-        saved = ("-", "-") if name == BASELINE else (f"{warm[name]:.1%}", f"{cold[name]:.1%}")
-        table.add_row(LABELS[name], str(found.betas[name]), f"{mean_of(regrets):.1f}", *saved)
+def _print(results: dict[str, Any]) -> None:
+    typer.echo(results["log"])
+    table = Table(title=results["title"])
+    table.add_column("learner")
+    for column in ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in results["learners"]:
+        saved = (_cell(row["saved"], ".0%"), _cell(row["cold"]["saved"], ".0%"))
+        table.add_row(row["label"], str(row["beta"]), _cell(row["regret"], ".3g"), *saved)
     Console().print(table)
+    lines = [f"note: {note}" for note in results["notes"]] + [f"file: {file}" for file in results["files"]]
+    typer.echo("\n".join([results["answer"], *lines]))
+
+
+def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
+    """Return a number for a narrow column: its interval goes below it."""
+    if numbers is None:
+        return "-"
+    return f"{Estimate(numbers['mean'], *numbers['interval']):{spec}}".replace(" (", "\n(")

@@ -1,8 +1,8 @@
 """`kinband demo`: a simulated network that learns together, in a table and a report."""
 
 import json
+import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.arrays import finite_number
-from kinband.errors import BadInputError
+from kinband.cli.folders import make_folder
+from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.cases import Case
 from kinband.experiments.demo import FIXED, SHARED, Demonstration, demo_cases, run_demo
 from kinband.experiments.metrics import Estimate
@@ -47,9 +49,9 @@ def demo(
     finite_number(beta, name="--beta")
     if trace is not None and not trace.is_file():
         raise BadInputError(f"there is no file {trace}: give the path of a trace, or leave --trace out")
-    _check_folder(out)
-    with Console(stderr=True, quiet=as_json).status("reading the trace"):
-        stage = stage_of("bundled" if trace is None else str(trace))
+    make_folder(out)
+    with Console(stderr=True, quiet=as_json).status("reading the trace"), ctrl_c_ends_at_once():
+        stage = stage_of("bundled") if trace is None else _stage(trace)
     command = f"kinband demo --rounds {rounds} --runs {runs} --beta {beta:g}" + (f" --trace {trace}" if trace else "")
     cases = demo_cases(stage, rounds=rounds, runs=runs, beta=beta)
     with _work_folder(out, stage) as folder:
@@ -68,15 +70,15 @@ def demo(
     typer.echo(f"{found.seconds:.0f} s; report: {files[0]}, pictures beside it")
 
 
-def _check_folder(out: Path) -> None:
-    """Make the folder and try to write to it, before a minute is spent on what could not be kept."""
+def _stage(trace: Path) -> Stage:
+    """Read a trace, or point to the command that takes any table."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
+        return stage_of(str(trace))
+    except (BadInputError, NotFoundError) as error:
+        told = re.sub(
+            "pass columns=.*", "only traces that kinband wrote say so, `kinband compare` takes any", str(error)
+        )
+        raise BadInputError(told if str(trace) in told else f"{trace}: {told}") from error
 
 
 @contextmanager

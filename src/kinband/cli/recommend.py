@@ -11,17 +11,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from kinband.changes import Change, ChangePlan, plan_changes, read_present
+from kinband.changes import Change, ChangePlan, Present, plan_changes, read_present
 from kinband.changes.files import check_folder
 from kinband.changes.reasons import LENT, share_text
 from kinband.changes.steps import check_step
 from kinband.cli.columns import (
     AsJson,
+    CategoryColumns,
     DecimalPoint,
     Delimiter,
+    IgnoredColumns,
     KnobColumns,
     LogFile,
     LogOptions,
+    PerCent,
     RewardColumn,
     RewardRange,
     Rows,
@@ -30,18 +33,17 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
-    log_in_words,
-    noted,
-    used_rows,
+    in_options,
 )
+from kinband.cli.folders import make_folder
+from kinband.cli.logs import LARGEST, check_log, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.trace import Trace
+from kinband.trace.lines import located
 
-LARGEST = 20_000
-"""Rows that a controller can start from at most."""
 _SHOWN = 20  # stations listed on the screen; the files list all
 
 
@@ -58,10 +60,13 @@ def recommend(
     station: StationColumn = None,
     reward: RewardColumn = None,
     configuration: KnobColumns = None,
+    category: CategoryColumns = None,
     state: StateColumns = None,
+    ignore: IgnoredColumns = None,
     time: TimeColumn = None,
     samples: SamplesColumn = None,
     reward_range: RewardRange = None,
+    per_cent: PerCent = False,
     delimiter: Delimiter = ",",
     decimal_point: DecimalPoint = ".",
     explore: Annotated[
@@ -96,15 +101,17 @@ def recommend(
     Example: kinband recommend export.csv --now states.csv --configuration tilt --step tilt=2 --max-changes 10
     """
     options = LogOptions(
-        station=station, reward=reward, configuration=configuration, state=state, time=time, samples=samples,
-        reward_range=reward_range, delimiter=delimiter, decimal_point=decimal_point,
+        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
+        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
+        decimal_point=decimal_point,
     )  # fmt: skip
     notes: list[str] = []
     quiet = Console(stderr=True, quiet=as_json)
     with noted(notes):
         trace = options.read(log)
+        check_log(trace)
         space = trace.space()
-        present = read_present(now, space, state=trace.state_names, station=station or "station", **options.marks)
+        present = _present(now, trace, station=station or "station", marks=options.marks)
         steps = _steps(step or [], space)
         likeness = _likeness(similarity)
         _check_out(out, replace=replace)
@@ -130,6 +137,15 @@ def recommend(
     typer.echo(log_in_words(trace, used))
     _print(plan, Console())
     typer.echo("\n".join([*(f"note: {note}" for note in notes), *_file_lines(files)]))
+
+
+def _present(now: Path, trace: Trace, *, station: str, marks: dict[str, str]) -> dict[str, Present]:
+    """Return the stations as they are now, or say which line of the file is in the way."""
+    try:
+        with located(now, delimiter=marks["delimiter"]):
+            return read_present(now, trace.space(), state=trace.state_names, station=station, **marks)
+    except BadInputError as error:
+        raise BadInputError(in_options(str(error))) from error
 
 
 def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
@@ -161,7 +177,7 @@ def _check_out(out: Path, *, replace: bool) -> None:
         check_folder(out, replace=replace)
     except BadInputError as error:
         raise BadInputError(f"{error} with --replace") from error
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
 
 
 def _learnable(used: Trace) -> Trace:

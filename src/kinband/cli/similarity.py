@@ -13,11 +13,14 @@ from rich.text import Text
 
 from kinband.cli.columns import (
     AsJson,
+    CategoryColumns,
     DecimalPoint,
     Delimiter,
+    IgnoredColumns,
     KnobColumns,
     LogFile,
     LogOptions,
+    PerCent,
     RewardColumn,
     RewardRange,
     Rows,
@@ -26,10 +29,9 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
-    log_in_words,
-    noted,
-    used_rows,
 )
+from kinband.cli.folders import make_folder
+from kinband.cli.logs import check_log, log_in_words, noted, used_rows
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
@@ -50,6 +52,7 @@ class Method(StrEnum):
     embedding = "embedding"
     prediction = "prediction"
     coregionalisation = "coregionalisation"
+    tempered = "tempered"
 
 
 class Sigma(StrEnum):
@@ -60,11 +63,16 @@ class Sigma(StrEnum):
     likelihood = "likelihood"
 
 
-_NOISE = {Method.embedding: "regularisation", Method.prediction: "noise"}  # what they call the noise variance
+_NOISE = {  # what they call the noise variance
+    Method.embedding: "regularisation",
+    Method.prediction: "noise",
+    Method.tempered: "regularisation",
+}
 METHODS = {
     Method.embedding: "by how much the distributions of rewards differ (conditional embedding)",
     Method.prediction: "by how well one station's rows predict another's rewards (average R²)",
     Method.coregionalisation: "by what makes the log most likely (coregionalisation)",
+    Method.tempered: "by how much the distributions of rewards differ, as far as later rows bear it out (tempered)",
 }
 
 
@@ -73,10 +81,13 @@ def similarity(
     station: StationColumn = None,
     reward: RewardColumn = None,
     configuration: KnobColumns = None,
+    category: CategoryColumns = None,
     state: StateColumns = None,
+    ignore: IgnoredColumns = None,
     time: TimeColumn = None,
     samples: SamplesColumn = None,
     reward_range: RewardRange = None,
+    per_cent: PerCent = False,
     delimiter: Delimiter = ",",
     decimal_point: DecimalPoint = ".",
     method: Annotated[Method, typer.Option(help="How likeness is measured.")] = Method.embedding,
@@ -97,15 +108,17 @@ def similarity(
     if sigma is not None and method is not Method.embedding:
         raise BadInputError(f"--sigma belongs to --method embedding, not to {method.value}")
     options = LogOptions(
-        station=station, reward=reward, configuration=configuration, state=state, time=time, samples=samples,
-        reward_range=reward_range, delimiter=delimiter, decimal_point=decimal_point,
+        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
+        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
+        decimal_point=decimal_point,
     )  # fmt: skip
     notes: list[str] = []
     with noted(notes):
         log = options.read(trace)
         if len(log.stations) < 2:
             raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: likeness takes at least two")
-        out.mkdir(parents=True, exist_ok=True)
+        check_log(log)
+        make_folder(out)
         used = used_rows(log, rows, seed=seed).with_space(log.space())
         with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
             alikeness = _measured(used, method, sigma=sigma, seed=seed)

@@ -8,6 +8,7 @@ be taken for another: numbers are always configuration numbers, and an interval 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -36,6 +37,10 @@ class Range:
     high: float = math.inf
 
     def __post_init__(self) -> None:
+        limits: tuple[object, ...] = (self.low, self.high)
+        for limit in limits:
+            if not isinstance(limit, Real):
+                raise BadInputError(f"Range takes numbers, got {limit!r}: list the values of a knob instead")
         if not self.low <= self.high:
             raise BadInputError(f"Range needs low <= high, got {self.low} and {self.high}")
 

@@ -63,6 +63,8 @@ class ConfigurationSpace:
             >>> space.index({"tilt": 4, "power": 43})
             1
         """
+        if isinstance(configurations, str | Mapping) or not isinstance(configurations, Iterable):
+            raise BadInputError(f"configurations must be a list of mappings from knob to value, got {configurations!r}")
         listed = [_configuration(item) for item in configurations]
         if not listed:
             raise BadInputError("the list of configurations is empty: list at least one")
@@ -147,6 +149,8 @@ class ConfigurationSpace:
         return len(self._rows)
 
     def __getitem__(self, arm: int) -> dict[str, Any]:
+        if not isinstance(arm, int | np.integer):
+            raise BadInputError(f"a configuration is named by its number, a whole one from 0, got {arm!r:.60}")
         if not -len(self) <= arm < len(self):
             raise NotFoundError(f"there is no configuration {arm}: the space has {len(self)}, numbered from 0")
         return dict(zip(self.feature_names, self._rows[arm], strict=True))
@@ -207,11 +211,10 @@ class ConfigurationSpace:
             >>> ConfigurationSpace(tilt=[2, 4, 6]).indices({"tilt": np.array([6.0, 2.0])}).tolist()
             [2, 0]
         """
-        if set(columns) != set(self.knobs):
-            raise BadInputError(
-                f"the configuration columns are {list(columns)}, the space has the knobs {list(self.knobs)}"
-            )
-        rows = list(zip(*(np.asarray(columns[name]).tolist() for name in self.knobs), strict=True))
+        if not isinstance(columns, Mapping) or set(columns) != set(self.knobs):
+            named = list(columns) if isinstance(columns, Mapping) else repr(columns)
+            raise BadInputError(f"the configuration columns are {named}, the space has the knobs {list(self.knobs)}")
+        rows = list(zip(*(_column(columns[name], name) for name in self.knobs), strict=True))
         found, unknown = dict(self._arms), {}
         for row in dict.fromkeys(rows):
             try:
@@ -221,7 +224,8 @@ class ConfigurationSpace:
         if unknown:
             bad = [number for number, row in enumerate(rows) if row in unknown]
             raise NotFoundError(
-                f"{len(bad)} row(s) hold a configuration outside the space, first row {bad[0]}: {unknown[rows[bad[0]]]}"
+                f"{len(bad)} row(s) hold a configuration outside the space, the first is row {bad[0] + 1}, "
+                f"counted from 1: {unknown[rows[bad[0]]]}"
             )
         return np.array([found[row] for row in rows], dtype=np.int64)
 
@@ -304,12 +308,21 @@ def _configuration(item: object) -> Mapping[str, Any]:
     return item
 
 
+def _column(values: object, name: str) -> list[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInputError(f"the values of knob {name!r} must be a list, one per row, got {values!r:.60}")
+    return list(array.tolist())
+
+
 def _distinct(column: list[Scalar]) -> list[Scalar]:
     """Drop repeated values, but keep True beside 1 so that mixed kinds are seen and refused."""
     return [value for _, value in dict.fromkeys((isinstance(value, bool), value) for value in column)]
 
 
 def _known_names(categories: Iterable[str], names: list[str]) -> set[str]:
+    if not isinstance(categories, Iterable):
+        raise BadInputError(f"categories must be a list of knobs, got {categories!r}")
     marked = {categories} if isinstance(categories, str) else set(categories)
     if not marked <= set(names):
         raise NotFoundError(f"categories names {sorted(marked - set(names))}, the knobs are {names}")

@@ -281,7 +281,7 @@ class Controller:
         """Write settings and log to a folder, without pickle; with `beliefs`, loading need not rebuild them."""
         from kinband.controller.saving import save_controller
 
-        save_controller(self, Path(path), beliefs=beliefs)
+        save_controller(self, path, beliefs=beliefs)
 
     @classmethod
     def load(cls, path: str | Path, *, policy: PolicyFactory | None = None, rebuild: bool = False) -> "Controller":
@@ -294,7 +294,7 @@ class Controller:
         """
         from kinband.controller.saving import load_controller
 
-        return load_controller(Path(path), policy=policy, rebuild=rebuild)
+        return load_controller(path, policy=policy, rebuild=rebuild)
 
     def _begin(self, settings: Settings) -> None:
         self.settings = settings

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kinband.controller.entries import entry_from_dict, entry_to_dict
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.policies.contract import KeepsState, PolicyFactory
+from kinband.trace.files import path_of
 from kinband.version import __version__
 
 if TYPE_CHECKING:
@@ -32,13 +34,21 @@ _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz",
 _OLD = ".{}-old"  # where the old state waits while the new one takes its place
 
 
-def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> None:
+def save_controller(controller: "Controller", path: str | PathLike[str], *, beliefs: bool) -> None:
     """Write a controller to the folder `path`, replacing an earlier state there."""
+    path = _folder(path)
+    if path.resolve() == Path.cwd():
+        raise BadInputError(f"{path} is the present folder, which a save would replace: name a folder inside it")
     if path.exists() and not (path.is_dir() and (_is_state(path) or not any(path.iterdir()))):
         raise BadInputError(f"{path} exists and is not a saved controller: choose another folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _recover(path)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _recover(path)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except OSError as error:
+        raise BadInputError(
+            f"nothing can be saved in {path.parent} ({error.strerror}): choose another folder"
+        ) from error
     try:
         _write(controller, fresh, beliefs=beliefs)
         _swap(fresh, path)
@@ -46,8 +56,9 @@ def save_controller(controller: "Controller", path: Path, *, beliefs: bool) -> N
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def load_controller(path: Path, *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
+def load_controller(path: str | PathLike[str], *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
     """Read a controller from the folder `path`."""
+    path = _folder(path)
     _recover(path)
     manifest = _read_manifest(path)
     _check_files(path, manifest["files"])
@@ -57,6 +68,12 @@ def load_controller(path: Path, *, policy: PolicyFactory | None, rebuild: bool) 
         raise
     except (KinbandError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise SavedStateError(f"the saved state in {path} does not fit together: {error}") from error
+
+
+def _folder(path: object) -> Path:
+    """Return the folder of a state under a name of its own, which "." and ".." do not give."""
+    folder = path_of(path, what="a saved controller")
+    return folder if folder.name not in ("", "..") else folder.resolve()
 
 
 def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:

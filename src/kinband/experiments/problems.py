@@ -1,16 +1,20 @@
 """The problem of a case: an environment to play, and a log that may be learned from beforehand.
 
-On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time.
+On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time. A
+folder holds a trace that `parts` has parted already.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from kinband.contexts import StateScaler
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.experiments.cases import Case
+from kinband.experiments.parts import read_parts
 from kinband.experiments.play import Referee
 from kinband.records import Samples
 from kinband.trace import Trace
@@ -48,9 +52,13 @@ def problem_of(case: Case) -> Problem:
 
 @lru_cache(maxsize=2)
 def _trace_problem(source: str, log_rows: int) -> Problem:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said once by whoever read the trace, not again by every process
+        log, rest = read_parts(Path(source)) if Path(source).is_dir() else _split(source, log_rows)
+        encoder = log.encoder()
+        return Problem(TraceEnvironment(rest), log.samples(encoder, stations=rest.stations), encoder.state)
+
+
+def _split(source: str, log_rows: int) -> tuple[Trace, Trace]:
     trace = Trace.bundled() if source == "bundled" else Trace.read(source)
-    space = trace.space()
-    log, rest = split_trace(trace.with_space(space), rows_per_station=log_rows)
-    encoder = log.encoder()
-    samples = log.samples(encoder, stations=trace.stations)
-    return Problem(TraceEnvironment(rest, space), samples, encoder.state)
+    return split_trace(trace.with_space(trace.space()), rows_per_station=log_rows)

@@ -7,7 +7,7 @@ is checked when it is made, so whoever receives one may factorise it. Storing is
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -19,6 +19,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import check_task_matrix
 from kinband.similarity.picture import draw_heatmap
 from kinband.similarity.saving import read_task_matrix, write_task_matrix
+from kinband.trace.files import path_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +180,7 @@ class TaskMatrix:
         """
         ordered = self.reindex([self.stations[m] for m in self.order()])
         draw_heatmap(
-            path,
+            path_of(path, what="a picture"),
             ordered.matrix,
             stations=ordered.stations,
             title=f"Likeness by {self.method}" if title is None else title,
@@ -206,6 +207,8 @@ def check_stations(stations: Sequence[str]) -> tuple[str, ...]:
         >>> check_stations(["a", "b"])
         ('a', 'b')
     """
+    if not isinstance(stations, Iterable):
+        raise BadInputError(f"stations must be a list of names, got {stations!r}")
     names = (stations,) if isinstance(stations, str) else tuple(stations)
     if not names:
         raise BadInputError("a task matrix needs at least one station, got none")

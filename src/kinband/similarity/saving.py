@@ -18,6 +18,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, SavedStateError
+from kinband.trace.files import path_of
 
 FORMAT = "kinband task matrix"
 VERSION = 1
@@ -34,7 +35,7 @@ def write_task_matrix(
     method: str,
     details: Mapping[str, Any],
 ) -> None:
-    """Write a task matrix (M, M) with its names to a `.npz` or `.csv` file.
+    """Write a task matrix (M, M) with its names to a `.npz` or `.csv` file, in a folder that is made if need be.
 
     Example:
         >>> import tempfile
@@ -43,8 +44,10 @@ def write_task_matrix(
         ...     read_task_matrix(f"{folder}/k.csv")
         (('a',), array([[1.]]), 'given', {})
     """
-    path = Path(path)
-    if _suffix(path) == ".csv":
+    path = path_of(path, what="a task matrix")
+    suffix = _suffix(path)
+    _make_folder(path)
+    if suffix == ".csv":
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow([method, *stations])
@@ -66,11 +69,21 @@ def read_task_matrix(path: str | PathLike[str]) -> Parts:
             ...
         kinband.errors.BadInputError: there is no file no/such/file.npz
     """
-    path = Path(path)
+    path = path_of(path, what="a task matrix")
     suffix = _suffix(path)
     if not path.is_file():
         raise BadInputError(f"there is no file {path}")
     return _read_csv(path) if suffix == ".csv" else _read_npz(path)
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder of a file, or say what is in the way."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"there is no folder {path.parent} and none can be made ({error.strerror})") from error
+    if path.is_dir():
+        raise BadInputError(f"{path} is a folder: name a file to write")
 
 
 def _suffix(path: Path) -> str:

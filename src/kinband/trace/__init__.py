@@ -1,4 +1,8 @@
-"""The tabular log, validated at the door: `table` is the log, `files` and `roles` bring it in, `values` cleans it."""
+"""The tabular log, validated at the door: `table` is the log, `rows` are its clean columns and ways to pick from them.
+
+`files` and `roles` bring a log in, `values`, `times` and `rewards` clean its columns, `lines` says where in a file a
+row is.
+"""
 
 from kinband.trace.roles import ColumnMap
 from kinband.trace.table import Trace

@@ -12,10 +12,17 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinband.errors import BadInputError
+from kinband.trace.lines import located, uneven_line
+from kinband.trace.roles import table_of
+from kinband.trace.values import missing_values, refuse_rows
 
 NOTE_KEY = b"kinband"
 NOTE_FORMAT = 1
@@ -41,10 +48,29 @@ def bundled_file(name: str) -> Path:
     return Path(__file__).parent / "bundled" / name
 
 
+def path_of(path: object, *, what: str) -> Path:
+    """Return a path given as text or as a path, or say what came instead.
+
+    Example:
+        >>> path_of("log.csv", what="a trace").suffix
+        '.csv'
+        >>> path_of(None, what="a trace")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the path of a trace must be text or a path, got None
+    """
+    if not isinstance(path, str | PathLike) or not str(path):
+        raise BadInputError(f"the path of {what} must be text or a path, got {path!r}")
+    return Path(path)
+
+
 def read_file(
     path: Path, columns: Any, *, delimiter: str, decimal_point: str
 ) -> tuple[Any, Any, Mapping[str, Any] | None]:
     """Return the pyarrow table of a file, its column map, and the configuration space noted with it, if any."""
+    for name, mark in (("delimiter", delimiter), ("decimal_point", decimal_point)):
+        if not isinstance(mark, str) or len(mark) != 1:
+            raise BadInputError(f"{name} must be one character, got {mark!r}")
     suffix = check_file(path)
     table = read_parquet(path) if suffix == ".parquet" else None
     note = read_note(path, table=table) if columns is None else None
@@ -56,6 +82,21 @@ def read_file(
         types = {station if isinstance(station, str) else "station": "string"} if note is None else note["types"]
         table = read_csv(path, types=types, delimiter=delimiter, decimal_point=decimal_point)
     return table, columns, None if note is None else note["space"]
+
+
+def read_column(path: Path, name: str, *, delimiter: str, decimal_point: str) -> NDArray[np.str_]:
+    """Return one column of a file as text, (n,), such as the measurement run of each row."""
+    parquet = check_file(path) == ".parquet"
+    types = {name: "string"}
+    marks = {"delimiter": delimiter, "decimal_point": decimal_point}
+    table = table_of(read_parquet(path) if parquet else read_csv(path, types=types, **marks))
+    if name not in table.names:
+        raise BadInputError(f"there is no column {name!r}; the columns are {', '.join(map(repr, table.names))}")
+    labels = table.get(name).astype(object)
+    missing = missing_values(labels)
+    with located(path, delimiter=delimiter):
+        refuse_rows(missing, f"column {name!r}")
+    return np.array([str(label) for label in labels.tolist()])
 
 
 def suffix_of(path: Path) -> str:
@@ -150,10 +191,11 @@ def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str, decimal_po
             )
         table.column_names  # noqa: B018  # decoded when looked at
         return table
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path} is not UTF-8 text: save it as UTF-8, or convert it with iconv") from error
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise BadInputError(f"{path} cannot be read as CSV: {str(error).splitlines()[0]}") from error
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            raise BadInputError(f"{path} is not UTF-8 text: save it as UTF-8, or convert it with iconv") from error
+        reason = uneven_line(path, delimiter=delimiter) or str(error).splitlines()[0]
+        raise BadInputError(f"{path} cannot be read as CSV: {reason}") from error
 
 
 def _check_delimiter(path: Path, *, compressed: bool, delimiter: str) -> None:
@@ -187,6 +229,8 @@ def write_table(path: Path, columns: Mapping[str, Any], *, note: Mapping[str, An
     suffix = suffix_of(path)
     if not path.parent.is_dir():
         raise BadInputError(f"there is no directory {path.parent} to write to: make it first")
+    if path.is_dir():
+        raise BadInputError(f"{path} is a directory: name a file to write")
     table = pa.table(dict(columns))
     note = {"format": NOTE_FORMAT, **note}
     if suffix == ".parquet":

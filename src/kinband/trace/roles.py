@@ -17,30 +17,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.errors import BadInputError
-from kinband.trace.values import column, floats, settings, station_names, times
+from kinband.trace.times import times
+from kinband.trace.values import (
+    RowError,
+    column,
+    decimal_advice,
+    floats,
+    looks_like_number,
+    settings,
+    station_names,
+)
 
 ColumnMap = Mapping[str, Any]
-"""Role to column name; for "state" and "configuration" a list of names, or a mapping from new name to column."""
+"""Role to column name; for "state" and "configuration" a list of names, or a mapping from new name to column, and for
+"ignore" a list of columns that play no role."""
 
 Roles = Mapping[str, Mapping[str, str]]
 """Role to {new name: column}; empty where an optional role is not filled."""
 
 _NEEDED = ("station", "reward")
 _OPTIONAL = ("time", "noise", "samples")
-_MANY = ("state", "configuration")
+_MANY = ("state", "configuration", "ignore")
+_LOOKED_AT, _MOSTLY = 1000, 0.8  # values of a text column that are looked at, and the share of numbers that is too many
 
 
 @dataclass(frozen=True)
 class Table:
-    """Column names, which of them hold numbers, and a function that fetches a column as an array.
+    """Column names, which of them hold numbers and which text, and a function that fetches a column as an array.
 
     Example:
-        >>> table_of({"load": [0.1, 0.2], "site": ["a", "b"]}).numeric
-        frozenset({'load'})
+        >>> table = table_of({"load": [0.1, 0.2], "site": ["a", "b"]})
+        >>> table.numeric, table.text
+        (frozenset({'load'}), frozenset({'site'}))
     """
 
     names: tuple[str, ...]
     numeric: frozenset[str]
+    text: frozenset[str]
     get: Callable[[str], NDArray[Any]]
 
 
@@ -58,7 +71,8 @@ def table_of(frame: object) -> Table:
         if len(set(lengths.values())) > 1:
             raise BadInputError(f"the columns differ in length: {lengths}")
         numeric = frozenset(name for name, array in arrays.items() if _holds_numbers(array))
-        return Table(tuple(arrays), numeric, arrays.__getitem__)
+        text = frozenset(name for name, array in arrays.items() if array.dtype.kind in "UO" and name not in numeric)
+        return Table(tuple(arrays), numeric, text, arrays.__getitem__)
     return _table_of_frame(frame)
 
 
@@ -76,6 +90,7 @@ def _table_of_frame(frame: Any) -> Table:
         ) from error
     _check_header(tuple(native.columns))
     numeric = frozenset(name for name, dtype in native.schema.items() if dtype.is_numeric())
+    text = frozenset(name for name, dtype in native.schema.items() if dtype in (nw.String, nw.Object))
 
     def get(name: str) -> NDArray[Any]:
         series = native.get_column(name)
@@ -89,7 +104,7 @@ def _table_of_frame(frame: Any) -> Table:
             array[series.is_null().to_numpy()] = None
         return array
 
-    return Table(tuple(native.columns), numeric, get)
+    return Table(tuple(native.columns), numeric, text, get)
 
 
 def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
@@ -114,6 +129,8 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
         roles.setdefault(role, {role: role} if role in table.names and role not in claimed else {})
     _refuse_absent(table, roles)
     claimed = _columns(roles)
+    if "state" not in roles:
+        _refuse_spoilt(table, [c for c in table.names if c in table.text and c not in claimed])
     roles.setdefault("state", {c: c for c in table.names if c in table.numeric and c not in claimed})
     _refuse_twice(roles)
     return roles
@@ -125,6 +142,8 @@ def _checked_map(columns: ColumnMap | None) -> dict[str, dict[str, str]]:
     if columns is not None and not isinstance(columns, Mapping):
         raise BadInputError(f'columns must be a mapping such as {{"reward": "column name"}}, got {columns!r}')
     for role, value in (columns or {}).items():
+        if not isinstance(role, str):
+            raise BadInputError(f"the roles in columns are {_quoted(known)}, got {role!r}")
         if role not in known:
             raise BadInputError(
                 f"columns has the unknown role {role!r}{_close(role, known)}: roles are {_quoted(known)}"
@@ -162,12 +181,30 @@ def _refuse_absent(table: Table, roles: Roles) -> None:
     uses = [(role, column) for role, named in roles.items() for column in named.values()]
     absent = [(role, column) for role, column in uses if column not in table.names]
     if absent:
-        said = " and ".join(f"{column!r} (the {role}){_close(column, table.names)}" for role, column in absent)
+        said = " and ".join(f"{column!r} ({_use(role)}){_close(column, table.names)}" for role, column in absent)
         value = '["..."]' if absent[0][0] in _MANY else '"..."'
         raise BadInputError(
             f"there is no column {said}; the columns are {_quoted(table.names)}: "
             f'pass columns={{"{absent[0][0]}": {value}, ...}}'
         )
+
+
+def _use(role: str) -> str:
+    return "to ignore" if role == "ignore" else f"the {role}"
+
+
+def _refuse_spoilt(table: Table, names: Iterable[str]) -> None:
+    """Refuse columns of numbers that a few words turned into text: they would be missing from the state unnoticed."""
+    for name in names:
+        values = table.get(name).tolist()
+        known = [value for value in values[:_LOOKED_AT] if isinstance(value, str) and value.strip()]
+        if not known or sum(map(looks_like_number, known)) < _MOSTLY * len(known):
+            continue
+        for row, value in enumerate(values):
+            advice = decimal_advice(value)
+            if advice or (isinstance(value, str) and value.strip() and not looks_like_number(value)):
+                leave_out = ": repair it, or leave the column out with columns={'ignore': ...}"
+                raise RowError(f"column {name!r} holds numbers, but {value!r}", row, advice or leave_out)
 
 
 def _refuse_twice(roles: Roles) -> None:

@@ -7,52 +7,33 @@ share over few users is worth less than one over many, and the variance p(1 - p)
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from types import MappingProxyType
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from kinband.arrays import FloatArray, finite_array
+from kinband.arrays import FloatArray
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
-from kinband.trace.files import bundled_file, read_file, write_table
+from kinband.trace.files import bundled_file, path_of, read_file, write_table
+from kinband.trace.lines import located
+from kinband.trace.rewards import as_shares, check_range, noise_of_shares, range_of
 from kinband.trace.roles import ColumnMap, arrays_of, roles_of, table_of
-from kinband.trace.values import (
-    check_range,
-    floats,
-    moment_like,
-    natural_key,
-    positive_or_unknown,
-    repeated_rows,
-    row_numbers,
-    settings,
-    station_names,
-    times,
-)
+from kinband.trace.rows import Rows
+from kinband.trace.values import RowError, natural_key
 
 Duplicates = Literal["keep", "drop", "error"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Trace:
-    """A tabular log of n rows. Make one by `Trace.read` or `Trace.from_frame`.
+class Trace(Rows):
+    """A tabular log of n rows. Make one by `Trace.read` or `Trace.from_frame`; `Rows` says what its columns are.
 
     Attributes:
-        station: Name of the station, (n,).
-        reward: What was earned, (n,).
-        configuration: Values of each knob, name to (n,).
-        state: State features in their own units, (n, p).
-        state_names: The p names of the state features.
-        time: datetime64[us] or numbers, (n,); None if not known.
-        noise: Variance of the rewards, (n,), nan where not known; None if never known.
-        sample_count: Number of samples each reward is a share of, (n,), nan where not known; None if never known.
         carried: The configuration space that `with_space` attached.
 
     Example:
@@ -60,53 +41,20 @@ class Trace:
         >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
         >>> trace
         Trace(3 rows, 2 stations; state: load; configuration: tilt)
+        >>> trace.reward.tolist(), trace.configuration["tilt"].tolist(), trace.state.shape
+        ([0.8, 0.9, 0.7], [2, 4, 4], (3, 1))
     """
 
-    station: NDArray[np.str_]
-    reward: FloatArray
-    configuration: Mapping[str, NDArray[Any]]
-    state: FloatArray
-    state_names: tuple[str, ...]
-    time: NDArray[Any] | None = None
-    noise: FloatArray | None = None
-    sample_count: FloatArray | None = None
     carried: ConfigurationSpace | None = None
-
-    def __post_init__(self) -> None:
-        names = checked_names(self.state_names, what="state features")
-        checked_names((*names, *self.configuration), what="state features and knobs together")
-        clean: dict[str, Any] = {
-            "station": station_names(self.station, label="station"),
-            "reward": floats(self.reward, label="reward"),
-            "configuration": {k: settings(v, label=f"knob {k!r}") for k, v in self.configuration.items()},
-            "state": finite_array(self.state, name="state", ndim=2),
-            "state_names": names,
-            "time": None if self.time is None else times(self.time, label="time"),
-            "noise": positive_or_unknown(self.noise, label="noise"),
-            "sample_count": positive_or_unknown(self.sample_count, label="sample count", least=1),
-        }
-        for name, value in clean.items():
-            object.__setattr__(self, name, _frozen(value))
-        self._check_shape()
-
-    def _check_shape(self) -> None:
-        if not self.configuration:
-            raise BadInputError("a trace needs at least one configuration column")
-        if self.state.shape[1] != len(self.state_names):
-            raise BadInputError(f"state has {self.state.shape[1]} columns and {len(self.state_names)} names")
-        lengths = {name: len(column) for name, column in self._columns().items()} | {"state": len(self.state)}
-        if len(set(lengths.values())) > 1:
-            raise BadInputError(f"the columns of a trace differ in length: {lengths}")
-        if not len(self):
-            raise BadInputError("a trace needs at least one row")
 
     @classmethod
     def read(
         cls,
-        path: str | Path,
+        path: str | PathLike[str],
         columns: ColumnMap | None = None,
         *,
         reward_range: tuple[float, float] | None = None,
+        per_cent: bool = False,
         duplicates: Duplicates = "keep",
         delimiter: str = ",",
         decimal_point: str = ".",
@@ -117,12 +65,15 @@ class Trace:
             path: The file; its suffix tells the format.
             columns: Which column is what, see `from_frame`. Not needed for a file that `write` made.
             reward_range: Lowest and highest possible reward; a reward outside is an error.
+            per_cent: Whether rewards are in per cent, to be turned into shares.
             duplicates: What to do about rows that repeat another exactly; "keep" warns of them.
             delimiter: What parts the columns of a CSV file.
             decimal_point: The decimal mark of a CSV file.
         """
-        table, columns, space = read_file(Path(path), columns, delimiter=delimiter, decimal_point=decimal_point)
-        trace = cls.from_frame(table, columns, reward_range=reward_range, duplicates=duplicates)
+        file = path_of(path, what="a trace")
+        table, columns, space = read_file(file, columns, delimiter=delimiter, decimal_point=decimal_point)
+        with located(file, delimiter=delimiter):
+            trace = cls.from_frame(table, columns, reward_range=reward_range, per_cent=per_cent, duplicates=duplicates)
         return trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
 
     @classmethod
@@ -145,6 +96,7 @@ class Trace:
         columns: ColumnMap | None = None,
         *,
         reward_range: tuple[float, float] | None = None,
+        per_cent: bool = False,
         duplicates: Duplicates = "keep",
     ) -> "Trace":
         """Take a pandas, polars or pyarrow table, or a mapping from column name to values.
@@ -154,8 +106,10 @@ class Trace:
             columns: Which column is what. "station", "reward", "time", "noise" (a variance) and "samples" (a count)
                 name one column each, and need no entry where the column has that very name; None leaves out an
                 optional one. "configuration" (needed) and "state" (all other numeric columns if not given) are lists
-                of columns, or mappings from new name to column.
+                of columns, or mappings from new name to column. "ignore" lists columns that are not state either.
             reward_range: Lowest and highest possible reward; a reward outside is an error.
+            per_cent: Whether rewards are in per cent, and their noise in its square, to be turned into shares before
+                anything else is made of them.
             duplicates: What to do about rows that repeat another exactly; "keep" warns of them.
 
         Example:
@@ -164,16 +118,18 @@ class Trace:
             >>> trace.stations, trace.state_names, trace.reward.tolist()
             (('7', '8'), ('load',), [0.8, 0.9])
         """
-        if duplicates not in ("keep", "drop", "error"):
+        if not isinstance(duplicates, str) or duplicates not in ("keep", "drop", "error"):
             raise BadInputError(f"duplicates must be 'keep', 'drop' or 'error', got {duplicates!r}")
+        limits = None if reward_range is None else range_of(reward_range)
         table = table_of(frame)
         roles = roles_of(table, columns)
-        trace = cls(**arrays_of(table, roles))
-        if reward_range is not None:
-            check_range(trace.reward, reward_range, label=f"column {roles['reward']['reward']!r}")
+        clean = arrays_of(table, roles)
+        trace = cls(**(as_shares(clean) if per_cent else clean))
+        if limits is not None:
+            check_range(trace.reward, limits, label=f"column {roles['reward']['reward']!r}")
         return trace._without_repeats(duplicates)
 
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | PathLike[str]) -> None:
         """Store the trace as .parquet, .csv or .csv.gz, together with its column map; `read` gives it back exactly.
 
         Example:
@@ -191,34 +147,20 @@ class Trace:
         roles = {**dict.fromkeys(("time", "noise", "samples")), **names}
         roles |= {"state": list(self.state_names), "configuration": list(self.configuration)}
         space = None if self.carried is None else self.carried.to_dict()
-        write_table(Path(path), columns, note={"columns": roles, "space": space})
-
-    def _single(self) -> dict[str, NDArray[Any]]:
-        """The columns of the roles that have one column, by role."""
-        columns = {"station": self.station, "time": self.time, "reward": self.reward}
-        columns |= {"noise": self.noise, "samples": self.sample_count}
-        return {role: column for role, column in columns.items() if column is not None}
-
-    def _columns(self) -> dict[str, NDArray[Any]]:
-        return self._single() | {f"knob {name}": values for name, values in self.configuration.items()}
+        write_table(path_of(path, what="a trace"), columns, note={"columns": roles, "space": space})
 
     def _without_repeats(self, duplicates: Duplicates) -> "Trace":
-        repeated = repeated_rows([*self._columns().values(), *self.state.T])
+        repeated = self.repeated()
         count = int(repeated.sum())
         if not count:
             return self
         if duplicates == "error":
-            raise BadInputError(
-                f"{count} row(s) repeat another exactly, the first is row {np.flatnonzero(repeated)[0]}"
-            )
+            raise RowError(f"{count} row(s) repeat another exactly, the first", np.flatnonzero(repeated)[0])
         if duplicates == "drop":
             return self.select(~repeated)
         text = f"{count} row(s) repeat another exactly and are kept; duplicates='drop' leaves them out"
         warnings.warn(text, UserWarning, stacklevel=3)
         return self
-
-    def __len__(self) -> int:
-        return len(self.reward)
 
     def __repr__(self) -> str:
         state, knobs = ", ".join(self.state_names) or "none", ", ".join(self.configuration)
@@ -227,20 +169,7 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        if (self.state_names, list(self.configuration)) != (other.state_names, list(other.configuration)):
-            return False
-        mine, theirs = self._columns(), other._columns()
-        return (
-            self.carried == other.carried
-            and np.array_equal(self.state, other.state)
-            and mine.keys() == theirs.keys()
-            and all(_same(column, theirs[name]) for name, column in mine.items())
-        )
-
-    @cached_property
-    def stations(self) -> tuple[str, ...]:
-        """The stations in natural order: numbers as numbers, whatever the order of the rows."""
-        return tuple(sorted(np.unique(self.station).tolist(), key=natural_key))
+        return self.carried == other.carried and self._same_columns(other)
 
     def reward_noise(self) -> FloatArray | None:
         """Return the variance of each reward, (n,), nan where it is not known; None if it never is.
@@ -255,65 +184,8 @@ class Trace:
         """
         if self.sample_count is None:
             return self.noise
-        counted = ~np.isnan(self.sample_count)
-        y, n = self.reward, self.sample_count
-        if (counted & ((y < 0) | (y > 1))).any():
-            raise BadInputError(
-                "sample counts give the noise of shares in [0, 1] only: divide the reward, or give noise"
-            )
-        p = (y * n + 1) / (n + 2)
-        variance = p * (1 - p) / n
+        variance = noise_of_shares(self.reward, self.sample_count)
         return variance if self.noise is None else np.where(np.isnan(self.noise), variance, self.noise)
-
-    def select(self, rows: ArrayLike) -> "Trace":
-        """Return some of the rows, named by a boolean for each or by their numbers.
-
-        Example:
-            >>> log = {"station": [1, 2], "tilt": [2, 4], "reward": [0.8, 0.9]}
-            >>> Trace.from_frame(log, {"configuration": ["tilt"]}).select([1]).stations
-            ('2',)
-        """
-        picked = row_numbers(rows, size=len(self))
-        columns = {
-            name: getattr(self, name) for name in ("station", "reward", "state", "time", "noise", "sample_count")
-        }
-        chosen: dict[str, Any] = {name: None if value is None else value[picked] for name, value in columns.items()}
-        knobs = {name: values[picked] for name, values in self.configuration.items()}
-        return replace(self, **chosen, configuration=knobs)
-
-    def sample(self, rows_per_station: int, rng: np.random.Generator) -> "Trace":
-        """Return at most so many rows of each station, drawn without replacement, in their old order.
-
-        Example:
-            >>> log = {"station": [1, 1, 1, 2], "tilt": [2, 4, 6, 4], "reward": [0.8, 0.9, 0.7, 0.6]}
-            >>> len(Trace.from_frame(log, {"configuration": ["tilt"]}).sample(2, np.random.default_rng(0)))
-            3
-        """
-        if rows_per_station < 1:
-            raise BadInputError(f"rows_per_station must be at least 1, got {rows_per_station}")
-        chosen = []
-        for station in self.stations:
-            rows = np.flatnonzero(self.station == station)
-            chosen.append(rng.choice(rows, size=min(rows_per_station, len(rows)), replace=False))
-        return self.select(np.sort(np.concatenate(chosen)))
-
-    def split(self, at: object) -> tuple["Trace", "Trace"]:
-        """Return the rows before a time and the rows from it on.
-
-        Example:
-            >>> log = {"station": [1, 1], "time": ["2024-05-01", "2024-05-02"], "tilt": [2, 4], "reward": [0.8, 0.9]}
-            >>> before, after = Trace.from_frame(log, {"configuration": ["tilt"]}).split("2024-05-02")
-            >>> before.reward.tolist(), after.reward.tolist()
-            ([0.8], [0.9])
-        """
-        if self.time is None:
-            raise BadInputError("the trace has no time to be split at: name its column in columns={'time': ...}")
-        early = self.time < moment_like(at, self.time)
-        if early.all() or not early.any():
-            raise BadInputError(
-                f"{at} does not split the trace, which runs from {self.time.min()} to {self.time.max()}"
-            )
-        return self.select(early), self.select(~early)
 
     def space(self) -> ConfigurationSpace:
         """Return the carried configuration space, or that of the configurations observed here, sorted.
@@ -366,8 +238,10 @@ class Trace:
             >>> samples.stations, samples.X.round(3).tolist()
             (('9', '10'), [[-1.0, -1.0], [1.0, 1.0]])
         """
-        encoder = encoder or self.encoder()
-        stations = self.stations if stations is None else tuple(stations)
+        encoder = self.encoder() if encoder is None else encoder
+        if not isinstance(encoder, ContextEncoder):
+            raise BadInputError(f"encoder must be a ContextEncoder, got {encoder!r:.60}")
+        stations = self.stations if stations is None else checked_names(stations, what="stations")
         unknown = [name for name in self.stations if name not in set(stations)]
         if unknown:
             raise NotFoundError(f"the trace has {len(unknown)} station(s) that are not listed, such as {unknown[0]!r}")
@@ -390,21 +264,7 @@ class Trace:
         )
 
 
-def _frozen(value: Any) -> Any:
-    """A copy that nobody can write to."""
-    if isinstance(value, dict):
-        return MappingProxyType({name: _frozen(values) for name, values in value.items()})
-    if isinstance(value, np.ndarray):
-        value = value.copy()
-        value.setflags(write=False)
-    return value
-
-
 def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f")

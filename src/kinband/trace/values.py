@@ -2,22 +2,49 @@
 
 Logs come from files, data frames and lists, where the same column may be integers here, floats there and
 strings elsewhere. Each function takes such a column and returns one kind of array: station names are strings,
-times are microseconds or numbers, quantities are float64, knob settings are what `plain_scalar` would make of
-them. Clean arrays pass unchanged. Rows are counted from 0.
+quantities are float64, knob settings are what `plain_scalar` would make of them; times have a module of their own.
+Clean arrays pass unchanged. A refusal knows the row it is about, so that whoever read the column from a file can say
+where that is: in which line of a text, or in which row of a table.
 """
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.arrays import BoolArray, FloatArray
 from kinband.errors import BadInputError
 
-TIME = np.dtype("datetime64[us]")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+
+
+class RowError(BadInputError):
+    """A value is in the way, and it is known in which row.
+
+    Attributes:
+        complaint: What is wrong, up to where it is.
+        row: The first row concerned, from 0.
+        advice: What to do, with the mark that joins it.
+
+    Example:
+        >>> error = RowError("the reward is missing", 4, ": repair it")
+        >>> str(error)
+        'the reward is missing in row 5, counted from 1: repair it'
+        >>> error.at("line 6 of log.csv")
+        'the reward is missing in line 6 of log.csv: repair it'
+    """
+
+    def __init__(self, complaint: str, row: int, advice: str = "") -> None:
+        super().__init__(complaint, row, advice)  # all of them, so that it survives the way to another process
+        self.complaint, self.row, self.advice = complaint, int(row), advice
+
+    def at(self, place: str) -> str:
+        """Return the sentence with another word for where the row is."""
+        return f"{self.complaint} in {place}{self.advice}"
+
+    def __str__(self) -> str:
+        return self.at(f"row {self.row + 1}, counted from 1")
 
 
 def column(values: object, *, label: str) -> NDArray[Any]:
@@ -49,15 +76,19 @@ def station_names(values: object, *, label: str) -> NDArray[np.str_]:
     if array.dtype.kind in "iu" or (array.dtype.kind == "U" and array.size and (array != "").all()):
         return array.astype(np.str_)
     objects = array.astype(object)
-    _refuse_rows(_missing(objects), label)
-    return np.array([_station_name(value, label) for value in objects.tolist()], dtype=np.str_)
+    refuse_rows(missing_values(objects), label)
+    named = [_station_name(value) for value in objects.tolist()]
+    if None in named:
+        row = named.index(None)
+        raise RowError(f"{label} must hold names or whole numbers, got {objects[row]!r}", row)
+    return np.array(named, dtype=np.str_)
 
 
-def _station_name(value: object, label: str) -> str:
+def _station_name(value: object) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer) or value != int(value):
-        raise BadInputError(f"{label} must hold names or whole numbers, got {value!r}")
+        return None
     return str(int(value))
 
 
@@ -70,69 +101,20 @@ def floats(values: object, *, label: str, unknown: bool = False) -> FloatArray:
         >>> floats([1, None], label="reward")
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: reward has 1 missing or infinite value(s), the first in row 1: ...
+        kinband.trace.values.RowError: reward has 1 missing or infinite value(s), the first in row 2, counted ...
     """
     array = column(values, label=label)
     if array.dtype.kind == "O":
         array = np.array([np.nan if value is None else value for value in array.tolist()], dtype=object)
     if array.dtype.kind not in "biuf":
-        for row, value in enumerate(array.astype(object).tolist()):
-            if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-                raise BadInputError(f"{label} must hold numbers, got {value!r} in row {row}")
+        listed = array.astype(object).tolist()
+        text = [row for row, value in enumerate(listed) if isinstance(value, str | bytes) or not _is_number(value)]
+        if text:
+            row = odd_row(listed, text)
+            raise RowError(f"{label} must hold numbers, got {listed[row]!r}", row, decimal_advice(listed[row]))
     numbers = array.astype(np.float64)
-    _refuse_rows(np.isinf(numbers) if unknown else ~np.isfinite(numbers), label)
+    refuse_rows(np.isinf(numbers) if unknown else ~np.isfinite(numbers), label)
     return numbers
-
-
-def times(values: object, *, label: str) -> NDArray[Any]:
-    """Return times as datetime64[us] (zones turned to UTC) or as numbers, (n,); ISO strings are parsed.
-
-    Example:
-        >>> times(["2024-05-01 14:00", "2024-05-01T15:00"], label="time")[1]
-        np.datetime64('2024-05-01T15:00:00.000000')
-    """
-    array = column(values, label=label)
-    kind = array.dtype.kind
-    if kind == "M":
-        _refuse_rows(np.isnat(array), label)
-        return array.astype(TIME)
-    if kind in "iuf":
-        return floats(array, label=label) if kind == "f" else array.astype(np.int64)
-    objects = array.astype(object)
-    _refuse_rows(_missing(objects), label)
-    moments = [_moment(value, label) for value in objects.tolist()]
-    if len({moment.tzinfo is None for moment in moments}) > 1:
-        raise BadInputError(f"{label} mixes times with and without a time zone: write all of them alike")
-    return np.array([_utc(moment) for moment in moments], dtype=TIME)
-
-
-def moment_like(at: object, time: NDArray[Any]) -> Any:
-    """Return `at` in the kind of a column of times, to compare it with them.
-
-    Example:
-        >>> moment_like("2024-05-01", np.array(["2024-05-02"], dtype="datetime64[us]"))
-        np.datetime64('2024-05-01T00:00:00.000000')
-    """
-    given = times([at], label="the given time")[0]
-    if (given.dtype.kind == "M") != (time.dtype.kind == "M"):
-        kind = "date-times" if time.dtype.kind == "M" else "numbers"
-        raise BadInputError(f"the times of the trace are {kind}, got {at!r}: give the same kind")
-    return given
-
-
-def _moment(value: object, label: str) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    try:
-        return datetime.fromisoformat(value.isoformat() if isinstance(value, date) else str.strip(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise BadInputError(
-            f"{label} must hold ISO date-times such as '2024-05-01 14:00', or numbers, got {value!r}"
-        ) from error
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def settings(values: object, *, label: str) -> NDArray[Any]:
@@ -144,7 +126,7 @@ def settings(values: object, *, label: str) -> NDArray[Any]:
     """
     array = column(values, label=label)
     if array.dtype.kind == "O":
-        _refuse_rows(_missing(array), label)
+        refuse_rows(missing_values(array), label)
         kinds = {type(value) for value in array.tolist()}
         array = np.array(array.tolist())
         if array.dtype.kind == "U" and not all(issubclass(kind, str) for kind in kinds):
@@ -155,7 +137,7 @@ def settings(values: object, *, label: str) -> NDArray[Any]:
         distinct, inverse = np.unique(array, return_inverse=True)
         return np.array([float(str(value)) for value in distinct])[inverse]
     if array.dtype.kind == "U":
-        _refuse_rows(array == "", label)
+        refuse_rows(array == "", label)
         return array
     if array.dtype.kind not in "biu" or (array.dtype == np.uint64 and array.size and array.max() >= 2**63):
         raise BadInputError(f"{label} must hold numbers, strings or booleans, got {array[:1].tolist()}")
@@ -175,51 +157,40 @@ def positive_or_unknown(values: object, *, label: str, least: float | None = Non
     bad = np.flatnonzero(numbers <= 0 if least is None else numbers < least)
     if len(bad):
         bound = "above 0" if least is None else f"at least {least:g}"
-        raise BadInputError(
-            f"{label} must be {bound}, got {numbers[bad[0]]:g} in row {bad[0]}: leave unknown ones empty"
-        )
+        raise RowError(f"{label} must be {bound}, got {numbers[bad[0]]:g}", bad[0], ": leave unknown ones empty")
     return numbers
 
 
-def check_range(reward: FloatArray, reward_range: tuple[float, float], *, label: str) -> None:
-    """Refuse rewards, (n,), outside a range, and say so if they look like per cent.
+def looks_like_number(text: str) -> bool:
+    """Return whether a text would be a number, be it with a decimal comma.
 
     Example:
-        >>> check_range(np.array([93.0, 41.0]), (0, 1), label="reward")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: reward has 2 value(s) outside [0, 1], ...: it looks like per cent, divide by 100
+        >>> looks_like_number("-1.5e3"), looks_like_number("0,25"), looks_like_number("3714A")
+        (True, True, False)
     """
-    low, high = reward_range
-    outside = np.flatnonzero((reward < low) | (reward > high))
-    if len(outside):
-        per_cent = high <= 1 and reward.min() >= 0 and 1 < reward.max() <= 100
-        advice = "it looks like per cent, divide by 100" if per_cent else "repair these rows or widen reward_range"
-        raise BadInputError(
-            f"{label} has {len(outside)} value(s) outside [{low:g}, {high:g}], "
-            f"the first is {reward[outside[0]]:g} in row {outside[0]}: {advice}"
-        )
+    return bool(_NUMBER.fullmatch(text.strip()))
 
 
-def row_numbers(rows: object, *, size: int) -> IntArray:
-    """Return the numbers of selected rows, given as one boolean for each of `size` rows or as numbers.
+def odd_row(values: list[Any], refused: list[int]) -> int:
+    """Return the row to complain of: one word makes text of a whole column, so it is the word and not the numbers.
 
     Example:
-        >>> row_numbers([True, False, True], size=3).tolist(), row_numbers([2, 0], size=3).tolist()
-        ([0, 2], [2, 0])
+        >>> odd_row(["1", "2", "many"], [0, 1, 2]), odd_row(["few", "many"], [0, 1])
+        (2, 0)
     """
-    picked = np.asarray(rows)
-    if picked.ndim != 1 or (picked.size and picked.dtype.kind not in "biu"):
-        raise BadInputError(f"rows are selected by a list of booleans or of row numbers, got {rows!r:.60}")
-    if picked.dtype.kind == "b":
-        if len(picked) != size:
-            raise BadInputError(f"the selection has {len(picked)} booleans, the trace has {size} rows")
-        picked = np.flatnonzero(picked)
-    if not picked.size:
-        raise BadInputError("no row is selected: a trace needs at least one")
-    if picked.min() < 0 or picked.max() >= size:
-        raise BadInputError(f"rows are numbered 0 to {size - 1}, got {picked.min()} to {picked.max()}")
-    return picked.astype(np.int64)
+    words = [row for row in refused if not (isinstance(values[row], str) and looks_like_number(values[row]))]
+    return words[0] if words and len(words) < len(values) / 2 else refused[0]
+
+
+def decimal_advice(value: object) -> str:
+    """Return what to do about a number with a decimal comma; nothing where there is none.
+
+    Example:
+        >>> decimal_advice("0,25"), decimal_advice("many")
+        (": it has a decimal comma, pass decimal_point=','", '')
+    """
+    comma = isinstance(value, str) and "," in value and looks_like_number(value)
+    return ": it has a decimal comma, pass decimal_point=','" if comma else ""
 
 
 def natural_key(name: str) -> tuple[list[Any], str]:
@@ -234,21 +205,18 @@ def natural_key(name: str) -> tuple[list[Any], str]:
     return parts, name
 
 
-def repeated_rows(columns: Sequence[NDArray[Any]]) -> BoolArray:
-    """Return which rows repeat an earlier one in every column, (n,).
+def missing_values(objects: NDArray[Any]) -> BoolArray:
+    """Return which values of a column of objects are missing or empty, (n,).
 
     Example:
-        >>> repeated_rows([np.array([1, 2, 1]), np.array(["a", "a", "a"])]).tolist()
-        [False, False, True]
+        >>> missing_values(np.array(["a", None, ""], dtype=object)).tolist()
+        [False, True, True]
     """
-    codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
-    repeated = np.ones(len(codes), dtype=np.bool_)
-    repeated[np.unique(codes, axis=0, return_index=True)[1]] = False
-    return repeated
-
-
-def _missing(objects: NDArray[Any]) -> BoolArray:
     return np.array([_is_missing(value) for value in objects.tolist()], dtype=np.bool_)
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__float__")
 
 
 def _is_missing(value: Any) -> bool:
@@ -258,10 +226,13 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _refuse_rows(bad: BoolArray, label: str) -> None:
+def refuse_rows(bad: BoolArray, label: str) -> None:
+    """Refuse a column some of whose values, (n,), are missing or infinite.
+
+    Example:
+        >>> refuse_rows(np.array([False, False]), "reward")
+    """
     rows = np.flatnonzero(bad)
     if len(rows):
-        raise BadInputError(
-            f"{label} has {len(rows)} missing or infinite value(s), the first in row {rows[0]}: "
-            "remove or repair these rows"
-        )
+        text = f"{label} has {len(rows)} missing or infinite value(s), the first"
+        raise RowError(text, rows[0], ": remove or repair these rows")
