@@ -1,6 +1,7 @@
 """Models on disk: what a learner of an experiment is built from, so that its runs need not learn it again."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,17 @@ from kinband.experiments.cases import Case
 from kinband.kernels import RBF, kernel_from_dict
 from kinband.model import Model, learn_model
 from kinband.records import Samples
-from kinband.similarity import Embedding, TaskMatrix
+from kinband.similarity import Embedding, ProjectionWarning, TaskMatrix
 
 
 def model_of(case: Case, log: Samples) -> Model:
     """Return the model that a case's learner gets from a log: fitted to it, or with the case's prior."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProjectionWarning)  # the matrix's details say how far it was moved
+        return _model_of(case, log)
+
+
+def _model_of(case: Case, log: Samples) -> Model:
     learner, prior = case.learner, case.prior
     rng = np.random.default_rng([case.seed, 2])
     if prior is None:
