@@ -66,6 +66,7 @@ def reproduce(
                 rows += _compare(found, out)
                 words += [found.reached()] if found.paper is not None else []
     _write(rows, out / "table.csv")
+    (out / "table.md").write_text(_markdown(rows, words), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps({"rows": [_plain(row) for row in rows], "words": words}, indent=1))
     else:
@@ -148,6 +149,20 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     for column, value in row.items():
         plain[column] = [value.value, value.low, value.high] if isinstance(value, Estimate) else value
     return plain
+
+
+def _markdown(rows: list[dict[str, Any]], words: list[str]) -> str:
+    """Return the tables as Markdown, for a page of results."""
+    lines: list[str] = []
+    for name in dict.fromkeys(row["experiment"] for row in rows):
+        own = [row for row in rows if row["experiment"] == name]
+        columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
+        lines += ["", f"| {name}: {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+        share = name not in _TITLES
+        for row in own:
+            cells = (_cell(row.get(column), share=share).replace("\n", " ").replace("%", " %") for column in columns)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines[1:], "", *words, ""])
 
 
 def _write(rows: list[dict[str, Any]], path: Path) -> None:

@@ -50,7 +50,7 @@ class Figure:
         environment: As in `Case`.
         mode: Parallel or sequential.
         slots: Slots of a run.
-        log_rows: Rows a station that models are learned from.
+        log_rows: Rows a station that models are learned from in the fair protocol.
         grid: Priors that the paper's protocol tries.
         betas: Weights of the width that both protocols try.
         baseline_betas: What the baseline tries beside them: its own published schedule.
@@ -58,6 +58,8 @@ class Figure:
         spread_slots: Slots of the short runs, over the whole grid and to choose β.
         spread_runs: How many of them at each setting.
         finalists: Settings of the baseline that are run at full length.
+        similarity_rows: Rows a station that similarities are learned from in the paper's protocol, which does not say
+            how many; runs start cold all the same.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Figure:
     spread_slots: int
     spread_runs: int = 3
     finalists: int = 3
+    similarity_rows: int = 100
 
 
 _SYNTHETIC_GRID = tuple(Prior(length, noise) for length, noise in product((0.1, 0.3, 1.0), (0.01, 0.1)))
@@ -189,7 +192,7 @@ def case_of(
         mode=figure.mode,
         slots=figure.slots,
         seed=seed,
-        log_rows=figure.log_rows,
+        log_rows=figure.similarity_rows if protocol == "paper" else figure.log_rows,
         prior=prior,
         start=start,
     )

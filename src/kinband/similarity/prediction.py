@@ -37,7 +37,8 @@ class PredictionSimilarity:
     Attributes:
         kernel: Context kernel of the regression; None learns one from the log, stations taken as independent.
         noise: Noise variance, the λ of (5); None learns it from the log. Variances that the log knows come on top.
-        threshold: Averages of R² below this negative number become 0.
+        threshold: Averages of R² below this negative number become 0. A station that predicts another worse than its
+            mean does has nothing to tell about it; far below zero, such pairs would count as opposites.
         clip_negative: Whether negative averages above the threshold become 0 too.
         seed: Seed of all random choices.
 
@@ -55,7 +56,7 @@ class PredictionSimilarity:
     kernel: Kernel | None = None
     _: KW_ONLY
     noise: float | None = None
-    threshold: float = -1.0
+    threshold: float = -0.1
     clip_negative: bool = False
     seed: int = 0
 
