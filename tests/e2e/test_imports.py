@@ -9,7 +9,7 @@ import pytest
 
 import kinband
 
-HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy"]
+HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
 ROOMS = [
     "kinband",
     "kinband.arrays",
@@ -20,6 +20,7 @@ ROOMS = [
     "kinband.environments",
     "kinband.environments.radio",
     "kinband.errors",
+    "kinband.fleet",
     "kinband.kernels",
     "kinband.likelihood",
     "kinband.model",

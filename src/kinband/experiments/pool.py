@@ -1,7 +1,8 @@
 """Many jobs over a few processes: in order of need, with progress, safe to interrupt and to resume.
 
 A job writes one file. What is there already is not run again; a file appears whole or not at all. Each process uses one
-BLAS thread, because several processes with several threads each would fight for the same cores.
+BLAS thread, because several processes with several threads each would fight for the same cores. The processes are on
+this machine, or on those of a Ray cluster (`ray_jobs`).
 """
 
 import multiprocessing
@@ -41,10 +42,17 @@ class Job:
         return self.file.exists()
 
 
-def run_jobs(jobs: Iterable[Job], *, workers: int | None = None, tick: Callable[[Job], None] | None = None) -> int:
+def run_jobs(
+    jobs: Iterable[Job],
+    *,
+    workers: int | None = None,
+    tick: Callable[[Job], None] | None = None,
+    ray: str | None = None,
+) -> int:
     """Run the jobs that are not done; return how many were run. `tick` is called after each, done ones included.
 
-    An error of a job, or Ctrl-C, stops the rest; what has been written stays.
+    An error of a job, or Ctrl-C, stops the rest; what has been written stays. `ray` runs them on a Ray cluster
+    instead: "auto" for the one that this machine belongs to, or "host:port".
 
     Example:
         >>> run_jobs([])
@@ -58,6 +66,11 @@ def run_jobs(jobs: Iterable[Job], *, workers: int | None = None, tick: Callable[
             tick(job)
     if not todo:
         return 0
+    if ray is not None:
+        from kinband.experiments.ray_jobs import run_on_ray
+
+        run_on_ray(todo, ray, write=_write_whole, tick=tick)
+        return len(todo)
     workers = min(workers or os.cpu_count() or 1, len(todo))
     if workers == 1:
         for job in todo:
@@ -78,6 +91,14 @@ def run_job(job: Job) -> None:
         partial.replace(job.file)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    run_job(Job(file, _write, (content,)))
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
 
 
 def _run_in_processes(jobs: Sequence[Job], workers: int, tick: Callable[[Job], None] | None) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from threadpoolctl import threadpool_limits
 
 from kinband.experiments.bench.exact import bench_exact
+from kinband.experiments.bench.fleet import bench_fleet
 from kinband.experiments.bench.measure import Measured
 from kinband.experiments.bench.rounds import bench_round
 from kinband.experiments.bench.similarity import bench_similarity
@@ -18,6 +19,9 @@ SUITES: dict[str, Suite] = {
     "exact": lambda quick, tick: bench_exact(decisions=400 if quick else 4000, tick=tick),
     "round": lambda quick, tick: bench_round(rows=500 if quick else 4000, tick=tick),
     "similarity": lambda quick, tick: bench_similarity(rows=30 if quick else 539, tick=tick),
+    "fleet": lambda quick, tick: bench_fleet(
+        stations=500 if quick else 10_000, rows=200 if quick else 2_000, tick=tick
+    ),
     "simulator": lambda quick, tick: bench_simulator(sectors=21 if quick else 105, tick=tick),
 }
 
