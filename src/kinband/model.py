@@ -73,7 +73,7 @@ class Search:
     noise: bool = True
     mean: bool = True
     starts: int = 3
-    max_rows: int | None = 1000
+    max_rows: int | None = 2500
     quiet: bool = True
 
     @property

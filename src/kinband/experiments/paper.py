@@ -28,7 +28,7 @@ LABELS = {
     "embedding": "shared, conditional embedding",
     "prediction": "shared, mutual R²",
     "coregionalisation": "shared, coregionalisation",
-    "tempered": "shared, embedding tempered by later rows (ours)",
+    "tempered": "shared, embedding tempered by validation (ours)",
 }
 PRINTED = {
     "synthetic": {"embedding": 0.708, "prediction": 0.642, "coregionalisation": 0.367},
