@@ -246,13 +246,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
 def test_ctrl_c_ends_a_comparison_with_exit_code_130_and_keeps_what_is_done(tmp_path: Path) -> None:
     export().to_csv(tmp_path / "export.csv", index=False)
-    options = [*COLUMNS, "--log-rows", "8", "--slots", "4000", "--runs", "2", "--workers", "2", "--out", "out"]
+    options = [*COLUMNS, "--log-rows", "8", "--slots", "400", "--runs", "60", "--workers", "2", "--out", "out"]
     command = [sys.executable, "-m", "kinband", "compare", "export.csv", *options]
     running = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, cwd=tmp_path
     )
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while not kept(tmp_path / "out") and running.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(running.pid, signal.SIGINT)
