@@ -7,6 +7,9 @@ has many numbers to find. Likeness may be negative.
 
 The variance of k_X is fixed at 1, as it cannot be told apart from the scale of K_Z. Rewards are brought to unit
 variance for the fit, so that limits and first guesses suit any unit; what is reported is in the units of the log.
+
+With hundreds of numbers to find, the likelihood is flat in many directions and no search comes to its end: several
+first guesses are followed a short way, and the best of them further, as far as `iterations` say.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -27,6 +30,9 @@ from kinband.similarity.learned import (
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.rows import Log, with_rows
 
+TRIAL = 30
+"""Iterations for which each of several first guesses is followed."""
+
 
 @dataclass(frozen=True)
 class Coregionalisation:
@@ -40,7 +46,8 @@ class Coregionalisation:
         kernel: Context kernel to start from; its free parameters are trained too, its variance is set to 1. None for
             the default kernel, started from a fit with independent stations.
         rank: Number of common factors, columns of B.
-        starts: Number of first guesses for B; the most likely result is kept.
+        starts: Number of first guesses for B; each is followed for 30 iterations, the most likely then to the end.
+        iterations: Iterations of the search in all; `converged` in the details says whether they were enough.
         joint: Whether kernel and noise are trained together with K_Z, as in the paper. Otherwise both stay as given, or
             as learned with independent stations, which is steadier when rows a station are few.
         normalise: Whether to return correlations, or covariances in squared units of the reward.
@@ -62,13 +69,14 @@ class Coregionalisation:
     _: KW_ONLY
     rank: int = 2
     starts: int = 3
+    iterations: int = 100
     joint: bool = True
     normalise: bool = True
     max_rows: int | None = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rank", "starts", "max_rows"):
+        for name in ("rank", "starts", "iterations", "max_rows"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise BadInputError(f"{name} must be a whole number of at least 1, got {value!r}")
@@ -100,22 +108,34 @@ class Coregionalisation:
 
     def _best(self, unit: Samples, start: Learned, *, rng: np.random.Generator) -> Fit:
         """The most likely of several fits to rewards of unit variance."""
-        kernel = with_variance(start.kernel, 1.0, fixed=True)
-        fits = [
-            fit(
-                unit,
-                kernel,
-                fit_kernel=self.joint,
-                quiet=True,
-                tasks=first_factors(len(unit.stations), self.rank, variance=_variance(start.kernel, unit), rng=rng),
-                noise=start.noise,
-                fit_noise=self.joint,
-                starts=1,
-                rng=rng,
-            )
+        kernel, variance = with_variance(start.kernel, 1.0, fixed=True), _variance(start.kernel, unit)
+        M, mean = len(unit.stations), float(unit.y.mean())
+        guesses = [
+            Fit(kernel, first_factors(M, self.rank, variance=variance, rng=rng), start.noise, mean, -np.inf)
             for _ in range(self.starts)
         ]
-        return max(fits, key=lambda found: found.log_likelihood)
+        short = min(TRIAL, self.iterations) if self.starts > 1 else self.iterations
+        tried = [self._climbed(unit, guess, iterations=short, rng=rng) for guess in guesses]
+        best = max(tried, key=lambda found: found.log_likelihood)
+        if best.converged or short == self.iterations:
+            return best
+        return self._climbed(unit, best, iterations=self.iterations - short, rng=rng)
+
+    def _climbed(self, unit: Samples, begin: Fit, *, iterations: int, rng: np.random.Generator) -> Fit:
+        """A fit that begins where another ended."""
+        return fit(
+            unit,
+            begin.kernel,
+            fit_kernel=self.joint,
+            quiet=True,
+            tasks=begin.tasks,
+            noise=begin.noise,
+            mean=begin.mean,
+            fit_noise=self.joint,
+            starts=1,
+            max_iterations=iterations,
+            rng=rng,
+        )
 
     def _start(self, unit: Samples, rng: np.random.Generator) -> Learned:
         """Kernel and noise to begin with, for rewards of unit variance."""

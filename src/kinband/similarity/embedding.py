@@ -2,7 +2,8 @@
 
 A station's conditional distribution of the reward given the context is an operator between two function spaces,
 estimated from the station's rows (17). Two stations are as alike as a Gaussian of the distance of their operators says,
-k_Z = exp(−‖O_m − O_m′‖² / 2σ_Z²) (18). The distances (20) are computed in `operators`.
+k_Z = exp(−‖O_m − O_m′‖² / 2σ_Z²) (18). The distances (20) are computed exactly in `operators`, or for large networks
+in `landmarks`.
 
 Choices where the paper is silent: λ as printed, not nλ. The outcome kernel is an RBF whose length-scale is the
 standard deviation of the rewards. σ_Z is the median distance between two stations, the median norm of an operator, or
@@ -10,16 +11,17 @@ what makes the log most likely; the first always calls the median pair 0.607 ali
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, GaussianTasks, Kernel
-from kinband.likelihood import fit
+from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit
 from kinband.likelihood.value import variances
 from kinband.records import Samples
+from kinband.similarity.landmarks import landmark_products
 from kinband.similarity.learned import Learned, learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.nearest import nearest_correlation
@@ -29,6 +31,8 @@ from kinband.similarity.rows import Log, by_station, with_rows
 __all__ = ["Embedding", "embedding_distances"]
 
 SigmaRule = Literal["median", "median_norm", "likelihood"]
+EXACT_ENTRIES = 4_000_000_000
+"""Kernel values between stations up to which "auto" compares exactly: some 90,000 rows, 160 stations of 539."""
 ROUNDING = 1e-10
 """Squared distances below this share of the squared norms are rounding."""
 
@@ -44,7 +48,12 @@ class Embedding:
         sigma: σ_Z of (18): "median" (of the pairs' distances), "median_norm" (of the operators' norms), "likelihood"
             (of the log, beginning at the median), or a number.
         refit_kernel: With "likelihood", whether the kernel's parameters may move while σ_Z is chosen.
-        max_rows: With "likelihood", the most rows of the log that are used, chosen at random.
+        landmarks: Rows that stand for all contexts, by which stations are compared in large networks: a number; None to
+            compare exactly; "auto" to compare exactly up to 4 billion kernel values between stations (90,000 rows), and
+            beyond with as many landmarks as likenesses right to about 0.02 need. The details say how many there were
+            and the largest error that was found.
+        max_rows: With "likelihood", the most rows of the log that are used, chosen at random; stations then are looked
+            at in groups of 250 rows.
         seed: Seed of all random choices.
 
     Example:
@@ -64,7 +73,8 @@ class Embedding:
     outcome_length_scale: float | None = None
     sigma: SigmaRule | float = "median"
     refit_kernel: bool = False
-    max_rows: int | None = 2000
+    landmarks: int | Literal["auto"] | None = "auto"
+    max_rows: int | None = MAX_ROWS
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,6 +88,9 @@ class Embedding:
                 )
         else:
             object.__setattr__(self, "sigma", positive_number(self.sigma, name="sigma"))
+        whole = isinstance(self.landmarks, int | np.integer) and not isinstance(self.landmarks, bool)
+        if self.landmarks not in (None, "auto") and not (whole and int(self.landmarks) >= 1):
+            raise BadInputError(f"landmarks must be 'auto', None or a number of at least 1, got {self.landmarks!r}")
 
     def fit(self, log: Log) -> TaskMatrix:
         """Measure how alike the stations of a log are."""
@@ -87,8 +100,7 @@ class Embedding:
         learned = learn_kernel(samples, self.kernel, noise=noise, rng=rng)
         regularisation = self.regularisation or _typical_noise(samples, learned.noise)
         scale = self.outcome_length_scale or float(np.std(samples.y)) or 1.0  # equal rewards: any scale will do
-        rows = [(station.X, station.y[:, None]) for station in by_station(samples)]
-        P = embedding_products(rows, learned.kernel, regularisation=regularisation, outcome_kernel=RBF(scale))
+        P, findings = self._products(samples, learned.kernel, regularisation=regularisation, outcome_scale=scale)
         D2 = squared_distances(P)
         sigma = self._sigma(samples, learned, P=P, D2=D2, rng=rng)
         K_Z, moved = _gaussian(D2, sigma)
@@ -100,8 +112,27 @@ class Embedding:
             "median_distance": _median_distance(D2),
             "median_norm": _median_norm(P),
             "moved": moved,
-        }
+        } | findings
         return TaskMatrix(samples.stations, K_Z, "embedding", details | settings(samples, learned))
+
+    def _products(
+        self, samples: Samples, kernel: Kernel, *, regularisation: float, outcome_scale: float
+    ) -> tuple[FloatArray, dict[str, Any]]:
+        """Inner products of the operators, (M, M), and what to report of how they were computed."""
+        rows = [(station.X, station.y[:, None]) for station in by_station(samples)]
+        entries = (len(samples) ** 2 - sum(len(y) ** 2 for _, y in rows)) // 2
+        if self.landmarks is None or (self.landmarks == "auto" and entries <= EXACT_ENTRIES):
+            l = RBF(outcome_scale)
+            return embedding_products(rows, kernel, regularisation=regularisation, outcome_kernel=l), {"landmarks": 0}
+        made = landmark_products(
+            rows,
+            kernel,
+            regularisation=regularisation,
+            outcome_kernel=RBF(outcome_scale),
+            landmarks=None if self.landmarks == "auto" else int(self.landmarks),
+            rng=np.random.default_rng([self.seed, 1]),
+        )
+        return made.P, {"landmarks": made.landmarks, "landmark_error": made.error, "landmark_pairs": made.pairs}
 
     def _sigma(
         self, samples: Samples, learned: Learned, *, P: FloatArray, D2: FloatArray, rng: np.random.Generator
@@ -133,6 +164,7 @@ class Embedding:
             starts=1,
             rng=rng,
             max_rows=self.max_rows,
+            block_rows=BLOCK_ROWS,
         )
         return cast("GaussianTasks", found.tasks).sigma
 

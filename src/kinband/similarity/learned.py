@@ -1,8 +1,9 @@
 """The context kernel that an estimator works with: given by the user, or learned from the log.
 
 Estimators measure stations with one kernel for all. When none is given, the default kernel is fitted by marginal
-likelihood with independent stations: every station's rows speak for the kernel, none for another station, so likeness
-is not assumed before it is measured. A kernel that is given is used as it is; only noise and mean are then learned.
+likelihood with independent stations: rows speak for the kernel, none for another station, so likeness is not assumed
+before it is measured. Of a long log a part is looked at. A kernel that is given is used as it is; only noise and mean
+are then learned.
 """
 
 from dataclasses import dataclass, replace
@@ -13,11 +14,8 @@ import numpy as np
 from kinband.arrays import IntArray
 from kinband.kernels import FixedTasks, Kernel, Linear, Product, as_kernel
 from kinband.kernels.scaled import Scaled
-from kinband.likelihood import fit, starting_kernel
+from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit, starting_kernel
 from kinband.records import Samples
-
-ROWS_PER_STATION = 60
-"""Rows of a station that a kernel is learned from, at most."""
 
 STARTS = 3
 """Starts of the search for a kernel."""
@@ -51,15 +49,16 @@ def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None
     given = None if kernel is None else as_kernel(kernel).bind(samples.features)
     if given is not None and noise is not None:
         return Learned(given, noise, float(samples.y.mean()))
-    rows = thinned(samples, rows_per_station=ROWS_PER_STATION, rng=rng)
     found = fit(
-        rows,
-        starting_kernel(rows) if given is None else given,
+        samples,
+        starting_kernel(samples) if given is None else given,
         tasks=FixedTasks(np.eye(len(samples.stations))),
         noise=noise,
         fit_kernel=given is None,
         fit_noise=noise is None,
         starts=STARTS if given is None else 1,
+        max_rows=MAX_ROWS,
+        block_rows=BLOCK_ROWS,
         rng=rng,
         quiet=True,
     )

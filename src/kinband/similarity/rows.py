@@ -15,9 +15,10 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.records import Samples
+from kinband.similarity.gram import gram
 
-BLOCK_ENTRIES = 2**17
-"""Numbers in one piece of the kernel matrix: one megabyte."""
+BLOCK_ENTRIES = 2**18
+"""Numbers in one piece of the kernel matrix: two megabytes."""
 
 
 class HasSamples(Protocol):
@@ -83,7 +84,9 @@ def by_station(samples: Samples) -> list[Samples]:
         >>> [station.y.tolist() for station in by_station(log)]
         [[0.7], [0.5]]
     """
-    return [samples.of(m) for m in range(len(samples.stations))]
+    order = np.argsort(samples.tasks, kind="stable")
+    ends = np.cumsum(np.bincount(samples.tasks, minlength=len(samples.stations)))
+    return [samples.take(rows) for rows in np.split(order, ends[:-1])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,11 +124,12 @@ def kernel_blocks(contexts: Sequence[FloatArray], kernel: Kernel) -> Iterator[Bl
     X = np.concatenate(contexts)
     ends = np.cumsum([len(x) for x in contexts])
     begins = np.concatenate([[0], ends[:-1]])
+    between = gram(kernel, X, X)
     for m, X_m in enumerate(contexts):
         first, most = m + 1, max(1, BLOCK_ENTRIES // len(X_m))
         while first < len(contexts):
             last = max(first + 1, int(np.searchsorted(ends, begins[first] + most, side="right")))
             rows = slice(int(begins[first]), int(ends[last - 1]))
             starts = begins[first:last] - begins[first]
-            yield Block(m, slice(first, last), rows, starts, kernel(X_m, X[rows]))
+            yield Block(m, slice(first, last), rows, starts, between(slice(int(begins[m]), int(ends[m])), rows))
             first = last
