@@ -66,6 +66,21 @@ class NotPositiveDefiniteError(KinbandError, ArithmeticError):
     """
 
 
+class CannotCorrectError(KinbandError):
+    """A reward cannot be changed in place because its row was not kept; the log has to be learned anew.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import SparsePosterior
+        >>> posterior = SparsePosterior(RBF(), [[1.0]], noise=0.1)
+        >>> posterior.update([0], [[0.5]], [0.1])
+        >>> posterior.correct(0, 0.2)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.CannotCorrectError: a sparse posterior keeps no rows: learn the corrected log anew
+    """
+
+
 class SavedStateError(KinbandError):
     """A saved state is damaged, incomplete, or was written by a newer version.
 

@@ -13,19 +13,30 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.errors import NotPositiveDefiniteError
+from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import components
 from kinband.policies import UCB
 from kinband.policies.learning import learn_block
-from kinband.posterior import ExactPosterior, GroupedPosterior, SchurPosterior, make_posterior
+from kinband.posterior import (
+    AnyPosterior,
+    ExactPosterior,
+    GroupedPosterior,
+    SchurPosterior,
+    SwitchingPosterior,
+    make_posterior,
+)
 from kinband.similarity import TaskMatrix
 
-Engine = ExactPosterior | SchurPosterior
-Beliefs = Engine | GroupedPosterior
+Keeper = ExactPosterior | SchurPosterior
+"""A posterior that keeps its rows."""
+
+_LARGEST = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 
 
-def beliefs_of(controller: Controller) -> Beliefs:
+def beliefs_of(controller: Controller) -> AnyPosterior:
     """Return what a controller's model believes, whatever its policy makes of it; nothing is changed.
+
+    What was borrowed can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
 
     Example:
         >>> from kinband import ConfigurationSpace
@@ -35,17 +46,22 @@ def beliefs_of(controller: Controller) -> Beliefs:
         1
     """
     settings, policy = controller.settings, controller.policy
-    if settings.policy == "ucb" and isinstance(policy, UCB) and isinstance(policy.posterior, Beliefs):
-        return policy.posterior
-    posterior = make_posterior(
-        settings.kernel, settings.K_Z, noise=settings.noise, mean=settings.mean, engine=settings.engine
-    )
-    if observations := controller.observations():
+    if settings.policy == "ucb" and isinstance(policy, UCB) and (known := _with_rows(policy.posterior)) is not None:
+        return known
+    engine = "schur" if settings.engine == "schur" else "exact"
+    posterior = make_posterior(settings.kernel, settings.K_Z, noise=settings.noise, mean=settings.mean, engine=engine)
+    observations = controller.observations()
+    if len(observations) > _LARGEST:
+        raise BadInputError(
+            f"a change plan weighs every row told, {len(observations):,} here, and can do so for {_LARGEST:,}: "
+            "start a controller from the latest of them"
+        )
+    if observations:
         learn_block(posterior, observations)
     return posterior
 
 
-def borrowed(posterior: Beliefs, task: int, *, x: ArrayLike, similarity: TaskMatrix) -> dict[str, float]:
+def borrowed(posterior: AnyPosterior, task: int, *, x: ArrayLike, similarity: TaskMatrix) -> dict[str, float]:
     """Return each station's share in the estimate for one task at context x (d,), largest first.
 
     The station's own share is among them, stations without any are left out, and the shares add up to 1; without rows
@@ -71,7 +87,7 @@ def borrowed(posterior: Beliefs, task: int, *, x: ArrayLike, similarity: TaskMat
     return {similarity.stations[m]: float(row[m]) for m in order}
 
 
-def shares(posterior: Beliefs, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
+def shares(posterior: AnyPosterior, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
     """Return the share of every task's rows in the estimates at tasks (m,) and contexts X (m, d), (m, M).
 
     A row of the answer adds up to 1, or is 0 where no told row says anything about the context.
@@ -96,7 +112,7 @@ def shares(posterior: Beliefs, tasks: IntArray, X: FloatArray, *, K_Z: FloatArra
     return found
 
 
-def width_alone(posterior: Beliefs, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
+def width_alone(posterior: AnyPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
     """Return how wide the estimate for a task at context x (d,) would be from the task's own rows alone.
 
     Example:
@@ -116,7 +132,7 @@ def width_alone(posterior: Beliefs, task: int, *, x: FloatArray, K_Z: FloatArray
     return float(alone.predict([0], x[None]).width[0])
 
 
-def told_rows(posterior: Beliefs, K_Z: FloatArray) -> tuple[IntArray, FloatArray]:
+def told_rows(posterior: AnyPosterior, K_Z: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return task (n,) and context (n, d) of every row told, in no particular order.
 
     Example:
@@ -132,15 +148,33 @@ def told_rows(posterior: Beliefs, K_Z: FloatArray) -> tuple[IntArray, FloatArray
     return np.concatenate([tasks for tasks, _ in parts]), np.concatenate([X for _, X in parts])
 
 
-def _groups(posterior: Beliefs, K_Z: FloatArray) -> Iterator[tuple[Engine, IntArray]]:
+def _groups(posterior: AnyPosterior, K_Z: FloatArray) -> Iterator[tuple[Keeper, IntArray]]:
     """The posteriors that make up one, each with the tasks that its own numbers 0, 1, ... stand for."""
     if not isinstance(posterior, GroupedPosterior):
-        yield posterior, np.arange(len(K_Z))
+        yield _keeper(posterior), np.arange(len(K_Z))
         return
-    yield from zip(posterior.groups, components(K_Z), strict=True)
+    for group, members in zip(posterior.groups, components(K_Z), strict=True):
+        yield _keeper(group), members
 
 
-def _weights(group: Engine, tasks: IntArray, X: FloatArray) -> FloatArray:
+def _keeper(posterior: object) -> Keeper:
+    """The posterior itself if it keeps its rows, or the one in it that does."""
+    present = posterior.present if isinstance(posterior, SwitchingPosterior) else posterior
+    if not isinstance(present, Keeper):
+        raise BadInputError("a sparse posterior keeps no rows to weigh: ask an exact one that has learned the same log")
+    return present
+
+
+def _with_rows(posterior: object) -> AnyPosterior | None:
+    """The posterior, if all of it keeps its rows."""
+    if not isinstance(posterior, AnyPosterior):
+        return None
+    members = posterior.groups if isinstance(posterior, GroupedPosterior) else [posterior]
+    present = (one.present if isinstance(one, SwitchingPosterior) else one for one in members)
+    return posterior if all(isinstance(one, Keeper) for one in present) else None
+
+
+def _weights(group: Keeper, tasks: IntArray, X: FloatArray) -> FloatArray:
     """(K̃ + diag(noise))⁻¹ k̃, (n, m), for tasks (m,) at contexts X (m, d)."""
     from scipy.linalg import cho_factor, cho_solve
 

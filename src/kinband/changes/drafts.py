@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
-from kinband.changes.borrowing import Beliefs
 from kinband.changes.plan import LeftAlone, Why
 from kinband.changes.present import Present
 from kinband.changes.reasons import best_reason, listed, small_reason, uncertain_reason
@@ -21,6 +20,7 @@ from kinband.changes.steps import within_steps
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Settings
 from kinband.errors import KinbandError
+from kinband.posterior import AnyPosterior
 
 NORMAL_95 = 1.96
 """Standard deviations on either side of a 95 % interval."""
@@ -42,7 +42,7 @@ class Desk:
     """
 
     settings: Settings
-    beliefs: Beliefs
+    beliefs: AnyPosterior
     seen: Seen
     own_rows: IntArray
     beta: float | None
@@ -158,7 +158,7 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
     )
 
 
-def _width_of_difference(beliefs: Beliefs, task: int, X: FloatArray) -> float:
+def _width_of_difference(beliefs: AnyPosterior, task: int, X: FloatArray) -> float:
     """Standard deviation of f(x) − f(x₀) for two contexts X (2, d) of one task."""
     C = beliefs.covariance([task, task], X)
     return float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0)))

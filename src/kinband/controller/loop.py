@@ -25,10 +25,12 @@ from kinband.controller.explanation import Explanation, explain
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
 from kinband.controller.setup import cold_settings, settings_from_trace
+from kinband.errors import CannotCorrectError
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
 from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs, check_choice
+from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
@@ -50,7 +52,9 @@ class Controller:
         policy: Name of a policy, or a factory of your own (see `kinband.policies`).
         beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
         options: Further options of the policy.
-        engine: "exact", or "schur" for the paper's own update.
+        engine: "auto" for a posterior that is exact up to 8,000 rows and sparse from then on; "exact" or "sparse"
+            throughout; "schur" for the paper's own update.
+        budget: How many inducing points a sparse posterior keeps.
         reward_range: What rewards must lie in, e.g. (0, 1); anything else is then refused.
         features: Names of the columns of context rows, to be asked with `contexts=` instead of states.
         log: Rows that the beliefs start from.
@@ -78,7 +82,8 @@ class Controller:
         policy: str | PolicyFactory = "ucb",
         beta: float | str | Exploration = 1.0,
         options: Mapping[str, Any] | None = None,
-        engine: str = "exact",
+        engine: str = "auto",
+        budget: int = BUDGET,
         reward_range: tuple[float, float] | None = None,
         features: Sequence[str] | None = None,
         log: Samples | None = None,
@@ -86,7 +91,8 @@ class Controller:
     ) -> None:
         settings = cold_settings(
             space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
-            beta=beta, options=options, engine=engine, reward_range=reward_range, features=features, log=log, seed=seed,
+            beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range, features=features,
+            log=log, seed=seed,
         )  # fmt: skip
         self._begin(settings)
 
@@ -103,7 +109,8 @@ class Controller:
         policy: str | PolicyFactory = "ucb",
         beta: float | str | Exploration = 1.0,
         options: Mapping[str, Any] | None = None,
-        engine: str = "exact",
+        engine: str = "auto",
+        budget: int = BUDGET,
         reward_range: tuple[float, float] | None = None,
         start: bool = True,
         seed: int = 0,
@@ -124,7 +131,7 @@ class Controller:
         """
         settings = settings_from_trace(
             trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
-            options=options, engine=engine, reward_range=reward_range, start=start, seed=seed,
+            options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
 
@@ -370,13 +377,21 @@ class Controller:
 
     def _apply_correction(self, corrected: Corrected) -> None:
         """Let the policy take in a correction, in place or by learning everything anew, then note it."""
-        if isinstance(self._policy, Corrects):
-            order = list(self.journal.told).index(corrected.id)
-            self._policy.correct(self._starting_rows + order, corrected.reward)
-        else:
+        if not self._corrected_in_place(corrected):
             policy = self._taught_from_start()
             for told in self.journal.told.values():
                 right = replace(told, reward=corrected.reward) if told.id == corrected.id else told
                 policy.learn(self.journal.observation(right))
             self._policy = policy
         self.journal.add(corrected)
+
+    def _corrected_in_place(self, corrected: Corrected) -> bool:
+        """Whether the policy could take in a correction without learning everything anew."""
+        if not isinstance(self._policy, Corrects):
+            return False
+        order = list(self.journal.told).index(corrected.id)
+        try:
+            self._policy.correct(self._starting_rows + order, corrected.reward)
+        except CannotCorrectError:
+            return False
+        return True

@@ -13,6 +13,7 @@ from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.policies import PolicyFactory, Setting, policy_factory
 from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
+from kinband.posterior import BUDGET
 from kinband.records import Samples
 
 _LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
@@ -33,6 +34,7 @@ class Settings:
         exploration: The β of (12).
         options: Further options of the policy.
         engine: Which posterior.
+        budget: Inducing points of a sparse posterior.
         seed: Keys every random draw, together with the decision.
         reward_range: What rewards must lie in, if declared.
         features: Names of the columns of context rows, for a controller that is asked with those; else None.
@@ -57,6 +59,7 @@ class Settings:
     options: Mapping[str, Any]
     engine: str
     seed: int
+    budget: int = BUDGET
     reward_range: tuple[float, float] | None = None
     features: tuple[str, ...] | None = None
     start: Samples | None = None
@@ -65,10 +68,12 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise BadInputError(f"seed must be a whole number from 0 on, got {self.seed!r}")
-        if self.start is not None and len(self.start) > _LARGEST_LOG:
+        keeps_rows = self.engine in ("exact", "schur")
+        if keeps_rows and self.start is not None and len(self.start) > _LARGEST_LOG:
             raise BadInputError(
                 f"the log has {len(self.start):,} rows, the exact posterior starts from at most {_LARGEST_LOG:,}: "
-                "take some of every station with trace.sample(rows_per_station, rng=...), or pass start=False"
+                "choose engine='sparse', take some rows of every station with trace.sample(rows_per_station, rng=...), "
+                "or pass start=False"
             )
 
     def setting(self) -> Setting:
@@ -81,6 +86,7 @@ class Settings:
             mean=self.mean,
             exploration=self.exploration,
             engine=self.engine,
+            budget=self.budget,
             options=self.options,
             configurations=self.encoder.space.features if self.features is None else None,
         )
@@ -128,6 +134,7 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
         "exploration": exploration_to_dict(settings.exploration),
         "options": dict(settings.options),
         "engine": settings.engine,
+        "budget": settings.budget,
         "seed": settings.seed,
         "reward_range": None if settings.reward_range is None else list(settings.reward_range),
         "features": None if settings.features is None else list(settings.features),
@@ -155,6 +162,7 @@ def settings_from_parts(
         exploration=exploration_from_dict(values["exploration"]),
         options=values["options"],
         engine=values["engine"],
+        budget=values.get("budget", BUDGET),
         seed=values["seed"],
         reward_range=None if span is None else (span[0], span[1]),
         features=None if features is None else tuple(features),

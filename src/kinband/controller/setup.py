@@ -18,7 +18,7 @@ from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
 from kinband.model import SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from
-from kinband.posterior import ENGINES
+from kinband.posterior import ENGINES, SWITCH_ROWS, checked_budget
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
@@ -100,6 +100,7 @@ def _settings(
     beta: float | str | Exploration,
     options: Mapping[str, Any] | None,
     engine: str,
+    budget: int,
     reward_range: tuple[float, float] | None,
     start: Samples | None,
     notes: Mapping[str, Any],
@@ -120,12 +121,25 @@ def _settings(
         exploration=exploration_from(beta),
         options=_with_arm(options or {}, encoder.space),
         engine=engine,
+        budget=checked_budget(budget),
         seed=seed,
         reward_range=_checked_range(reward_range),
         features=features,
         start=start,
-        notes=notes,
+        notes={**notes, **_engine_note(engine, budget)},
     )
+
+
+def _engine_note(engine: str, budget: int) -> dict[str, str]:
+    """Say in words what approximates the posterior, if anything does."""
+    match engine:
+        case "sparse":
+            return {"posterior": f"sparse, with {budget:,} inducing points"}
+        case "auto":
+            return {
+                "posterior": f"exact up to {SWITCH_ROWS:,} rows, from then on sparse with {budget:,} inducing points"
+            }
+    return {}
 
 
 def _check_log(log: Samples | None, stations: tuple[str, ...], columns: tuple[str, ...]) -> None:

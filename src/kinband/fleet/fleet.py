@@ -34,6 +34,7 @@ from kinband.fleet.shards import Shards
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory
+from kinband.posterior import BUDGET
 from kinband.records import Decision, Samples
 from kinband.trace import Trace
 
@@ -83,7 +84,8 @@ class Fleet:
         policy: str | PolicyFactory = "ucb",
         beta: float | str | Exploration = 1.0,
         options: Mapping[str, Any] | None = None,
-        engine: str = "exact",
+        engine: str = "auto",
+        budget: int = BUDGET,
         reward_range: tuple[float, float] | None = None,
         features: Sequence[str] | None = None,
         log: Samples | None = None,
@@ -92,7 +94,8 @@ class Fleet:
     ) -> None:
         settings = declared_settings(
             space, shards, state=state, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
-            options=options, engine=engine, reward_range=reward_range, features=features, log=log, seed=seed,
+            options=options, engine=engine, budget=budget, reward_range=reward_range, features=features, log=log,
+            seed=seed,
         )  # fmt: skip
         self._begin([ShardLog(shard, made) for shard, made in enumerate(settings)], lost=shards.lost, on=on)
 
@@ -111,7 +114,8 @@ class Fleet:
         policy: str | PolicyFactory = "ucb",
         beta: float | str | Exploration = 1.0,
         options: Mapping[str, Any] | None = None,
-        engine: str = "exact",
+        engine: str = "auto",
+        budget: int = BUDGET,
         reward_range: tuple[float, float] | None = None,
         start: bool = True,
         seed: int = 0,
@@ -132,7 +136,8 @@ class Fleet:
             policy: Name of a policy, or a factory of your own.
             beta: Weight of the width in UCB.
             options: Further options of the policy.
-            engine: Which posterior.
+            engine: Which posterior, in every shard.
+            budget: Inducing points of a sparse posterior.
             reward_range: What rewards must lie in.
             start: Whether beliefs start from the rows of the log.
             seed: Keys every random draw.
@@ -152,7 +157,7 @@ class Fleet:
         """
         settings, shards = settings_of_trace(
             trace, space, similarity=similarity, blocks=blocks, size=size, start=start, seed=seed, policy=policy,
-            beta=beta, options=options, engine=engine, reward_range=reward_range,
+            beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range,
             given={"kernel": kernel, "noise": noise, "mean": mean},
         )  # fmt: skip
         return cls.from_settings(settings, lost=shards.lost if blocks is None else None, on=on)

@@ -20,7 +20,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
-from kinband.posterior import AnyPosterior, make_posterior
+from kinband.posterior import BUDGET, AnyPosterior, make_posterior
 from kinband.records import Choice, Observation, Query
 
 
@@ -65,7 +65,10 @@ class LearnsLogs(Protocol):
 
 @runtime_checkable
 class Corrects(Protocol):
-    """A policy that can put a reward right without being taught everything anew."""
+    """A policy that can put a reward right without being taught everything anew.
+
+    Where its posterior has not kept the rows it raises `CannotCorrectError`, and is taught everything anew after all.
+    """
 
     def correct(self, index: int, reward: float) -> None:
         """Replace the reward of the index-th observation learned."""
@@ -93,7 +96,8 @@ class Setting:
         mean: Constant prior mean.
         arms: Number of arms N.
         exploration: The β of (12).
-        engine: Which posterior: "exact" or "schur".
+        engine: Which posterior: "exact", "schur", "sparse", or "auto" (exact at first, sparse when it has grown).
+        budget: Inducing points of a sparse posterior.
         options: Further options of the policy, by name.
         configurations: Features of the arms, (N, f), where contexts are a state followed by one of these; else None.
 
@@ -110,6 +114,7 @@ class Setting:
     mean: float = 0.0
     exploration: Exploration = field(default=Constant(1.0))
     engine: str = "exact"
+    budget: int = BUDGET
     options: Mapping[str, Any] = field(default_factory=dict)
     configurations: FloatArray | None = None
 
@@ -121,6 +126,7 @@ class Setting:
             noise=self.noise,
             mean=self.mean,
             engine=self.engine,
+            budget=self.budget,
             configurations=self.configurations,
         )
 

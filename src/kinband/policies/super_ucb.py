@@ -140,7 +140,14 @@ class SuperUCB:
 
 
 def _empty_posterior(setting: Setting) -> FullPosterior:
-    return make_posterior(setting.kernel, setting.K_Z, noise=setting.noise, mean=setting.mean, engine=setting.engine)
+    return make_posterior(
+        setting.kernel,
+        setting.K_Z,
+        noise=setting.noise,
+        mean=setting.mean,
+        engine=setting.engine,
+        budget=setting.budget,
+    )
 
 
 def _choice(arms: IntArray, prediction: Prediction, ucb: FloatArray, best: int, *, level: int) -> Choice:

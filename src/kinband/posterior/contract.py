@@ -90,7 +90,9 @@ class Posterior(Protocol):
 
 @runtime_checkable
 class Correctable(Protocol):
-    """A posterior in which a reward can be put right, or forgotten.
+    """A posterior in which a reward can be put right, or forgotten, as long as it keeps its rows.
+
+    One that has given them up raises `CannotCorrectError`; its log has to be learned anew.
 
     Example:
         >>> from kinband.kernels import RBF

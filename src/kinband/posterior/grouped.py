@@ -5,12 +5,12 @@ square, per step) of all rows together; a posterior per connected group costs th
 stations (K_Z = I) are the case in which every group has one member.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, NotPositiveDefiniteError
@@ -19,8 +19,11 @@ from kinband.posterior.contract import Prediction, Question, ScoresArms, checked
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.factor import Column
 from kinband.posterior.schur import SchurPosterior
+from kinband.posterior.sparse import SparsePosterior
+from kinband.posterior.switching import SwitchingPosterior
 
-Engine = type[ExactPosterior] | type[SchurPosterior]
+Member = ExactPosterior | SchurPosterior | SparsePosterior | SwitchingPosterior
+Engine = Callable[..., Member]
 
 
 class GroupedPosterior:
@@ -46,7 +49,7 @@ class GroupedPosterior:
     ) -> None:
         K_Z = check_task_matrix(K_Z)
         members = components(K_Z)
-        self.groups: list[ExactPosterior | SchurPosterior] = [
+        self.groups: list[Member] = [
             engine(kernel, K_Z[np.ix_(m, m)], noise=noise, mean=mean, **options) for m in members
         ]
         self.noise, self.mean = self.groups[0].noise, self.groups[0].mean
@@ -54,10 +57,23 @@ class GroupedPosterior:
         for g, m in enumerate(members):
             self._group_of[m], self._local[m] = g, np.arange(len(m))
         self._width: int | None = None
-        self._row_groups = np.empty(0, dtype=np.int64)  # which group learned the i-th row
+        self._learned, self._filled = np.empty(0, dtype=np.int32), 0  # which group learned the i-th row
 
     def __len__(self) -> int:
-        return len(self._row_groups)
+        return self._filled
+
+    @property
+    def _row_groups(self) -> NDArray[np.int32]:
+        return self._learned[: self._filled]
+
+    def _note(self, groups: IntArray) -> None:
+        """Note which groups learned the next rows, (b,), in an array that doubles when it is full."""
+        start, stop = self._filled, self._filled + len(groups)
+        if stop > len(self._learned):
+            larger = np.zeros(max(stop, 2 * start, 16), dtype=np.int32)
+            larger[:start] = self._row_groups
+            self._learned = larger
+        self._learned[start:stop], self._filled = groups, stop
 
     def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
         """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
@@ -108,7 +124,7 @@ class GroupedPosterior:
             raise
         if len(rows.y):
             self._width = rows.X.shape[1]
-            self._row_groups = np.concatenate([self._row_groups, groups])
+            self._note(groups)
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m); zero between groups."""
@@ -133,11 +149,12 @@ class GroupedPosterior:
         """Forget row `index`; later rows move up."""
         group, row = self._find(index)
         self.groups[group].remove(row)
-        self._row_groups = np.delete(self._row_groups, index)
+        self._learned = np.delete(self._row_groups, index)
+        self._filled = len(self._learned)
 
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return the state of every group as plain arrays, prefixed by its number."""
-        state: dict[str, FloatArray | IntArray] = {"row_groups": self._row_groups.copy()}
+        state: dict[str, FloatArray | IntArray] = {"row_groups": self._row_groups.astype(np.int64)}
         for g, group in enumerate(self.groups):
             if len(group):
                 state |= {f"{g}.{name}": array for name, array in group.state().items()}
@@ -145,7 +162,8 @@ class GroupedPosterior:
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
         """Take up what `state` returned, bit for bit."""
-        self._row_groups = np.array(state["row_groups"], dtype=np.int64)
+        self._learned = np.array(state["row_groups"], dtype=np.int32)
+        self._filled = len(self._learned)
         for g in np.unique(self._row_groups):
             prefix = f"{g}."
             part = {name.removeprefix(prefix): a for name, a in state.items() if name.startswith(prefix)}

@@ -60,7 +60,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         starts: How many starts the optimiser tries.
         max_rows: Rows that the likelihood is computed from, at most, spread over stations; None for all. All rows are
             learned from in any case; time grows with the cube of their number.
-        engine: "exact" or "schur", see `kinband.posterior`.
+        engine: "exact", "schur", "sparse" or "auto", see `kinband.posterior`.
         random_state: Seed, or generator, of further starts and of the choice of rows.
 
     Attributes:
