@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # One BLAS thread per process: the tests use one process per core.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: demo test lint format clean help
+.PHONY: demo test bench lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,9 @@ demo: $(INSTALLED) ## Run the main job: stations that learn together against sta
 
 test: $(INSTALLED) ## Run every test, doctests included.
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto
+
+bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
+	$(BIN)/kinband bench
 
 lint: $(INSTALLED) ## Check format, style, types and the direction of imports.
 	$(BIN)/ruff format --check .

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kinband.cli import main
+from kinband.experiments.bench.figure import cost_figure
 from kinband.experiments.bench.limit import BareFactor
 from kinband.experiments.bench.measure import Measured, machine, summed
 from kinband.experiments.bench.problem import controller_of, states_of
@@ -24,8 +25,8 @@ def test_ratios_count_how_many_times_faster_where_that_is_the_aim() -> None:
 
 
 def test_a_run_is_summed_from_some_of_its_sizes() -> None:
-    # t(n) = n² at 0, 1, 2, 4 and linear between: 0 + 1 + 4 + 10 for n = 0 … 3.
-    assert summed([0, 1, 2, 4], [0.0, 1.0, 4.0, 16.0], up_to=4) == 15.0
+    # Powers are exact between sizes; below the first and above the last the cost is theirs.
+    assert summed([2, 5, 8], [8.0, 125.0, 512.0], up_to=9) == pytest.approx(8 + sum(n**3 for n in range(2, 9)) + 512)
 
 
 @pytest.mark.parametrize("rows", [5, 128, 300])
@@ -66,6 +67,22 @@ def test_every_benchmark_runs_small_and_leaves_its_results(tmp_path: Path, capsy
     names = [line["name"] for line in printed["measured"]]
     assert names == ["simulator.limit", "simulator.step", "simulator.budget"]
     assert all(line["seconds"] > 0 and line["met"] is None for line in printed["measured"])
+
+
+def test_decisions_on_the_sparse_posterior_are_timed_early_and_late_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "sparse", "--quick", "--json", "--threads", "1", "--out", str(tmp_path)]) == 0
+    measured = {line["name"]: line for line in json.loads(capsys.readouterr().out)["measured"]}
+    assert list(measured) == ["sparse.limit", "sparse.early", "sparse.late"]
+    assert [size for size, _ in measured["sparse.late"]["by_size"]] == [1000, 2000]
+    assert measured["sparse.late"]["reference_seconds"] == measured["sparse.early"]["seconds"]
+    assert (tmp_path / "sparse.png").stat().st_size > 10_000
+
+
+def test_without_costs_by_size_nothing_is_drawn(tmp_path: Path) -> None:
+    assert not cost_figure([Measured("a", "ours", 1.0).to_dict()], [tmp_path / "none.png"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

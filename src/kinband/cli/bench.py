@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from kinband.errors import BadInputError
 from kinband.experiments.bench import Measured, machine
+from kinband.experiments.bench.figure import cost_figure
 from kinband.experiments.bench.suite import SUITES, run_suite
 
 
@@ -38,15 +39,17 @@ def bench(
             say = partial(_say, status, name)
             found += run_suite(name, threads=threads, quick=small, tick=say)
     about = machine(threads=threads)
-    results = {"machine": about, "measured": [line.to_dict() for line in found]}
+    results: dict[str, Any] = {"machine": about, "measured": [line.to_dict() for line in found]}
     file = out / f"{what}.json"
     file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    plots = [file.with_suffix(ending) for ending in (".png", ".svg")]
+    drawn = cost_figure(results["measured"], plots)
     if as_json:
         typer.echo(json.dumps(results, indent=1))
         return
     Console().print(_table(found))
     typer.echo(", ".join(f"{key} {value}" for key, value in about.items()))
-    typer.echo(f"results: {file}")
+    typer.echo(f"results: {file}" + (f", plot: {plots[0]}" if drawn else ""))
 
 
 def _say(status: Status, name: str, text: str) -> None:

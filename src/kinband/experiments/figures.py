@@ -29,7 +29,7 @@ COLOURS = {
 
 def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Mapping[str, str], title: str) -> None:
     """Draw cumulated regret against slots, one line per learner: mean over runs, two standard errors as a band."""
-    figure, axes = _blank("slot", "cumulated regret, all stations", title)
+    figure, axes = blank("slot", "cumulated regret, all stations", title)
     names = list(dict.fromkeys(c.case.learner.name for c in curves))
     for name in names:
         own = [c for c in curves if c.case.learner.name == name]
@@ -43,7 +43,7 @@ def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Map
 def error_figure(curve: ErrorCurve, paths: Sequence[Path], *, truth: float) -> None:
     """Draw the error of the two-task regression against the similarity it was trained with."""
     title = f"Two-task regression, {len(curve.error)} draws"
-    figure, axes = _blank("similarity trained with", "mean squared error on test points", title)
+    figure, axes = blank("similarity trained with", "mean squared error on test points", title)
     _band(axes, curve.similarity, curve.error, colour=COLOURS["embedding"], label="mean, ± 2 standard errors")
     lowest = curve.lowest
     axes.axvline(truth, color="#999999", linewidth=1, linestyle="--", label=f"true similarity, {truth:g}")
@@ -61,7 +61,7 @@ def spread_figure(
     title: str,
 ) -> None:
     """Draw what every method saves at each setting of the grid, beside what the paper prints."""
-    figure, axes = _blank("share of the baseline's regret saved", "", title)
+    figure, axes = blank("share of the baseline's regret saved", "", title)
     for row, (name, values) in enumerate(spread.items()):
         axes.plot(values, np.full(len(values), row), "o", color=COLOURS[name], alpha=0.5, markersize=7)
         if name in printed:
@@ -102,7 +102,8 @@ def save(figure: "Figure", paths: Sequence[Path]) -> None:
         figure.savefig(path, dpi=150)
 
 
-def _blank(x: str, y: str, title: str) -> tuple["Figure", "Axes"]:
+def blank(x: str, y: str, title: str) -> tuple["Figure", "Axes"]:
+    """Return an empty figure with axes named."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from kinband.arrays import FloatArray
 from kinband.experiments.bench import peers
 from kinband.experiments.bench.limit import BareFactor
 from kinband.experiments.bench.measure import Measured, median_time, summed
@@ -19,24 +20,28 @@ def bench_exact(*, decisions: int = 4000, tick: Tick = lambda _: None) -> Iterat
     """Time a run of sequential decisions, with and without the structure of shared states, against everything else."""
     tick("bare sweeps")
     sizes = [n for n in _SIZES if n < decisions] + [decisions]
-    bare = summed(sizes, [_bare_sweep(n) for n in sizes], up_to=decisions)
+    sweeps = [_bare_sweep(n) for n in sizes]
+    bare = summed(sizes, sweeps, up_to=decisions)
     limit = f"bare sweeps of {ARMS} columns"
-    yield Measured("exact.limit", f"{limit}, {decisions:,} sizes", bare)
+    yield Measured("exact.limit", f"{limit}, {decisions:,} sizes", bare, by_size=tuple(zip(sizes, sweeps, strict=True)))
     ours: dict[bool, float] = {}
     for structure in (False, True):
         name = "structure" if structure else "plain"
         tick(f"controller, {name}")
-        ours[structure] = _run(decisions, structure=structure)
-        aim = "at most 0.8" if structure else "at most 1.3"
-        yield Measured(f"exact.run.{name}", f"{decisions:,} decisions, {name}", ours[structure], limit, bare, aim)
+        steps = _run(decisions, structure=structure)
+        ours[structure] = float(steps.sum())
+        aim, what = "at most 0.8" if structure else "at most 1.3", f"{decisions:,} decisions, {name}"
+        yield Measured(f"exact.run.{name}", what, ours[structure], limit, bare, aim, _around(sizes, steps))
     for name, aims in (("schur", (3, 5)), ("scikit-learn", (60, 60)), ("botorch", (130, 130))):
         tick(name)
         step = peers.STEPS[name]
         if not peers.available(name):
             continue
         few = _peer_sizes(name, decisions)
-        total = summed(few, [step(n) for n in few], up_to=decisions)
-        yield Measured(f"exact.{name}", f"{name}, summed from {len(few)} sizes", total)
+        seconds = [step(n) for n in few]
+        total = summed(few, seconds, up_to=decisions)
+        by_size = tuple(zip(few, seconds, strict=True))
+        yield Measured(f"exact.{name}", f"{name}, summed from {len(few)} sizes", total, by_size=by_size)
         for structure, times in zip((False, True), aims, strict=True):
             kind = "structure" if structure else "plain"
             yield Measured(
@@ -55,13 +60,20 @@ def _bare_sweep(n: int) -> float:
     return median_time(lambda: factor.sweep(R), budget=0.3)
 
 
-def _run(decisions: int, *, structure: bool) -> float:
-    """Seconds of a run through the controller: ask, tell, next station."""
+def _run(decisions: int, *, structure: bool) -> FloatArray:
+    """Seconds of every decision of a run through the controller, ask and tell, (decisions,)."""
     rng = np.random.default_rng(1)
     controller, states = controller_of(rng, structure=structure), states_of(rng)
     stations, rewards = list(states), rng.normal(0.8, 0.1, size=decisions)
-    begun = time.perf_counter()
+    steps = np.empty(decisions)
     for t in range(decisions):
         station = stations[t % len(stations)]
+        begun = time.perf_counter()
         controller.tell(controller.ask(station, states[station]).id, float(rewards[t]))
-    return time.perf_counter() - begun
+        steps[t] = time.perf_counter() - begun
+    return steps
+
+
+def _around(sizes: Sequence[int], steps: FloatArray) -> tuple[tuple[int, float], ...]:
+    """The median of the decisions around each size."""
+    return tuple((n, float(np.median(steps[max(0, n - 25) : n + 25]))) for n in sizes)

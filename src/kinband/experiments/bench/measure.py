@@ -25,6 +25,7 @@ class Measured:
         reference: What it is compared with; empty for a line that others are compared with.
         reference_seconds: What that took, in the same run.
         aim: What the ratio should be: "at most 1.3", "at least 3"; empty where nothing is promised.
+        by_size: Seconds of one step at some numbers of observations, for the plot.
 
     Example:
         >>> line = Measured("demo", "a sweep", 2.0, "two bare sweeps", 4.0, aim="at most 1.3")
@@ -38,6 +39,7 @@ class Measured:
     reference: str = ""
     reference_seconds: float = float("nan")
     aim: str = ""
+    by_size: tuple[tuple[int, float], ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -76,13 +78,16 @@ def median_time(call: Callable[[], object], *, least: int = 3, budget: float = 0
 
 
 def summed(sizes: Sequence[int], seconds: Sequence[float], *, up_to: int) -> float:
-    """Return Σ t(n) for n = 0 … up_to − 1 from t at some sizes, linear between them and flat outside.
+    """Return Σ t(n) for n = 1 … up_to from t at some sizes, by a power law between two of them and flat outside.
+
+    Straight lines between sizes would lie above costs that grow as n² or n³, and flatter what is summed less often.
 
     Example:
-        >>> summed([0, 10], [0.0, 10.0], up_to=11)
-        55.0
+        >>> round(summed([1, 10], [1.0, 100.0], up_to=10), 6)  # the squares of 1 … 10
+        385.0
     """
-    return float(np.interp(np.arange(up_to), sizes, seconds).sum())
+    n = np.arange(1, up_to + 1)
+    return float(np.exp(np.interp(np.log(n), np.log(sizes), np.log(seconds))).sum())
 
 
 def machine(*, threads: int) -> dict[str, Any]:

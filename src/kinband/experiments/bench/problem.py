@@ -9,6 +9,7 @@ from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.kernels import RBF
 from kinband.policies import UCB, Policy, Setting
+from kinband.posterior import BUDGET
 from kinband.records import Samples
 
 STATIONS, ARMS, STATE = 105, 29, ("active_users", "cqi_share", "small_packets", "small_volume", "users")
@@ -49,7 +50,9 @@ def states_of(rng: np.random.Generator) -> dict[str, dict[str, float]]:
     return {f"s{m}": dict(zip(STATE, rng.standard_normal(len(STATE)).tolist(), strict=True)) for m in range(STATIONS)}
 
 
-def controller_of(rng: np.random.Generator, *, structure: bool, engine: str = "exact", rows: int = 0) -> Controller:
+def controller_of(
+    rng: np.random.Generator, *, structure: bool, engine: str = "exact", rows: int = 0, budget: int = BUDGET
+) -> Controller:
     """Return a controller that knows so many rows; without `structure`, every arm has a column of its own."""
     return Controller(
         SPACE,
@@ -60,6 +63,7 @@ def controller_of(rng: np.random.Generator, *, structure: bool, engine: str = "e
         noise=NOISE,
         mean=MEAN,
         engine=engine,
+        budget=budget,
         policy="ucb" if structure else plain_ucb,
         log=log_of(rows, rng) if rows else None,
     )

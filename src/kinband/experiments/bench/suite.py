@@ -11,6 +11,7 @@ from kinband.experiments.bench.measure import Measured
 from kinband.experiments.bench.rounds import bench_round
 from kinband.experiments.bench.similarity import bench_similarity
 from kinband.experiments.bench.simulator import bench_simulator
+from kinband.experiments.bench.sparse import bench_sparse
 
 Tick = Callable[[str], None]
 Suite = Callable[[bool, Tick], Iterator[Measured]]
@@ -19,6 +20,9 @@ SUITES: dict[str, Suite] = {
     "exact": lambda quick, tick: bench_exact(decisions=400 if quick else 4000, tick=tick),
     "round": lambda quick, tick: bench_round(rows=500 if quick else 4000, tick=tick),
     "similarity": lambda quick, tick: bench_similarity(rows=30 if quick else 539, tick=tick),
+    "sparse": lambda quick, tick: bench_sparse(
+        **({"early": 1000, "late": 2000, "budget": 64} if quick else {}), tick=tick
+    ),
     "fleet": lambda quick, tick: bench_fleet(
         stations=500 if quick else 10_000, rows=200 if quick else 2_000, tick=tick
     ),
