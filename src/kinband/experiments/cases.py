@@ -23,6 +23,7 @@ class Learner:
         beta: Weight of the width: a number, or the name of a rule.
         sigma: Rule for σ_Z, where the similarity is "embedding".
         arm: The configuration that the policy "fixed" always plays.
+        engine: Which posterior: one of `kinband.posterior.ENGINES`.
 
     Example:
         >>> Learner("embedding", "embedding").policy
@@ -35,6 +36,7 @@ class Learner:
     beta: float | str = 1.0
     sigma: str = "median"
     arm: int | None = None
+    engine: str = "exact"
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,11 @@ class Case:
     start: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the case as JSON-able values; an arm only where there is one, so that older keys stay the same."""
+        """Return the case as JSON-able values; what came later only where it is used, so that older keys stay."""
         values = asdict(self)
-        if self.learner.arm is None:
-            del values["learner"]["arm"]
+        for name, usual in (("arm", None), ("engine", "exact")):
+            if values["learner"][name] == usual:
+                del values["learner"][name]
         return values
 
     @property

@@ -119,7 +119,7 @@ def controller_for(problem: Problem, model: Model, case: Case) -> Controller:
         mean=model.mean,
         policy=case.learner.policy,
         beta=case.learner.beta,
-        engine="exact",
+        engine=case.learner.engine,
         options=None if case.learner.arm is None else {"arm": case.learner.arm},
         log=problem.log if case.start else None,
         seed=case.seed,

@@ -19,7 +19,9 @@ Suite = Callable[[bool, Tick], Iterator[Measured]]
 SUITES: dict[str, Suite] = {
     "exact": lambda quick, tick: bench_exact(decisions=400 if quick else 4000, tick=tick),
     "round": lambda quick, tick: bench_round(rows=500 if quick else 4000, tick=tick),
-    "similarity": lambda quick, tick: bench_similarity(rows=30 if quick else 539, tick=tick),
+    "similarity": lambda quick, tick: bench_similarity(
+        rows=30 if quick else 539, many=150 if quick else 1000, tick=tick
+    ),
     "sparse": lambda quick, tick: bench_sparse(
         **({"early": 1000, "late": 2000, "budget": 64} if quick else {}), tick=tick
     ),
