@@ -44,7 +44,7 @@ def main() -> None:
         found = {}
         for engine in ("exact", "sparse"):
             cases = cases_of(problem, engine=engine, runs=arguments.runs)
-            found[engine] = run_cases(cases, arguments.out, workers=0)
+            found[engine] = run_cases(cases, arguments.out)
         exact, sparse = final(found["exact"]), final(found["sparse"])
         more = saving_of(sparse, exact)
         more = replace(more, value=-more.value, low=-more.high, high=-more.low)

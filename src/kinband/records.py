@@ -4,9 +4,11 @@ Records are frozen and carry no behaviour beyond selecting rows and turning into
 of the paper, addressed by name outside and by its index inside; a configuration is an *arm*.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import isnan, nan
+from struct import Struct
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -14,6 +16,19 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 
 Memo = Mapping[str, Any]
 """What a policy wants to be handed again together with the reward; JSON-able, part of the log."""
+
+NO_MEMO: Memo = {}
+"""The memo of most decisions, one for all."""
+
+_ROW = Struct("<i3d")  # an arm and its three scores
+
+
+class Named(Protocol):
+    """Configurations by arm."""
+
+    def __getitem__(self, arm: int, /) -> Mapping[str, Any]:
+        """Return the knob values of an arm."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +126,7 @@ class Choice:
     cache: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Observation:
     """A reward and the context it was earned in, as told to a policy.
 
@@ -138,7 +153,7 @@ class Observation:
     cache: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """One configuration that was considered, with its scores at the time of asking.
 
@@ -154,7 +169,57 @@ class Alternative:
     ucb: float | None
 
 
-@dataclass(frozen=True)
+class Alternatives(Sequence[Alternative]):
+    """Several alternatives, packed: a journal holds those of a million decisions, and nobody looks at most of them.
+
+    Args:
+        rows: Arm, mean, width and score of each.
+        names: Configurations by arm, or None where arms have no names.
+
+    Example:
+        >>> found = Alternatives([(1, 0.9, 0.05, 0.95), (0, 0.8, 0.05, 0.85)], [{"tilt": 2}, {"tilt": 4}])
+        >>> found[0].configuration, len(found), found[-1].ucb
+        ({'tilt': 4}, 2, 0.85)
+    """
+
+    __slots__ = ("_names", "_packed")
+
+    def __init__(self, rows: Iterable[Sequence[float | None]] = (), names: Named | None = None) -> None:
+        self._packed = b"".join(_ROW.pack(arm, *(nan if v is None else v for v in scores)) for arm, *scores in rows)
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._packed) // _ROW.size
+
+    @overload
+    def __getitem__(self, i: int) -> Alternative: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[Alternative, ...]: ...
+    def __getitem__(self, i: int | slice) -> Alternative | tuple[Alternative, ...]:
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(*i.indices(len(self))))
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"there are {len(self)} alternatives, got {i}")
+        arm, *scores = _ROW.unpack_from(self._packed, i % len(self) * _ROW.size)
+        mean, width, ucb = (None if isnan(v) else v for v in scores)
+        return Alternative(arm, None if self._names is None else self._names[arm], mean, width, ucb)
+
+    def __iter__(self) -> Iterator[Alternative]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Alternatives):
+            return NotImplemented
+        return self._packed == other._packed and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._packed)
+
+    def __repr__(self) -> str:
+        return f"Alternatives({list(self)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What a station should run, and everything needed to explain it later.
 
@@ -183,7 +248,7 @@ class Decision:
     mean: float | None
     width: float | None
     ucb: float | None
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: Sequence[Alternative] = ()
     known: int = 0
     round: int | None = None
     memo: Memo = field(default_factory=dict)

@@ -1,5 +1,8 @@
 """The controller's face: asking, telling in any order, and refusing what cannot be right."""
 
+import copy
+import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundE
 from kinband.kernels import RBF
 from kinband.policies.contract import Policy, Setting
 from kinband.policies.simple import RandomArm
-from kinband.records import Choice, Observation, Query, Samples
+from kinband.records import Alternatives, Choice, Observation, Query, Samples
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-100, -92))
 K_Z = [[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]]
@@ -179,10 +182,36 @@ def test_thousands_of_configurations_keep_the_best_few_scores() -> None:
     controller = Controller(space, ["a"], state=["load"], kernel=RBF(0.5))
     controller.tell(controller.ask("a", {"load": 0.1}).id, 1.0)
     decision = controller.ask("a", {"load": 0.1})
-    assert len(decision.alternatives) == 32
+    assert len(decision.alternatives) == 16
     assert decision.alternatives[0].arm == decision.arm
     scores = [a.ucb for a in decision.alternatives if a.ucb is not None]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_a_hundred_decisions_take_little_memory() -> None:
+    space = ConfigurationSpace(tilt=range(29))
+    controller = Controller(space, ["a"], state=["load"], kernel=RBF(0.5), engine="sparse", budget=4)
+    for _ in range(20):  # arrays that double have grown by then
+        controller.tell(controller.ask("a", {"load": 0.1}).id, 0.5)
+    tracemalloc.start()
+    for _ in range(100):
+        controller.tell(controller.ask("a", {"load": 0.1}).id, 0.5)
+    gc.collect()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 100 * 2000  # a million decisions in less than 2 GB
+
+
+def test_alternatives_unpack_to_what_was_packed() -> None:
+    rows = [(3, 0.25, None, -1.5), (0, None, None, None)]
+    found = Alternatives(rows, None)
+    assert [(a.arm, a.mean, a.width, a.ucb) for a in found] == rows
+    assert found[-1] == found[1]
+    assert found[:1] == (found[0],)
+    assert found == Alternatives(rows, None) != Alternatives(rows[:1], None)
+    assert copy.copy(found) == found  # as between the processes of a cluster
+    with pytest.raises(IndexError, match="there are 2 alternatives"):
+        found[2]
 
 
 def test_beliefs_may_start_from_a_log() -> None:

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import BoolArray, FloatArray, finite_array
+from kinband.arrays import BoolArray, finite_array
 from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError
-from kinband.records import Alternative, Choice, Decision, Observation, Query, Samples
+from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation, Query, Samples
 
 State = Mapping[str, float]
 
-_ALTERNATIVES = 32  # how many scored configurations a decision keeps
+_ALTERNATIVES = 16  # how many scored configurations a decision keeps
 
 
 def query_for(
@@ -85,7 +85,7 @@ def decision_from(
         alternatives=alternatives,
         known=known,
         round=number,
-        memo=dict(choice.memo),
+        memo=dict(choice.memo) if choice.memo else NO_MEMO,
     )
 
 
@@ -113,19 +113,13 @@ def _mask_of_rows(rows: int, space: ConfigurationSpace, allowed: Allowed) -> Boo
     return mask
 
 
-def _alternatives(choice: Choice, space: ConfigurationSpace | None) -> tuple[Alternative, ...]:
+def _alternatives(choice: Choice, space: ConfigurationSpace | None) -> Alternatives:
     """Return the best-scored arms, the chosen one among them, best first."""
     order = np.arange(len(choice.arms)) if choice.score is None else np.argsort(-choice.score, kind="stable")
-    kept = order[:_ALTERNATIVES].tolist()
+    kept = order[:_ALTERNATIVES]
     chosen = int(np.flatnonzero(choice.arms == choice.arm)[0])
     if chosen not in kept:
         kept[-1] = chosen
-    return tuple(_alternative(choice, i, space) for i in kept)
-
-
-def _alternative(choice: Choice, i: int, space: ConfigurationSpace | None) -> Alternative:
-    def at(values: FloatArray | None) -> float | None:
-        return None if values is None else float(values[i])
-
-    arm = int(choice.arms[i])
-    return Alternative(arm, None if space is None else space[arm], at(choice.mean), at(choice.width), at(choice.score))
+    unknown: list[float | None] = [None] * len(kept)
+    scores = (unknown if v is None else v[kept].tolist() for v in (choice.mean, choice.width, choice.score))
+    return Alternatives(zip(choice.arms[kept].tolist(), *scores, strict=True), space)

@@ -8,7 +8,7 @@ import numpy as np
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, SavedStateError
-from kinband.records import Alternative, Decision
+from kinband.records import Alternatives, Decision
 
 
 def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
@@ -92,9 +92,7 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
 
 def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Asked:
     named = values["configuration"] is not None
-    alternatives = tuple(
-        Alternative(arm, configurations[arm] if named else None, *scores) for arm, *scores in values["alternatives"]
-    )
+    alternatives = Alternatives(values["alternatives"], configurations if named else None)
     mean, width, ucb = values["scores"]
     decision = Decision(
         values["id"], values["station"], values["arm"], values["configuration"], mean, width, ucb,

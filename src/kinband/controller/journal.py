@@ -13,7 +13,7 @@ from kinband.errors import ConflictError, NotFoundError
 from kinband.records import Decision, Observation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Asked:
     """A decision and the context that was chosen with it.
 
@@ -30,7 +30,7 @@ class Asked:
     state: Mapping[str, float] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Told:
     """The reward of a decision, and its variance if known."""
 
@@ -39,7 +39,7 @@ class Told:
     noise: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Corrected:
     """A better value for a reward told before."""
 
@@ -47,7 +47,7 @@ class Corrected:
     reward: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CalledOff:
     """A decision whose reward will never come."""
 

@@ -137,14 +137,14 @@ def _run(file: Path, case: Case, model_file: Path) -> None:
 
     problem = problem_of(case)
     controller = controller_for(problem, read_model(model_file), case)
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     run = play(problem.environment, controller, slots=case.slots, seed=case.seed, mode=case.mode)
-    seconds = time.perf_counter() - begun
+    seconds, of_processor = time.perf_counter() - begun, time.process_time() - worked
     shown = np.unique(np.linspace(0, case.slots - 1, min(_POINTS, case.slots)).round().astype(np.int64))
     columns = {"slot": shown + 1}
     for name in ("realised", "pseudo", "rewards"):
         columns[name.removesuffix("s")] = getattr(run, name).cumsum()[shown]
-    about = {"case": case.to_dict(), "kinband": __version__, "seconds": seconds}
+    about = {"case": case.to_dict(), "kinband": __version__, "seconds": seconds, "cpu_seconds": of_processor}
     table = pa.table(columns).replace_schema_metadata({"kinband": json.dumps(about)})
     pq.write_table(table, file)
 
