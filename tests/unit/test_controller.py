@@ -202,6 +202,16 @@ def test_a_hundred_decisions_take_little_memory() -> None:
     assert used < 100 * 2000  # a million decisions in less than 2 GB
 
 
+def test_a_round_of_one_station_takes_up_the_column_it_solved() -> None:
+    one, other = make(), make()
+    for _ in range(150):  # more than a panel of the factor
+        for controller in (one, other):
+            decision = controller.ask("b", state(0.3))
+            controller.tell(decision.id, 0.5)
+    alone, round_ = one.ask("a", state(0.7)), other.ask_all({"a": state(0.7)})["a"]
+    assert (alone.arm, alone.mean, alone.width, alone.memo) == (round_.arm, round_.mean, round_.width, round_.memo)
+
+
 def test_alternatives_unpack_to_what_was_packed() -> None:
     rows = [(3, 0.25, None, -1.5), (0, None, None, None)]
     found = Alternatives(rows, None)

@@ -60,7 +60,8 @@ class UCB:
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
         posterior = self.posterior
-        if not isinstance(posterior, SolvesColumns):
+        # The sweep of a single decision leaves the column of its arm behind.
+        if len(queries) == 1 or not isinstance(posterior, SolvesColumns):
             return [self.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
         choices: list[Choice] = []
         for prediction, query, rng in zip(self._predict_round(queries), queries, rngs, strict=True):
