@@ -1,6 +1,11 @@
 """Running and comparing: jobs that can be interrupted, paired savings, curves that come back as they were stored."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +37,50 @@ USUAL = Prior(0.3, 0.1)
 def case(name: str = "independent", *, seed: int = 1, slots: int = 6, beta: float = 1.0) -> Case:
     learner = Learner(name, name, beta=beta)
     return Case("t", "paper", "synthetic", learner, "parallel", slots, seed, log_rows=12, prior=USUAL)
+
+
+SLOW_JOBS = """
+import os, time
+from pathlib import Path
+from kinband.experiments.pool import Job, run_jobs
+
+def note_and_wait(file, folder):
+    (Path(folder) / f"worker-{os.getpid()}").touch()
+    time.sleep(120)
+
+if __name__ == "__main__":
+    run_jobs([Job(Path(f"job-{i}"), note_and_wait, (".",)) for i in range(2)], workers=2)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "slow_jobs.py").write_text(SLOW_JOBS, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, "slow_jobs.py"], cwd=tmp_path)
+
+    def workers() -> list[int]:
+        return [int(note.name.split("-")[1]) for note in tmp_path.glob("worker-*")]
+
+    assert eventually(lambda: len(workers()) == 2)
+    parent.kill()
+    parent.wait()
+    assert eventually(lambda: not any(alive(pid) for pid in workers()))
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z")
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -8,6 +8,7 @@ this machine, or on those of a Ray cluster (`ray_jobs`).
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -102,7 +103,8 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _run_in_processes(jobs: Sequence[Job], workers: int, tick: Callable[[Job], None] | None) -> None:
-    with _one_thread_each(), ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    spawned = multiprocessing.get_context("spawn")
+    with _one_thread_each(), ProcessPoolExecutor(workers, spawned, initializer=_end_with_parent) as pool:
         try:
             with _ctrl_c_later():
                 running: dict[Future[None], Job] = {pool.submit(run_job, job): job for job in jobs}
@@ -122,6 +124,18 @@ def _run_in_processes(jobs: Sequence[Job], workers: int, tick: Callable[[Job], N
                 for partial in job.file.parent.glob(f".{job.file.name}.*"):
                     partial.unlink(missing_ok=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it does, even if that one was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager
