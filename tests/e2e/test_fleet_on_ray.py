@@ -17,7 +17,9 @@ import pytest
 
 from kinband import ConfigurationSpace, Decision
 from kinband.errors import NotPositiveDefiniteError
+from kinband.experiments.cases import Case, Learner, Prior
 from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.runs import run_cases
 from kinband.fleet import Fleet, FleetError, OnRay, shard_stations
 from kinband.fleet.cluster import join, reach
 from kinband.kernels import RBF
@@ -243,6 +245,28 @@ def test_jobs_run_on_the_cluster_and_their_files_come_back(address: str, tmp_pat
     with pytest.raises(ValueError, match="the power went out"):
         run_jobs([Job(tmp_path / "out" / "bad", fail, ("the power went out",))], ray=address)
     assert sorted(f.stem for f in (tmp_path / "out").iterdir()) == list("01234")
+
+
+def test_experiments_on_the_cluster_give_the_results_of_this_machine(address: str, tmp_path: Path) -> None:
+    learner = Learner("embedding", "embedding", beta=0.7)
+    cases = [
+        Case("t", "paper", "synthetic", learner, "parallel", 8, seed, log_rows=10, prior=Prior(0.3, 0.1))
+        for seed in (1, 2, 3)
+    ]
+    there, here = run_cases(cases, tmp_path / "there", ray=address), run_cases(cases, tmp_path / "here", workers=1)
+    for one, other in zip(there, here, strict=True):
+        np.testing.assert_array_equal(one.realised, other.realised)
+
+
+@pytest.mark.parametrize("command", [["reproduce", "synthetic", "--quick"], ["bench", "fleet", "--quick"]])
+def test_commands_say_when_no_cluster_answers(command: list[str], tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
+        call = [sys.executable, "-m", "kinband", *command, "--ray", nowhere, "--out", str(tmp_path)]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"no Ray cluster answers at {nowhere}" in done.stderr
 
 
 def test_a_cluster_of_its_own_starts_works_and_ends_in_silence() -> None:

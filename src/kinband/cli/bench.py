@@ -23,6 +23,10 @@ def bench(
     threads: Annotated[int, typer.Option(min=0, help="BLAS threads; 0 for one per core.")] = 0,
     small: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look in half a minute.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the results and the plot.")] = Path("out/bench"),
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Where the fleet runs: the Ray cluster at host:port, 'auto', or 'local' to start one here."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:
     """Measure speed as ratios: against the bare arithmetic, the paper's own update, and other libraries.
@@ -37,7 +41,7 @@ def bench(
     with Console(stderr=True, quiet=as_json).status("starting") as status:
         for name in SUITES if what == "all" else (what,):
             say = partial(_say, status, name)
-            found += run_suite(name, threads=threads, quick=small, tick=say)
+            found += run_suite(name, threads=threads, quick=small, ray=ray, tick=say)
     about = machine(threads=threads)
     results: dict[str, Any] = {"machine": about, "measured": [line.to_dict() for line in found]}
     file = out / f"{what}.json"

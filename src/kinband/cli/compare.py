@@ -80,6 +80,9 @@ def compare(
         "out/compare"
     ),
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
+    ray: Annotated[
+        str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare stations that share with stations that learn alone, on a log of your own.
@@ -104,7 +107,7 @@ def compare(
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
     figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2))
-    found = _run(figure, out, workers=workers, quiet=as_json)
+    found = _run(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"
     )
@@ -156,8 +159,8 @@ def _check_size(log: Trace, decisions: int) -> None:
         )
 
 
-def _run(figure: Figure, out: Path, *, workers: int, quiet: bool) -> FairProtocol:
-    runner = Reproducer(out, workers=workers or None)
+def _run(figure: Figure, out: Path, *, workers: int, ray: str | None, quiet: bool) -> FairProtocol:
+    runner = Reproducer(out, workers=workers or None, ray=ray)
     with unwarned(), progress(runner.effort(figure, protocols=("fair",)), quiet=quiet) as step:
         runner.tick = step
         found = runner.run(figure, protocols=("fair",)).fair

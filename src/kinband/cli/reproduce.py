@@ -34,6 +34,9 @@ def reproduce(
         "out/reproduce"
     ),
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
+    ray: Annotated[
+        str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:
     """Reproduce the paper's figures, under its own protocol and under a fair one.
@@ -49,7 +52,7 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     words: list[str] = []
-    runner = Reproducer(out, workers=workers or None)
+    runner = Reproducer(out, workers=workers or None, ray=ray)
     figures = {name: quick(FIGURES[name]) if small else FIGURES[name] for name in wanted if name in FIGURES}
     total = sum(runner.effort(figure, protocols=protocols) for figure in figures.values())
     with progress(total or None, quiet=as_json) as step:

@@ -98,11 +98,13 @@ class Reproducer:
     Attributes:
         folder: Where models and runs are kept.
         workers: Processes; None for one per core.
+        ray: Address of a Ray cluster that runs them instead.
         tick: Called after every job with a word on what was done and the seconds it was expected to take.
     """
 
     folder: Path
     workers: int | None = None
+    ray: str | None = None
     tick: Tick | None = None
 
     def run(self, figure: Figure, *, protocols: Sequence[str] = ("paper", "fair")) -> Reproduction:
@@ -150,9 +152,8 @@ class Reproducer:
 
     def _run(self, what: str, cases: list[Case]) -> list[Curve]:
         tick = self.tick
-        return run_cases(
-            cases, self.folder, workers=self.workers, tick=None if tick is None else (lambda effort: tick(what, effort))
-        )
+        say = None if tick is None else (lambda effort: tick(what, effort))
+        return run_cases(cases, self.folder, workers=self.workers, ray=self.ray, tick=say)
 
 
 def _savings_by_setting(curves: list[Curve]) -> dict[str, dict[Setting, float]]:

@@ -53,19 +53,23 @@ def run_cases(
     folder: Path,
     *,
     workers: int | None = None,
+    ray: str | None = None,
     tick: Callable[[float], None] | None = None,
 ) -> list[Curve]:
     """Run cases that have no result in the folder yet, and return the curves of all, in order.
 
-    `tick` is called after every case with what `effort_of` says of it, whether it had to be run or not.
+    They run in `workers` processes here, or on the Ray cluster at the address `ray`. `tick` is called after every case
+    with what `effort_of` says of it, whether it had to be run or not.
     """
     models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
-    run_jobs(models.values(), workers=workers)
+    run_jobs(models.values(), workers=workers, ray=ray)
     files = {folder / "runs" / f"{case.key}.parquet": case for case in cases}
     jobs = [Job(file, _run, (case, _model_file(folder, case))) for file, case in files.items()]
     # Long runs first, so that no process is left alone with one at the end.
     jobs.sort(key=lambda job: -effort_of(files[job.file]))
-    run_jobs(jobs, workers=workers, tick=None if tick is None else (lambda job: tick(effort_of(files[job.file]))))
+    run_jobs(
+        jobs, workers=workers, ray=ray, tick=None if tick is None else (lambda job: tick(effort_of(files[job.file])))
+    )
     return [read_curve(file, case) for file, case in files.items()]
 
 
