@@ -3,7 +3,8 @@
 The names below are the public interface; everything else is reachable but not promised. The rooms, from what flows to
 what users call: `records` and `errors`; `configurations`, `contexts` and `trace` (what comes in); `kernels` and
 `likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try);
-`regressor` and `theory` for researchers; `controller` (the loop); `environments` to learn on; `cli`.
+`regressor` and `theory` for researchers; `controller` (the loop); `evaluation` (what a policy would have earned);
+`environments` to learn on; `cli`.
 
 A name is loaded when it is first asked for. So is a room: `kinband.similarity` works after `import kinband`.
 """

@@ -24,7 +24,13 @@ _ROW = Struct("<i3d")  # an arm and its three scores
 
 
 class Named(Protocol):
-    """Configurations by arm."""
+    """Configurations by arm.
+
+    Example:
+        >>> names: Named = [{"tilt": 2}, {"tilt": 4}]
+        >>> names[1]
+        {'tilt': 4}
+    """
 
     def __getitem__(self, arm: int, /) -> Mapping[str, Any]:
         """Return the knob values of an arm."""
@@ -76,6 +82,27 @@ class Samples:
 
 
 @dataclass(frozen=True, eq=False)
+class Standing:
+    """How things stand when a station is asked for, as far as the record tells.
+
+    Attributes:
+        running: Arm of what the station runs, None where nobody has said.
+        baseline: Arm of the configuration that was declared for it, None where none was.
+        decisions: How many decisions are on record.
+        pending: By task, the lower bounds that decisions without reward count with in a budget.
+
+    Example:
+        >>> Standing(running=2).baseline is None
+        True
+    """
+
+    running: int | None = None
+    baseline: int | None = None
+    decisions: int = 0
+    pending: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class Query:
     """One question to a policy: a task, one context row per arm, and which arms are allowed.
 
@@ -83,6 +110,7 @@ class Query:
         task: Index of the station.
         X: One context per arm, (N, d).
         allowed: Which arms may be chosen, (N,).
+        standing: What the station runs and what is pending, where a controller asks.
 
     Example:
         >>> Query(0, np.zeros((3, 2)), np.array([True, False, True])).arms.tolist()
@@ -92,6 +120,7 @@ class Query:
     task: int
     X: FloatArray
     allowed: BoolArray
+    standing: Standing | None = None
 
     @property
     def arms(self) -> IntArray:

@@ -20,6 +20,7 @@ ROOMS = [
     "kinband.environments",
     "kinband.environments.radio",
     "kinband.errors",
+    "kinband.evaluation",
     "kinband.fleet",
     "kinband.kernels",
     "kinband.likelihood",

@@ -8,6 +8,7 @@ from kinband.cli.bench import bench
 from kinband.cli.check_city import check_city
 from kinband.cli.compare import compare
 from kinband.cli.demo import demo
+from kinband.cli.evaluate import evaluate
 from kinband.cli.recommend import recommend
 from kinband.cli.reproduce import reproduce
 from kinband.cli.similarity import similarity
@@ -27,6 +28,7 @@ app.command()(compare)
 app.command()(similarity)
 app.command()(simulate)
 app.command("check-city")(check_city)
+app.command()(evaluate)
 app.command()(recommend)
 app.command()(bench)
 

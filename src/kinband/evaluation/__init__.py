@@ -1,0 +1,16 @@
+"""Before the first trial: what a policy would have earned, estimated from a log.
+
+`evaluating` puts it together and `result` is the answer. `parts` tells rows to learn from and rows to judge by,
+`targets` are the policies that can be judged, `beliefs` and `judging` the model's predictions, `propensities` and
+`frequencies` what the log's own habits were, `estimators` the three formulas with their intervals, `support` what was
+never tried.
+`python -m kinband.evaluation.coverage` checks the intervals where the truth is known.
+"""
+
+from kinband.evaluation.estimators import Estimate
+from kinband.evaluation.evaluating import evaluate
+from kinband.evaluation.result import Evaluation, Judgement
+from kinband.evaluation.support import Support
+from kinband.evaluation.targets import Choices, Target
+
+__all__ = ["Choices", "Estimate", "Evaluation", "Judgement", "Support", "Target", "evaluate"]

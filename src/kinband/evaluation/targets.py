@@ -1,0 +1,196 @@
+"""The policies that can be judged: what a station would have run in a state.
+
+`recommend` is what the controller would recommend after learning from the earlier rows, its largest posterior mean (9);
+`usual` keeps every station at what it ran most often in the earlier rows, which is what all others are compared with; a
+mapping fixes one configuration for all; and any function of station and state can be judged, be it that it answers
+with a configuration or with probabilities over all of them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinband.arrays import FloatArray, IntArray, finite_array
+from kinband.configurations import ConfigurationSpace
+from kinband.controller.explanation import configuration_text
+from kinband.errors import BadInputError
+from kinband.evaluation.beliefs import Beliefs
+
+Chooser = Callable[[str, Mapping[str, float]], Any]
+"""From station and state to a configuration, or to one probability per configuration of the space."""
+
+_SUM = 1e-6  # how far probabilities may be from adding up to 1
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What a policy would run in each of n rows.
+
+    Attributes:
+        arms: Configurations by number, (n, c).
+        shares: Their probabilities, (n, c), which add up to 1 in every row.
+
+    Example:
+        >>> choices = Choices.certain(np.array([2, 0]))
+        >>> choices.probability(np.array([2, 1])).tolist()
+        [1.0, 0.0]
+    """
+
+    arms: IntArray
+    shares: FloatArray
+
+    @classmethod
+    def certain(cls, arms: IntArray) -> "Choices":
+        """Return the choices of a policy that draws nothing, arms (n,)."""
+        return cls(arms[:, None], np.ones((len(arms), 1)))
+
+    def probability(self, arms: IntArray) -> FloatArray:
+        """Return the probability of running arms (n,), (n,)."""
+        return np.asarray((self.shares * (self.arms == arms[:, None])).sum(axis=1))
+
+    def take(self, rows: IntArray) -> "Choices":
+        """Return those of some rows."""
+        return Choices(self.arms[rows], self.shares[rows])
+
+    def same_as(self, other: "Choices") -> bool:
+        """Return whether another policy would run the same in every row."""
+        return np.array_equal(self.arms, other.arms) and np.array_equal(self.shares, other.shares)
+
+    def average(self, values: FloatArray) -> FloatArray:
+        """Return the mean of values (n, c), one for each choice, under the policy, (n,)."""
+        return np.asarray((self.shares * values).sum(axis=1))
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A policy that can be judged.
+
+    Example:
+        >>> isinstance(Fixed(2, "tilt=4 everywhere"), Target)
+        True
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence."""
+        ...
+
+    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
+        """Return what stations (n,) would run in states S (n, p), in their own units."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """One configuration for all stations.
+
+    Example:
+        >>> fixed = Fixed.of({"tilt": 4}, ConfigurationSpace(tilt=[2, 4]))
+        >>> fixed.name, fixed.choices(np.array(["a"]), np.zeros((1, 0))).arms.tolist()
+        ('tilt=4 everywhere', [[1]])
+    """
+
+    arm: int
+    name: str
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, Any], space: ConfigurationSpace) -> "Fixed":
+        """Return the policy of a configuration, or say what is not known of it."""
+        arm = space.index(configuration)
+        return cls(arm, f"{configuration_text(space[arm], arm)} everywhere")
+
+    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
+        """Return the configuration for every row."""
+        del S
+        return Choices.certain(np.full(len(station), self.arm))
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """Every station at what it ran most often; of several such, the first by number.
+
+    Example:
+        >>> usual = Usual.of(np.array(["a", "a", "a", "b"]), np.array([3, 1, 3, 0]))
+        >>> usual.choices(np.array(["b", "a"]), np.zeros((2, 0))).arms.tolist()
+        [[0], [3]]
+    """
+
+    arms: Mapping[str, int]
+    name: str = "every station at its usual configuration"
+
+    @classmethod
+    def of(cls, station: NDArray[np.str_], arms: IntArray) -> "Usual":
+        """Return what stations (n,) ran most often of arms (n,)."""
+        return cls({name: int(np.bincount(arms[station == name]).argmax()) for name in np.unique(station).tolist()})
+
+    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
+        """Return the usual configuration of each row's station."""
+        del S
+        return Choices.certain(np.array([self.arms[name] for name in station.tolist()], dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Recommended:
+    """What the controller would recommend: the largest expected reward.
+
+    Attributes:
+        beliefs: What was learned from the earlier rows.
+    """
+
+    beliefs: Beliefs
+    name: str = "what kinband recommends"
+
+    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
+        """Return the recommendation for each row."""
+        task = {name: number for number, name in enumerate(self.beliefs.rows.stations)}
+        tasks = np.array([task[name] for name in station.tolist()], dtype=np.int64)
+        return Choices.certain(self.beliefs.best(tasks, self.beliefs.encoder.state.transform(S)))
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A function of the user's own.
+
+    Attributes:
+        choose: Takes station and state, returns a configuration or N probabilities.
+        space: The configurations.
+        state_names: Names of the state features.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> mine = Chosen(lambda station, state: {"tilt": 4 if state["load"] > 0.5 else 2}, space, ("load",))
+        >>> mine.choices(np.array(["a", "a"]), np.array([[0.9], [0.1]])).arms.tolist()
+        [[1], [0]]
+        >>> even = Chosen(lambda station, state: [0.5, 0.5], space, ("load",))
+        >>> even.choices(np.array(["a"]), np.array([[0.9]])).shares.tolist()
+        [[0.5, 0.5]]
+    """
+
+    choose: Chooser
+    space: ConfigurationSpace
+    state_names: tuple[str, ...]
+    name: str = "the policy"
+
+    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
+        """Ask the function row by row."""
+        rows = zip(station.tolist(), S.tolist(), strict=True)
+        answers = [self.choose(name, dict(zip(self.state_names, state, strict=True))) for name, state in rows]
+        if all(isinstance(answer, Mapping) for answer in answers):
+            return Choices.certain(np.array([self.space.index(answer) for answer in answers], dtype=np.int64))
+        shares = np.array([self._shares(answer) for answer in answers])
+        return Choices(np.broadcast_to(np.arange(len(self.space)), shares.shape), shares)
+
+    def _shares(self, answer: Any) -> FloatArray:
+        N = len(self.space)
+        if isinstance(answer, Mapping):
+            return np.asarray(np.eye(N)[self.space.index(answer)])
+        shares = finite_array(answer, name="the probabilities of a policy", ndim=1)
+        if len(shares) != N or shares.min() < 0 or abs(shares.sum() - 1) > _SUM:
+            raise BadInputError(
+                f"a policy answers with a configuration or with {N} probabilities that add up to 1, "
+                f"got {len(shares)} that add up to {shares.sum():g}, the smallest {shares.min():g}"
+            )
+        return shares
