@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kinband.contexts import StateScaler
     from kinband.controller import Controller, Explanation
     from kinband.errors import KinbandError
-    from kinband.policies import Policy, check_policy
+    from kinband.policies import Conservative, Floor, Policy, SwitchingCost, check_policy
     from kinband.records import Decision, Samples
     from kinband.regressor import MultiTaskRegressor
     from kinband.similarity import TaskMatrix
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 _ROOM_OF = {
     "Categories": "configurations",
     "ConfigurationSpace": "configurations",
+    "Conservative": "policies",
     "Controller": "controller",
     "Decision": "records",
     "Explanation": "controller",
+    "Floor": "policies",
     "KinbandError": "errors",
     "MultiTaskRegressor": "regressor",
     "Policy": "policies",
     "Range": "configurations",
     "Samples": "records",
     "StateScaler": "contexts",
+    "SwitchingCost": "policies",
     "TaskMatrix": "similarity",
     "Trace": "trace",
     "check_policy": "policies",
@@ -45,15 +48,18 @@ _ROOM_OF = {
 __all__ = [
     "Categories",
     "ConfigurationSpace",
+    "Conservative",
     "Controller",
     "Decision",
     "Explanation",
+    "Floor",
     "KinbandError",
     "MultiTaskRegressor",
     "Policy",
     "Range",
     "Samples",
     "StateScaler",
+    "SwitchingCost",
     "TaskMatrix",
     "Trace",
     "__version__",

@@ -1,15 +1,19 @@
 """From what a caller asks to a query, and from a policy's choice to a decision."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, finite_array
 from kinband.configurations import Allowed, ConfigurationSpace
+from kinband.controller.journal import Journal
 from kinband.controller.settings import Settings
+from kinband.controller.standing import Standings, arm_of, check_standing
 from kinband.errors import BadInputError
-from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation, Query, Samples
+from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation, Query, Samples, Standing
 
 State = Mapping[str, float]
 
@@ -87,6 +91,32 @@ def decision_from(
         round=number,
         memo=dict(choice.memo) if choice.memo else NO_MEMO,
     )
+
+
+def with_standing(
+    queries: Mapping[str, Query],
+    settings: Settings,
+    journal: Journal,
+    *,
+    standings: Standings,
+    running: Mapping[str, Any] | None,
+) -> dict[str, Query]:
+    """Return queries that also say what their stations run, in the order of caller, record, declaration."""
+    said = running or {}
+    if not isinstance(said, Mapping):
+        raise BadInputError(f"running must be given by station, as a mapping, got {type(said).__name__}")
+    if unknown := set(said) - set(queries):
+        raise BadInputError(f"running names stations that are not asked for: {', '.join(sorted(map(str, unknown)))}")
+    pending, decisions, space = standings.pending, len(journal.asked), settings.encoder.space
+    found: dict[str, Query] = {}
+    for station, query in queries.items():
+        baseline = settings.running.get(station)
+        runs = standings.running(query.task, journal)
+        runs = baseline if runs is None else runs
+        runs = arm_of(said[station], space, station=station) if station in said else runs
+        standing = Standing(runs, baseline, decisions, pending)
+        found[station] = check_standing(replace(query, standing=standing), settings, station=station)
+    return found
 
 
 def starting_rows(start: Samples | None) -> list[Observation]:

@@ -44,7 +44,8 @@ def explain(asked: Asked, *, reward: float | None) -> Explanation:
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
     best = max((a.mean for a in decision.alternatives if a.mean is not None), default=None)
     explores = None if best is None or decision.mean is None else decision.mean < best
-    sentences = [_choice(decision), _why(decision, explores, best), _against(runner_up), _outcome(reward)]
+    why = _held_back(decision) or _why(decision, explores, best)
+    sentences = [_choice(decision), why, _against(runner_up), _outcome(reward)]
     text = " ".join(sentence for sentence in sentences if sentence)
     return Explanation(decision.id, text, decision, explores, runner_up, reward)
 
@@ -80,6 +81,17 @@ def _why(decision: Decision, explores: bool | None, best: float | None) -> str:
             "but too little is known about this one to rule it out."
         )
     return "No other configuration is expected to earn more."
+
+
+def _held_back(decision: Decision) -> str:
+    """Say what a rule of safety would not let the station try, if it did."""
+    note = decision.memo.get("safety", {})
+    if "held_back" not in note:
+        return ""
+    arm = note["held_back"]
+    held = next((a for a in decision.alternatives if a.arm == arm), None)
+    why = "might earn too little beside what runs" if note["by"] == "floor" else "is more than the budget bears"
+    return f"A trial of {configuration_text(held.configuration if held else None, arm)} was held back: it {why}."
 
 
 def _against(runner_up: Alternative | None) -> str:

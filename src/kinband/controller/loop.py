@@ -19,17 +19,19 @@ from numpy.typing import ArrayLike
 from kinband.arrays import positive_number
 from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
-from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows
+from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows, with_standing
 from kinband.controller.entries import check_entry
 from kinband.controller.explanation import Explanation, explain
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
-from kinband.controller.setup import cold_settings, settings_from_trace
+from kinband.controller.setup import Running, cold_settings, settings_from_trace
+from kinband.controller.standing import Standings
 from kinband.errors import CannotCorrectError
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
 from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs, check_choice
+from kinband.policies.safety import SafetyLike
 from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
@@ -58,6 +60,9 @@ class Controller:
         reward_range: What rewards must lie in, e.g. (0, 1); anything else is then refused.
         features: Names of the columns of context rows, to be asked with `contexts=` instead of states.
         log: Rows that the beliefs start from.
+        safety: Rules that trials have to keep: `Conservative`, `Floor`, `SwitchingCost`, or a list of them
+            (docs/safety.md).
+        running: What runs today: one configuration for all stations, or configurations by station.
         seed: Keys every random draw.
 
     Example:
@@ -87,12 +92,14 @@ class Controller:
         reward_range: tuple[float, float] | None = None,
         features: Sequence[str] | None = None,
         log: Samples | None = None,
+        safety: SafetyLike = None,
+        running: Running = None,
         seed: int = 0,
     ) -> None:
         settings = cold_settings(
             space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
             beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range, features=features,
-            log=log, seed=seed,
+            log=log, safety=safety, running=running, seed=seed,
         )  # fmt: skip
         self._begin(settings)
 
@@ -113,6 +120,8 @@ class Controller:
         budget: int = BUDGET,
         reward_range: tuple[float, float] | None = None,
         start: bool = True,
+        safety: SafetyLike = None,
+        running: Running = None,
         seed: int = 0,
     ) -> "Controller":
         """Return a controller that has learned from a log.
@@ -131,7 +140,8 @@ class Controller:
         """
         settings = settings_from_trace(
             trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
-            options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, seed=seed,
+            options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, safety=safety,
+            running=running, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
 
@@ -183,6 +193,7 @@ class Controller:
         *,
         contexts: ArrayLike | None = None,
         allowed: Allowed = None,
+        running: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Decide for one station (Algorithm 2).
 
@@ -191,8 +202,11 @@ class Controller:
             state: Its state features by name, measured in the period before.
             contexts: Instead of a state, one feature row per arm, (N, d).
             allowed: Which configurations may be chosen (see `ConfigurationSpace.mask`); all by default.
+            running: The configuration that the station runs; by default the last one decided for it and not called
+                off, else the one declared.
         """
         query = query_for(self.settings, station, state=state, contexts=contexts, allowed=allowed)
+        query = self._standing({station: query}, None if running is None else {station: running})[station]
         choice = check_choice(self._policy.choose(query, self._rng(0)), query)
         return self._record(query, choice, station=station, state=state, number=None)
 
@@ -202,6 +216,7 @@ class Controller:
         *,
         contexts: Mapping[str, ArrayLike] | None = None,
         allowed: Mapping[str, Allowed] | None = None,
+        running: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> dict[str, Decision]:
         """Decide for all given stations in one round (Algorithm 1): nobody learns until all have decided.
 
@@ -209,8 +224,10 @@ class Controller:
             states: State features by station.
             contexts: Instead of states, one feature row per arm, by station.
             allowed: Which configurations may be chosen, by station; all for stations not named.
+            running: The configurations that stations run, by station; see `ask` for those not named.
         """
         queries = queries_for(self.settings, states=states, contexts=contexts, allowed=allowed)
+        queries = self._standing(queries, running)
         choices = self._choose_round(list(queries.values()))
         number = self._rounds
         self._rounds += 1
@@ -232,7 +249,7 @@ class Controller:
         value = self.settings.check_reward(reward)
         told = Told(decision_id, value, None if noise is None else positive_number(noise, name="noise"))
         self._policy.learn(self.journal.observation(told, self._caches.get(decision_id)))
-        self.journal.add(told)
+        self._note(told)
         self._caches.pop(decision_id, None)
 
     def correct(self, decision_id: str, reward: float) -> None:
@@ -245,7 +262,7 @@ class Controller:
         """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
         self.journal.find_untold(decision_id)
         if decision_id in self.journal.pending:
-            self.journal.add(CalledOff(decision_id))
+            self._note(CalledOff(decision_id))
             self._caches.pop(decision_id, None)
 
     def explain(self, decision_id: str) -> Explanation:
@@ -306,6 +323,7 @@ class Controller:
     def _begin(self, settings: Settings) -> None:
         self.settings = settings
         self.journal = Journal()
+        self._standings = Standings(budget=settings.safety is not None and settings.safety.conservative is not None)
         self._rounds = 0
         self._caches: OrderedDict[str, Any] = OrderedDict()
         self._policy = self._taught_from_start()
@@ -327,6 +345,10 @@ class Controller:
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""
         return np.random.default_rng([self.settings.seed, len(self.journal.asked) + ahead])
+
+    def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
+        """Say in queries how things stand, which settings and journal tell."""
+        return with_standing(queries, self.settings, self.journal, standings=self._standings, running=running)
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
@@ -355,6 +377,7 @@ class Controller:
     def _note(self, entry: Entry) -> None:
         """Add an entry to the journal without teaching it to the policy."""
         self.journal.add(entry)
+        self._standings.note(entry, self.journal)
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self._rounds = entry.decision.round + 1
 

@@ -13,6 +13,7 @@ from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.policies import PolicyFactory, Setting, policy_factory
 from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
+from kinband.policies.safety import Safety, safe_factory, safety_from_dict, safety_to_dict
 from kinband.posterior import BUDGET
 from kinband.records import Samples
 
@@ -39,6 +40,8 @@ class Settings:
         reward_range: What rewards must lie in, if declared.
         features: Names of the columns of context rows, for a controller that is asked with those; else None.
         start: Rows of a log that the beliefs start from.
+        safety: Rules that trials have to keep, if any.
+        running: Arms of the configurations declared for stations, by station.
         notes: How the settings came about (fits, similarity), for people.
 
     Example:
@@ -63,6 +66,8 @@ class Settings:
     reward_range: tuple[float, float] | None = None
     features: tuple[str, ...] | None = None
     start: Samples | None = None
+    safety: Safety | None = None
+    running: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,8 +97,9 @@ class Settings:
         )
 
     def factory(self) -> PolicyFactory:
-        """Return what builds the policy."""
-        return policy_factory(self.policy)
+        """Return what builds the policy, under its rules if there are any."""
+        plain = policy_factory(self.policy)
+        return plain if self.safety is None else safe_factory(plain, self.safety)
 
     def task(self, station: str) -> int:
         """Return the task number of a station, or say which stations there are."""
@@ -139,6 +145,8 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
         "reward_range": None if settings.reward_range is None else list(settings.reward_range),
         "features": None if settings.features is None else list(settings.features),
         "start": None if start is None else {"features": list(start.features), "categorical": list(start.categorical)},
+        "safety": None if settings.safety is None else safety_to_dict(settings.safety),
+        "running": dict(settings.running),
         "notes": dict(settings.notes),
     }
     return values, arrays
@@ -167,6 +175,8 @@ def settings_from_parts(
         reward_range=None if span is None else (span[0], span[1]),
         features=None if features is None else tuple(features),
         start=_start_from_parts(values, arrays),
+        safety=safety_from_dict(values["safety"]) if values.get("safety") else None,
+        running=values.get("running", {}),
         notes=values["notes"],
     )
 

@@ -13,15 +13,20 @@ from kinband.arrays import finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.settings import Settings
+from kinband.controller.standing import arm_of
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
 from kinband.model import SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from
+from kinband.policies.safety import Safety, SafetyLike, safety_from
 from kinband.posterior import ENGINES, SWITCH_ROWS, checked_budget
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
+
+Running = Mapping[str, Any] | None
+"""One configuration for all stations, or configurations by station."""
 
 
 def cold_settings(
@@ -106,10 +111,15 @@ def _settings(
     notes: Mapping[str, Any],
     seed: int,
     features: tuple[str, ...] | None = None,
+    safety: SafetyLike = None,
+    running: Running = None,
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
     if not isinstance(engine, str) or engine not in ENGINES:
         raise BadInputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    span, rules = _checked_range(reward_range), safety_from(safety)
+    declared = declared_arms(running, stations, encoder.space)
+    _check_rules(rules, declared, stations, span)
     return Settings(
         encoder=encoder,
         stations=stations,
@@ -123,11 +133,51 @@ def _settings(
         engine=engine,
         budget=checked_budget(budget),
         seed=seed,
-        reward_range=_checked_range(reward_range),
+        reward_range=span,
         features=features,
         start=start,
+        safety=rules,
+        running=declared,
         notes={**notes, **_engine_note(engine, budget)},
     )
+
+
+def declared_arms(running: Running, stations: tuple[str, ...], space: ConfigurationSpace) -> dict[str, int]:
+    """Return the arms declared for stations: one configuration for all, or configurations by station.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> declared_arms({"tilt": 4}, ("a", "b"), space), declared_arms({"b": {"tilt": 2}}, ("a", "b"), space)
+        ({'a': 1, 'b': 1}, {'b': 0})
+    """
+    if running is None:
+        return {}
+    if not isinstance(running, Mapping):
+        raise BadInputError(f"running must be a configuration, or configurations by station, got {running!r:.60}")
+    by_station = all(isinstance(value, Mapping) for value in running.values())
+    given = running if by_station else dict.fromkeys(stations, running)
+    if unknown := [name for name in given if name not in stations]:
+        raise BadInputError(f"running names {unknown[0]!r}, which is no station of this controller")
+    return {station: arm_of(given[station], space, station=station) for station in given}
+
+
+def _check_rules(
+    rules: Safety | None, declared: Mapping[str, int], stations: tuple[str, ...], span: tuple[float, float] | None
+) -> None:
+    """Refuse a promise that is held against nothing."""
+    if rules is None or rules.conservative is None:
+        return
+    missing = next((station for station in stations if station not in declared), None)
+    if missing is not None:
+        raise BadInputError(
+            f"Conservative holds every station against a declared configuration, {missing!r} has none: "
+            "declare it by running="
+        )
+    if span is not None and span[0] < rules.conservative.least:
+        raise BadInputError(
+            f"rewards may be as low as {span[0]:g}, Conservative counts them from {rules.conservative.least:g}: "
+            f"pass least={span[0]:g}"
+        )
 
 
 def _engine_note(engine: str, budget: int) -> dict[str, str]:

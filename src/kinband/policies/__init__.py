@@ -2,7 +2,7 @@
 
 `contract` says what a policy is, `registry` knows ours by name and `checker` tests anyone's; `ucb` is Algorithms 1 and
 2, `super_ucb` Algorithms 3 and 4; `kernel_ucb` holds Kernel-UCB, CGP-UCB and the pooled learner, `linucb` and `simple`
-the rest. `exploration` is the β of them all.
+the rest. `exploration` is the β of them all, `safety` the rules that trials may have to keep.
 """
 
 from kinband.policies.checker import check_policy
@@ -11,6 +11,7 @@ from kinband.policies.exploration import Constant, Exploration, KrauseOng, Theor
 from kinband.policies.kernel_ucb import build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
 from kinband.policies.linucb import LinUCB
 from kinband.policies.registry import POLICIES, policy_factory
+from kinband.policies.safety import Conservative, Floor, SwitchingCost
 from kinband.policies.simple import FixedArm, RandomArm
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.ucb import UCB
@@ -18,9 +19,11 @@ from kinband.policies.ucb import UCB
 __all__ = [
     "POLICIES",
     "UCB",
+    "Conservative",
     "Constant",
     "Exploration",
     "FixedArm",
+    "Floor",
     "KrauseOng",
     "LinUCB",
     "Policy",
@@ -28,6 +31,7 @@ __all__ = [
     "RandomArm",
     "Setting",
     "SuperUCB",
+    "SwitchingCost",
     "Theorem1",
     "build_cgp_ucb",
     "build_kernel_ucb",

@@ -1,0 +1,275 @@
+"""Safe trials measured: how often a promise is broken, and what keeping it costs.
+
+Every learner plays the same slots with the same model, learned from the same log; they differ in their rules alone, so
+that regrets can be compared in pairs. The referee knows what every configuration is expected to earn in a slot, and so
+what today's would have earned. It counts
+
+- runs in which the rewards expected of what was played, counted from `least` and summed, ever fell below 1 − α of
+  today's, with the exact binomial interval (Clopper and Pearson 1934), and the same for the rewards that came;
+- decisions expected to earn more than `drop` less than what their station ran before;
+- changes from one slot to the next, and the regret beyond that of the learner without rules.
+
+    python -m kinband.experiments.safety --seeds 50
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.configurations import ConfigurationSpace
+from kinband.controller import Controller
+from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.errors import BadInputError
+from kinband.experiments.metrics import Estimate, mean_of, saving_of
+from kinband.experiments.play import Referee
+from kinband.experiments.stage import LOG_ROWS, stage_of
+from kinband.model import learn_model
+from kinband.policies import Conservative, Floor, SwitchingCost
+from kinband.policies.safety import safety_from
+
+PLAIN = "no rules"
+ALPHA, DELTA = 0.05, 0.05
+PROBLEMS = {"synthetic": 0.1, "city": 0.05}
+"""The problems, and the drop that their floor and half of which their switching cost allows for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What all learners of a seed share: an environment, what runs today, and a controller without rules."""
+
+    environment: Referee
+    today: int
+    plain: Controller
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What a run earned and what others would have, (T, M) each; `today` is the arm that was declared."""
+
+    today: int
+    arms: IntArray
+    expected: FloatArray
+    rewards: FloatArray
+    best: FloatArray
+    today_expected: FloatArray
+    today_rewards: FloatArray
+    before_expected: FloatArray
+    """What each station would be expected to earn with what it ran in the slot before."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One learner over all seeds.
+
+    Attributes:
+        rules: How the table calls it.
+        broken: Share of runs in which the budget was overdrawn in expectation.
+        broken_in_rewards: The same of the rewards that came.
+        deepest: How far the budget was overdrawn at worst in expectation, in units of reward, a run.
+        below: Share of decisions that were expected to earn more than the drop below what ran before.
+        trials: Share of decisions other than today's configuration.
+        changes: Share of decisions other than what ran before.
+        regret: In expectation, a run.
+        paid: Regret beyond that of the learner without rules, as a share of the latter.
+    """
+
+    rules: str
+    broken: Estimate
+    broken_in_rewards: Estimate
+    deepest: Estimate
+    below: float
+    trials: float
+    changes: float
+    regret: Estimate
+    paid: Estimate
+
+
+def rules_of(problem: str, *, least: float) -> dict[str, Any]:
+    """Return the rules that are compared, by name.
+
+    Example:
+        >>> list(rules_of("city", least=0.0))[:2]
+        ['no rules', 'budget']
+    """
+    drop = PROBLEMS[problem]
+    return {
+        PLAIN: None,
+        "budget": Conservative(ALPHA, least=least),
+        "budget, δ = 0.05": Conservative(ALPHA, least=least, delta=DELTA),
+        "budget a station": Conservative(ALPHA, least=least, per_station=True),
+        "floor": Floor(drop),
+        "floor, δ = 0.05": Floor(drop, delta=DELTA),
+        "floor, mean": Floor(drop, against="mean"),
+        "cost": SwitchingCost(drop / 2),
+        "all three": [Conservative(ALPHA, least=least), Floor(drop), SwitchingCost(drop / 2)],
+    }
+
+
+def measure(problem: str, *, seeds: Sequence[int], slots: int, beta: float = 1.0, stations: int = 6) -> list[Finding]:
+    """Play every learner on every seed and return what was found, the learner without rules first.
+
+    Example:
+        >>> found = measure("synthetic", seeds=[1], slots=2)
+        >>> found[0].rules, found[0].paid.value
+        ('no rules', 0.0)
+    """
+    if problem not in PROBLEMS:
+        raise BadInputError(f"unknown problem {problem!r}: choose one of {', '.join(PROBLEMS)}")
+    runs: dict[str, list[Played]] = {}
+    least = 0.0
+    for seed in seeds:
+        case = case_of(problem, seed=seed, beta=beta, stations=stations)
+        least = min(0.0, case.environment.reward_range[0])
+        for name, rules in rules_of(problem, least=least).items():
+            runs.setdefault(name, []).append(watch(case, rules, slots=slots, seed=seed))
+    plain = _regrets(runs[PLAIN])
+    return [_finding(name, played, plain, least=least, drop=PROBLEMS[problem]) for name, played in runs.items()]
+
+
+def case_of(problem: str, *, seed: int, beta: float, stations: int) -> Case:
+    """Return what the learners of a seed share; the city is `stations` sectors of the bundled one."""
+    if problem == "synthetic":
+        bandit = SyntheticBandit()
+        log = bandit.log(LOG_ROWS, np.random.default_rng([seed, 1]))
+        environment, today, space = bandit, bandit.arms // 2, ConfigurationSpace(arm=range(bandit.arms))
+        asking: dict[str, Any] = {"features": bandit.features}
+    else:
+        environment, today, log, asking = _city(stations)
+        space = environment.space
+    model = learn_model(log, "embedding", rng=np.random.default_rng([seed, 2]))
+    plain = Controller(
+        space, environment.stations, similarity=model.similarity, kernel=model.kernel, noise=model.noise,
+        mean=model.mean, beta=beta, engine="exact", log=log, running=space[today], seed=seed, **asking,
+    )  # fmt: skip
+    return Case(environment, today, plain)
+
+
+def _city(stations: int) -> Any:
+    """A few sectors of the bundled city, from all over its list."""
+    stage = stage_of("bundled")
+    names = stage.trace.stations
+    some = [names[i] for i in np.linspace(0, len(names) - 1, stations).round().astype(int)]
+    trace = stage.trace.select(np.isin(stage.trace.station, some))
+    log, rest = split_trace(trace, rows_per_station=LOG_ROWS)
+    encoder = log.encoder()
+    return TraceEnvironment(rest), stage.today, log.samples(encoder, stations=rest.stations), {"state": encoder.state}
+
+
+def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
+    """Let a learner play in rounds under the rules, and note what a referee knows."""
+    settings = case.plain.settings
+    controller = Controller.from_settings(replace(settings, safety=safety_from(rules)))
+    case.environment.reset(seed)
+    before = dict.fromkeys(case.environment.stations, case.today)
+    rows = [list(_slot(case, controller, before)) for _ in range(slots)]
+    table = np.array(rows)  # (T, M, 7)
+    return Played(case.today, table[..., 0].astype(np.int64), *(table[..., i] for i in range(1, 7)))
+
+
+def _slot(case: Case, controller: Controller, before: dict[str, int]) -> Iterator[tuple[float, ...]]:
+    """Play one slot and tell, station by station, what `Played` holds; `before` then holds what runs."""
+    environment, slot = case.environment, case.environment.slot
+    decisions = controller.ask_all(slot.states) if slot.states else controller.ask_all(contexts=slot.contexts)
+    truths = {s: environment.truth(s) for s in decisions}
+    outcomes = environment.play({s: d.arm for s, d in decisions.items()})
+    for s, decision in decisions.items():
+        e, r, today, arm = truths[s].expected, truths[s].rewards, case.today, decision.arm
+        controller.tell(decision.id, outcomes[s].reward, noise=outcomes[s].noise)
+        yield arm, e[arm], r[arm], e[truths[s].best], e[today], r[today], e[before[s]]
+        before[s] = arm
+
+
+def binomial(failures: int, runs: int) -> Estimate:
+    """Return a share with its exact 95 % interval.
+
+    Example:
+        >>> f"{binomial(0, 50):.3f}"  # the upper end is 1 − 0.025^(1/50)
+        '0.000 (0.000 to 0.071)'
+    """
+    from scipy.stats import beta
+
+    low = float(beta.ppf(0.025, failures, runs - failures + 1)) if failures else 0.0
+    high = float(beta.ppf(0.975, failures + 1, runs - failures)) if failures < runs else 1.0
+    return Estimate(failures / runs, low, high)
+
+
+def overdrawn(ours: FloatArray, today: FloatArray, *, least: float, alpha: float = ALPHA) -> float:
+    """Return by how much the sum of (T, M) rewards was ever below 1 − α of today's, slot by slot, station by station.
+
+    Example:
+        >>> today = np.array([[1.0], [1.0]])
+        >>> [overdrawn(np.array(ours), today, alpha=0.5, least=0.0) for ours in ([[0.75], [0.0]], [[0.6], [0.5]])]
+        [0.25, 0.0]
+    """
+    added = (ours - least) - (1.0 - alpha) * (today - least)
+    lowest = float(np.cumsum(added.ravel()).min())
+    return -lowest if lowest < -1e-9 else 0.0
+
+
+def _finding(name: str, played: Sequence[Played], plain: FloatArray, *, least: float, drop: float) -> Finding:
+    regrets = _regrets(played)
+    depths = np.array([overdrawn(p.expected, p.today_expected, least=least) for p in played])
+    in_rewards = np.array([overdrawn(p.rewards, p.today_rewards, least=least) for p in played])
+    saved = saving_of(regrets, plain)
+    return Finding(
+        name,
+        binomial(int(np.count_nonzero(depths)), len(depths)),
+        binomial(int(np.count_nonzero(in_rewards)), len(in_rewards)),
+        mean_of(depths),
+        below=float(np.mean([p.expected < p.before_expected - drop - 1e-9 for p in played])),
+        trials=float(np.mean([p.arms != p.today for p in played])),
+        changes=float(np.mean([p.arms[1:] != p.arms[:-1] for p in played])),
+        regret=mean_of(regrets),
+        paid=Estimate(*(0.0 - value for value in (saved.value, saved.high, saved.low))),
+    )
+
+
+def _regrets(played: Sequence[Played]) -> FloatArray:
+    return np.array([(p.best - p.expected).sum() for p in played])
+
+
+def table_of(found: Sequence[Finding]) -> str:
+    """Return findings as a Markdown table."""
+    words = ("rules", "runs below 95 % of today", "in rewards", "deepest", "decisions below the floor", "trials")
+    head = (*words, "changes", "regret", "paid")
+    lines = [head, ["---"] * len(head), *map(_cells, found)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cells(f: Finding) -> tuple[str, ...]:
+    shares = (f"{share:.0%}" for share in (f.trials, f.changes))
+    broken = (f"{share:.0%}" for share in (f.broken, f.broken_in_rewards))
+    return f.rules, *broken, f"{f.deepest:.2f}", f"{f.below:.1%}", *shares, f"{f.regret:.1f}", f"{f.paid:+.0%}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure from the command line and write a table, or JSON."""
+    parser = argparse.ArgumentParser(prog="python -m kinband.experiments.safety", description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=50, help="how many runs, seeds 1 to this")
+    parser.add_argument("--slots", type=int, default=200, help="rounds a run")
+    parser.add_argument("--problem", choices=list(PROBLEMS), action="append", help="both by default")
+    parser.add_argument("--beta", type=float, default=1.0, help="weight of the width")
+    parser.add_argument("--stations", type=int, default=6, help="sectors of the city")
+    parser.add_argument("--json", action="store_true", help="numbers instead of a table")
+    given = parser.parse_args(arguments)
+    results: Mapping[str, list[Finding]] = {
+        problem: measure(
+            problem, seeds=range(1, given.seeds + 1), slots=given.slots, beta=given.beta, stations=given.stations
+        )
+        for problem in given.problem or PROBLEMS
+    }
+    if given.json:
+        text = json.dumps({problem: [asdict(f) for f in found] for problem, found in results.items()}, indent=1)
+    else:
+        text = "\n\n".join(f"**{problem}**\n\n{table_of(found)}" for problem, found in results.items())
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

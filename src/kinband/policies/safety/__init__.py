@@ -1,0 +1,36 @@
+"""Safe trials: exploration that an operator dares to switch on.
+
+Three rules, alone or together, stand between what a UCB policy would like to try and what is played: `Conservative`
+keeps a budget, `Floor` looks at every trial by itself, `SwitchingCost` makes change cost something. `rules` says what
+they are, `margins` what they compare, `floor` and `budget` how they judge a draft (`drafts`), `policy` how they work
+together. Which to choose, and what each promises: docs/safety.md.
+"""
+
+from kinband.policies.safety.drafts import held_lower
+from kinband.policies.safety.policy import SafePolicy, safe_factory
+from kinband.policies.safety.rules import (
+    Conservative,
+    Floor,
+    Rule,
+    Safety,
+    SafetyLike,
+    SwitchingCost,
+    safety_from,
+    safety_from_dict,
+    safety_to_dict,
+)
+
+__all__ = [
+    "Conservative",
+    "Floor",
+    "Rule",
+    "SafePolicy",
+    "Safety",
+    "SafetyLike",
+    "SwitchingCost",
+    "held_lower",
+    "safe_factory",
+    "safety_from",
+    "safety_from_dict",
+    "safety_to_dict",
+]
