@@ -1,9 +1,8 @@
 """How much of an estimate was borrowed, and from whom.
 
-The posterior mean is linear in the rewards, f̂(x̃) = mean + a·(y − mean) with the weights a = (K̃ + diag(noise))⁻¹ k̃(x̃)
-of (9), one for each row ever told. The share of Σ|a| that lies on another station's rows is what that station lent.
-The exact posterior keeps a factor of the matrix, not the weights, so they are solved for here, once for all contexts
-of a plan.
+What a station's share is, `kinband.controller.explanation.evidence` says. The exact posterior keeps a factor of the
+matrix, not the weights of its rows, so they are solved for here, once for all contexts of a plan, with the beliefs of
+now. Decisions of the past are looked at with the beliefs of then (`Controller.explain`, `kinband.trust`).
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.controller.explanation import Hindsight
+from kinband.controller.explanation.evidence import shares_of
+from kinband.errors import BadInputError
 from kinband.kernels import components
 from kinband.policies import UCB
 from kinband.policies.learning import learn_block
@@ -25,6 +26,7 @@ from kinband.posterior import (
     SwitchingPosterior,
     make_posterior,
 )
+from kinband.posterior.contract import Rows
 from kinband.similarity import TaskMatrix
 
 Keeper = ExactPosterior | SchurPosterior
@@ -45,7 +47,7 @@ def beliefs_of(controller: Controller) -> AnyPosterior:
         >>> len(beliefs_of(controller))
         1
     """
-    settings, policy = controller.settings, controller.policy
+    settings, policy = controller.in_force, controller.policy
     if settings.policy == "ucb" and isinstance(policy, UCB) and (known := _with_rows(policy.posterior)) is not None:
         return known
     engine = "schur" if settings.engine == "schur" else "exact"
@@ -105,10 +107,8 @@ def shares(posterior: AnyPosterior, tasks: IntArray, X: FloatArray, *, K_Z: Floa
         asked = np.flatnonzero(np.isin(tasks, members))
         if not len(asked) or not len(group):
             continue
-        a = np.abs(_weights(group, np.searchsorted(members, tasks[asked]), X[asked]))
-        totals = np.equal.outer(np.arange(len(members)), group.rows.tasks) @ a  # (members, asked)
-        whole = totals.sum(axis=0)
-        found[np.ix_(asked, members)] = (totals / np.where(whole > 0, whole, 1.0)).T
+        a = _weights(group, np.searchsorted(members, tasks[asked]), X[asked])
+        found[np.ix_(asked, members)] = shares_of(a, group.rows.tasks, size=len(members))
     return found
 
 
@@ -176,16 +176,5 @@ def _with_rows(posterior: object) -> AnyPosterior | None:
 
 def _weights(group: Keeper, tasks: IntArray, X: FloatArray) -> FloatArray:
     """(K̃ + diag(noise))⁻¹ k̃, (n, m), for tasks (m,) at contexts X (m, d)."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    rows = group.rows
-    K = group.kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
-    K[np.diag_indices_from(K)] += rows.noise
-    try:
-        factor = cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)  # .T: in place only column by column
-    except np.linalg.LinAlgError:
-        raise NotPositiveDefiniteError(
-            "the weights of an estimate cannot be solved for: increase `noise`, or log fewer repeated rows"
-        ) from None
-    k = group.kernel.cross(rows.tasks, rows.X, tasks, X)
-    return np.asarray(cho_solve(factor, k, check_finite=False))
+    rows = Rows(group.rows.tasks, group.rows.X, group.rows.y, group.rows.noise)
+    return Hindsight(group.kernel, rows, mean=group.mean).weights(tasks, X, known=len(group))

@@ -18,7 +18,7 @@ from kinband.changes.reasons import best_reason, listed, small_reason, uncertain
 from kinband.changes.seen import Seen
 from kinband.changes.steps import within_steps
 from kinband.configurations import ConfigurationSpace
-from kinband.controller import Settings
+from kinband.controller.roster import InForce
 from kinband.errors import KinbandError
 from kinband.posterior import AnyPosterior
 
@@ -41,7 +41,7 @@ class Desk:
         steps: The furthest each knob may move.
     """
 
-    settings: Settings
+    settings: InForce
     beliefs: AnyPosterior
     seen: Seen
     own_rows: IntArray
@@ -114,7 +114,7 @@ def looked_at(desk: Desk, station: str, *, present: Present) -> Draft | LeftAlon
 
 def _refusal(desk: Desk, station: str, present: Present) -> tuple[Why, str] | None:
     """Return why nothing can be said about a station, or None if something can."""
-    if station not in desk.settings.stations:
+    if station not in desk.settings.active:
         return "not in the log", "The log has no rows of this station, so it is not known which others it resembles."
     unset = [knob for knob in desk.space.knobs if present.configuration.get(knob) is None]
     if unset:

@@ -93,7 +93,7 @@ def _stations(now: Mapping[str, Present] | Any, settings: Settings) -> Mapping[s
 def _desk(
     controller: Controller, *, explore: bool, beta: float | None, least_gain: float, steps: Mapping[str, float]
 ) -> Desk:
-    settings = controller.settings
+    settings = controller.in_force
     if finite_number(least_gain, name="least_gain") < 0:
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
     for knob, step in steps.items():

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kinband.cli.audit import audit_command
 from kinband.cli.bench import bench
 from kinband.cli.check_city import check_city
 from kinband.cli.compare import compare
@@ -30,6 +31,7 @@ app.command()(simulate)
 app.command("check-city")(check_city)
 app.command()(evaluate)
 app.command()(recommend)
+app.command("audit")(audit_command)
 app.command()(bench)
 
 

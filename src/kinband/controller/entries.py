@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
+from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Journal, Left, Returned, Told
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, SavedStateError
 from kinband.records import Alternatives, Decision
@@ -13,6 +13,8 @@ from kinband.records import Alternatives, Decision
 
 def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
     """Refuse an entry that cannot follow those of the journal: somebody edited the log.
+
+    Who came and went is checked where it is noted, against what is in force (`roster`).
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -26,7 +28,7 @@ def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
         case Asked(decision=decision):
             if decision.id != journal.next_id:
                 raise BadInputError(f"the log should go on with {journal.next_id}, it has {decision.id}")
-            if not 0 <= entry.task < len(settings.stations):
+            if not 0 <= entry.task < len(settings.stations) + len(journal.joined):
                 raise BadInputError(f"decision {decision.id} is for task {entry.task}, which does not exist")
         case Told():
             journal.find_untold(entry.id)
@@ -68,6 +70,13 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
             return {"entry": "corrected", "id": entry.id, "reward": entry.reward}
         case CalledOff():
             return {"entry": "called-off", "id": entry.id}
+        case Joined():
+            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
+            return {"entry": "joined", **named, "found": entry.found, **_said(entry)}
+        case Left():
+            return {"entry": "left", "station": entry.station}
+        case Returned():
+            return {"entry": "returned", "station": entry.station, **_said(entry)}
 
 
 def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Entry:
@@ -86,8 +95,20 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             return Corrected(values["id"], values["reward"])
         case "called-off":
             return CalledOff(values["id"])
+        case "joined":
+            likeness = tuple(map(float, values["likeness"]))
+            said = values["descriptors"], values["running"]
+            return Joined(values["station"], values["task"], likeness, values["found"], *said)
+        case "left":
+            return Left(values["station"])
+        case "returned":
+            return Returned(values["station"], values["descriptors"], values["running"])
         case other:
             raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
+
+
+def _said(entry: Joined | Returned) -> dict[str, Any]:
+    return {"descriptors": dict(entry.descriptors), "running": entry.running}
 
 
 def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Asked:

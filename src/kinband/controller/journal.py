@@ -1,10 +1,10 @@
-"""The log of a controller: what was asked, told, corrected and called off, in order. It is the truth.
+"""The log of a controller: what was asked, told, corrected and called off, who came and went, in order: the truth.
 
 Everything a policy believes can be rebuilt from the journal and the settings; beliefs are a cache of it. Entries are
 plain values that survive JSON without loss (Python writes floats so that they read back the same).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,7 +54,50 @@ class CalledOff:
     id: str
 
 
-Entry = Asked | Told | Corrected | CalledOff
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A station that is new here, and what it starts from.
+
+    Attributes:
+        station: Its name.
+        task: Its number, one more than the last.
+        likeness: Its row of the task matrix, its own variance last, (task + 1,).
+        found: What that was found by: "descriptors", "average" or "given".
+        descriptors: What is known of it.
+        running: Arm of the configuration declared for it, None where none was.
+    """
+
+    station: str
+    task: int
+    likeness: tuple[float, ...]
+    found: str
+    descriptors: Mapping[str, Any]
+    running: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A station that can no longer be asked for; its rows stay."""
+
+    station: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A station that had left and can be asked for again, with what it knew.
+
+    Attributes:
+        station: Its name.
+        descriptors: What is known of it now; empty where nothing new was said.
+        running: Arm of the configuration declared for it now, None where none was.
+    """
+
+    station: str
+    descriptors: Mapping[str, Any]
+    running: int | None
+
+
+Entry = Asked | Told | Corrected | CalledOff | Joined | Left | Returned
 
 
 class Journal:
@@ -75,6 +118,8 @@ class Journal:
         self._asked: dict[str, Asked] = {}
         self._told: dict[str, Told] = {}  # in the order of tells; rewards as corrected
         self._called_off: set[str] = set()
+        self._joined: list[Joined] = []
+        self._moved = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -98,6 +143,16 @@ class Journal:
         return [key for key in self._asked if key not in self._told and key not in self._called_off]
 
     @property
+    def joined(self) -> Sequence[Joined]:
+        """The stations that were new, in the order of coming."""
+        return self._joined
+
+    @property
+    def moved(self) -> bool:
+        """Whether any station ever came or went."""
+        return self._moved
+
+    @property
     def next_id(self) -> str:
         """The id of the decision to come: ids are counted, so that a replay gives them again."""
         return f"d{len(self._asked) + 1:06d}"
@@ -115,6 +170,9 @@ class Journal:
                 self._told[entry.id] = replace(self._told[entry.id], reward=entry.reward)
             case CalledOff():
                 self._called_off.add(entry.id)
+            case Joined():
+                self._joined.append(entry)
+        self._moved = self._moved or isinstance(entry, Joined | Left | Returned)
 
     def find(self, decision_id: str) -> Asked:
         """Return a decision by id, or say that there is none."""

@@ -7,6 +7,7 @@ after saving and loading, or after a replay of the journal, every later decision
 are counted, random numbers are keyed by (seed, decision), and beliefs come from one routine in one order.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +22,12 @@ from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
 from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows, with_standing
 from kinband.controller.entries import check_entry
-from kinband.controller.explanation import Explanation, explain
-from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Journal, Told
+from kinband.controller.explanation import MOST_ROWS, Explanation, explain
+from kinband.controller.joining import empty_policy, joining, likeness, taken_in
+from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Journal, Left, Told
+from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
-from kinband.controller.setup import Running, cold_settings, settings_from_trace
+from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_trace
 from kinband.controller.standing import Standings
 from kinband.errors import CannotCorrectError
 from kinband.kernels import Kernel
@@ -36,6 +39,8 @@ from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
+
+_log = logging.getLogger(__name__)
 
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept
 
@@ -63,6 +68,8 @@ class Controller:
         safety: Rules that trials have to keep: `Conservative`, `Floor`, `SwitchingCost`, or a list of them
             (docs/safety.md).
         running: What runs today: one configuration for all stations, or configurations by station.
+        descriptors: What is known of stations, by station: position, land use, antenna. Stations that join later start
+            from those they resemble (docs/newcomers.md).
         seed: Keys every random draw.
 
     Example:
@@ -94,12 +101,13 @@ class Controller:
         log: Samples | None = None,
         safety: SafetyLike = None,
         running: Running = None,
+        descriptors: DescriptorsLike = None,
         seed: int = 0,
     ) -> None:
         settings = cold_settings(
             space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
             beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range, features=features,
-            log=log, safety=safety, running=running, seed=seed,
+            log=log, safety=safety, running=running, descriptors=descriptors, seed=seed,
         )  # fmt: skip
         self._begin(settings)
 
@@ -122,6 +130,7 @@ class Controller:
         start: bool = True,
         safety: SafetyLike = None,
         running: Running = None,
+        descriptors: DescriptorsLike = None,
         seed: int = 0,
     ) -> "Controller":
         """Return a controller that has learned from a log.
@@ -141,7 +150,7 @@ class Controller:
         settings = settings_from_trace(
             trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
             options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, safety=safety,
-            running=running, seed=seed,
+            running=running, descriptors=descriptors, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
 
@@ -162,8 +171,13 @@ class Controller:
 
     @property
     def stations(self) -> tuple[str, ...]:
-        """The stations decided for."""
-        return self.settings.stations
+        """The stations decided for, those that joined last; those that have left are not among them."""
+        return self._present.active
+
+    @property
+    def in_force(self) -> InForce:
+        """The settings with the stations that have come and gone since: what the journal makes of them."""
+        return self._present
 
     @property
     def space(self) -> ConfigurationSpace:
@@ -174,7 +188,7 @@ class Controller:
     def similarity(self) -> TaskMatrix:
         """How much the stations share."""
         method = str(self.settings.notes.get("similarity", "given"))
-        return TaskMatrix(self.stations, self.settings.K_Z, method, {})
+        return TaskMatrix(self._present.stations, self._present.K_Z, method, {}).reindex(self.stations)
 
     @property
     def policy(self) -> Policy:
@@ -205,7 +219,7 @@ class Controller:
             running: The configuration that the station runs; by default the last one decided for it and not called
                 off, else the one declared.
         """
-        query = query_for(self.settings, station, state=state, contexts=contexts, allowed=allowed)
+        query = query_for(self._present, station, state=state, contexts=contexts, allowed=allowed)
         query = self._standing({station: query}, None if running is None else {station: running})[station]
         choice = check_choice(self._policy.choose(query, self._rng(0)), query)
         return self._record(query, choice, station=station, state=state, number=None)
@@ -226,7 +240,7 @@ class Controller:
             allowed: Which configurations may be chosen, by station; all for stations not named.
             running: The configurations that stations run, by station; see `ask` for those not named.
         """
-        queries = queries_for(self.settings, states=states, contexts=contexts, allowed=allowed)
+        queries = queries_for(self._present, states=states, contexts=contexts, allowed=allowed)
         queries = self._standing(queries, running)
         choices = self._choose_round(list(queries.values()))
         number = self._rounds
@@ -265,9 +279,72 @@ class Controller:
             self._note(CalledOff(decision_id))
             self._caches.pop(decision_id, None)
 
-    def explain(self, decision_id: str) -> Explanation:
-        """Return why a decision was made, in words and numbers, from what was stored when asking."""
-        return explain(self.journal.find(decision_id), reward=self.journal.reward(decision_id))
+    def add_station(
+        self,
+        name: str,
+        descriptors: Mapping[str, Any] | None = None,
+        similarity: Mapping[str, float] | None = None,
+        *,
+        running: Mapping[str, Any] | None = None,
+    ) -> dict[str, float]:
+        """Take in a station that has no data yet, or one that had left, and return how like the others it is.
+
+        Nothing is learned anew: what is known stays as it is, and the newcomer starts from it.
+
+        Args:
+            name: Its name. One that had left comes back with what it knew.
+            descriptors: What is known of it; it starts from the stations that resemble it. Without any, it starts from
+                the network's average.
+            similarity: Instead, its correlation with some stations, by station, each from -1 to 1.
+            running: The configuration that it runs today.
+
+        Example:
+            >>> sites = {"a": {"x_m": 0}, "b": {"x_m": 50}, "c": {"x_m": 900}}
+            >>> alike = [[1, 0.9, 0.2], [0.9, 1, 0.2], [0.2, 0.2, 1]]
+            >>> space = ConfigurationSpace(tilt=[2, 4])
+            >>> controller = Controller(space, list(sites), similarity=alike, descriptors=sites)
+            >>> next(iter(controller.add_station("d", {"x_m": 20}))) in ("a", "b")
+            True
+            >>> controller.ask("d").station
+            'd'
+        """
+        entry = joining(
+            self.settings, self._present, name, descriptors=descriptors, similarity=similarity, running=running
+        )
+        if isinstance(entry, Joined):
+            self._welcome(entry)
+        else:
+            self._note(entry)
+        return likeness(self._present, name)
+
+    def remove_station(self, name: str) -> list[str]:
+        """Stop deciding for a station, and return the ids of its decisions whose reward is still awaited.
+
+        Its rows stay what others learn from. Decisions that are pending stay so: they ran, their rewards may still be
+        told, and are learned from; or call them off.
+
+        Example:
+            >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"])
+            >>> decision = controller.ask("a")
+            >>> controller.remove_station("a")
+            ['d000001']
+            >>> controller.tell("d000001", 0.8)
+            >>> controller.ask("a")
+            Traceback (most recent call last):
+                ...
+            kinband.errors.NotFoundError: station 'a' was removed: add_station brings it back with what it knew
+        """
+        self._note(Left(name))
+        awaited = [key for key in self.pending if self.decision(key).station == name]
+        if awaited:
+            words = "station %s was removed with %d decision(s) pending, %s first: tell their rewards, or call them off"
+            _log.warning(words, name, len(awaited), awaited[0])
+        return awaited
+
+    def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explanation:
+        """Return why a decision was made, as of then; whose evidence it rests on is weighed up to so many rows."""
+        asked, reward = self.journal.find(decision_id), self.journal.reward(decision_id)
+        return explain(asked, reward=reward, settings=self._present, journal=self.journal, most_rows=most_rows)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by id."""
@@ -290,15 +367,17 @@ class Controller:
     ) -> "Controller":
         """Return a controller that goes on where a log ends, with stored beliefs or by learning the log anew."""
         controller = cls.from_settings(settings if beliefs is None else replace(settings, start=None))
-        policy = controller._policy
-        if beliefs is None or not isinstance(policy, KeepsState):
+        if beliefs is None or not isinstance(controller._policy, KeepsState):
             controller._replay(entries)
             return controller
-        policy.restore(beliefs)
-        controller.settings = settings
         for entry in entries:
             check_entry(entry, controller.journal, settings)
             controller._note(entry)
+        policy = empty_policy(controller.settings, controller.journal.joined)
+        if isinstance(policy, KeepsState):
+            policy.restore(beliefs)
+        controller._policy, controller.settings = policy, settings
+        controller._present = replace(controller._present, start=settings.start)
         return controller
 
     def save(self, path: str | Path, *, beliefs: bool = True) -> None:
@@ -323,13 +402,14 @@ class Controller:
     def _begin(self, settings: Settings) -> None:
         self.settings = settings
         self.journal = Journal()
+        self._present = InForce.of(settings)
         self._standings = Standings(budget=settings.safety is not None and settings.safety.conservative is not None)
         self._rounds = 0
         self._caches: OrderedDict[str, Any] = OrderedDict()
         self._policy = self._taught_from_start()
 
-    def _taught_from_start(self) -> Policy:
-        policy = self.settings.factory()(self.settings.setting())
+    def _taught_from_start(self, joined: Sequence[Joined] = ()) -> Policy:
+        policy = empty_policy(self.settings, joined)
         rows = starting_rows(self.settings.start)
         if isinstance(policy, LearnsLogs) and rows:
             policy.learn_log(rows)
@@ -348,7 +428,7 @@ class Controller:
 
     def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
         """Say in queries how things stand, which settings and journal tell."""
-        return with_standing(queries, self.settings, self.journal, standings=self._standings, running=running)
+        return with_standing(queries, self._present, self.journal, standings=self._standings, running=running)
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
@@ -376,6 +456,7 @@ class Controller:
 
     def _note(self, entry: Entry) -> None:
         """Add an entry to the journal without teaching it to the policy."""
+        self._present = self._present.after(entry)
         self.journal.add(entry)
         self._standings.note(entry, self.journal)
         if isinstance(entry, Asked) and entry.decision.round is not None:
@@ -385,12 +466,29 @@ class Controller:
         """Add entries to the journal and teach them to the policy, in order."""
         for entry in entries:
             check_entry(entry, self.journal, self.settings)
-            if isinstance(entry, Corrected):
-                self._apply_correction(entry)
-                continue
-            self._note(entry)
+            match entry:
+                case Corrected():
+                    self._apply_correction(entry)
+                case Joined():
+                    self._welcome(entry)
+                case _:
+                    self._note(entry)
             if isinstance(entry, Told):
                 self._policy.learn(self.journal.observation(entry))
+
+    def _welcome(self, entry: Joined) -> None:
+        """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
+        setting = self._present.after(entry).setting()
+        if not taken_in(self._policy, self.settings.factory(), setting):
+            self._policy = self._taught_all(self.journal.told.values(), [*self.journal.joined, entry])
+        self._note(entry)
+
+    def _taught_all(self, told: Iterable[Told], joined: Sequence[Joined]) -> Policy:
+        """Return a policy that has learned everything anew."""
+        policy = self._taught_from_start(joined)
+        for one in told:
+            policy.learn(self.journal.observation(one))
+        return policy
 
     def _keep(self, decision_id: str, cache: Any) -> None:
         if cache is not None:
@@ -401,11 +499,9 @@ class Controller:
     def _apply_correction(self, corrected: Corrected) -> None:
         """Let the policy take in a correction, in place or by learning everything anew, then note it."""
         if not self._corrected_in_place(corrected):
-            policy = self._taught_from_start()
-            for told in self.journal.told.values():
-                right = replace(told, reward=corrected.reward) if told.id == corrected.id else told
-                policy.learn(self.journal.observation(right))
-            self._policy = policy
+            right = replace(self.journal.told[corrected.id], reward=corrected.reward)
+            told = (right if one.id == corrected.id else one for one in self.journal.told.values())
+            self._policy = self._taught_all(told, self.journal.joined)
         self.journal.add(corrected)
 
     def _corrected_in_place(self, corrected: Corrected) -> bool:

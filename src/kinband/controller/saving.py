@@ -29,7 +29,9 @@ from kinband.version import __version__
 if TYPE_CHECKING:
     from kinband.controller.loop import Controller
 
-SCHEMA = 1
+SCHEMA = 2
+"""What this version reads. 2 added stations that come and go, and descriptors; without any, 1 is still written."""
+
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
 _OLD = ".{}-old"  # where the old state waits while the new one takes its place
 
@@ -84,13 +86,18 @@ def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:
     if beliefs and isinstance(controller.policy, KeepsState):
         np.savez(folder / _BELIEFS, **controller.policy.state())
     sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
-    manifest = {"schema": SCHEMA, "kinband": __version__, "files": sums, "settings": values}
+    manifest = {"schema": _schema_of(controller), "kinband": __version__, "files": sums, "settings": values}
     manifest["checksum"] = _manifest_checksum(manifest)
     text = json.dumps(manifest, indent=1, allow_nan=False)
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
     for file in folder.iterdir():
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
+
+
+def _schema_of(controller: "Controller") -> int:
+    """Return the oldest schema that holds all there is to say, so that older versions read what they can."""
+    return 2 if controller.journal.moved or controller.settings.descriptors else 1
 
 
 def _swap(fresh: Path, path: Path) -> None:

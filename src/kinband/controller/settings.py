@@ -16,6 +16,7 @@ from kinband.policies.exploration import Exploration, exploration_from_dict, exp
 from kinband.policies.safety import Safety, safe_factory, safety_from_dict, safety_to_dict
 from kinband.posterior import BUDGET
 from kinband.records import Samples
+from kinband.similarity.newcomers import DescriptorKernel, Descriptors, useful_descriptor_kernel
 
 _LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 
@@ -43,6 +44,7 @@ class Settings:
         safety: Rules that trials have to keep, if any.
         running: Arms of the configurations declared for stations, by station.
         notes: How the settings came about (fits, similarity), for people.
+        descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -69,6 +71,7 @@ class Settings:
     safety: Safety | None = None
     running: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
@@ -113,6 +116,11 @@ class Settings:
     def _tasks(self) -> dict[str, int]:
         return {station: task for task, station in enumerate(self.stations)}
 
+    @cached_property
+    def descriptor_kernel(self) -> DescriptorKernel | None:
+        """What resemblance of descriptors says of likeness, fitted to K_Z; None where it says nothing."""
+        return useful_descriptor_kernel(self.K_Z, [self.descriptors.get(station, {}) for station in self.stations])
+
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float, or say why it cannot be one."""
         value = finite_number(reward, name="reward")
@@ -149,6 +157,8 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
         "running": dict(settings.running),
         "notes": dict(settings.notes),
     }
+    if settings.descriptors:
+        values["descriptors"] = {station: dict(known) for station, known in settings.descriptors.items()}
     return values, arrays
 
 
@@ -178,6 +188,7 @@ def settings_from_parts(
         safety=safety_from_dict(values["safety"]) if values.get("safety") else None,
         running=values.get("running", {}),
         notes=values["notes"],
+        descriptors=values.get("descriptors", {}),
     )
 
 

@@ -23,10 +23,14 @@ from kinband.policies.safety import Safety, SafetyLike, safety_from
 from kinband.posterior import ENGINES, SWITCH_ROWS, checked_budget
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix, similarity_from
+from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.trace import Trace
 
 Running = Mapping[str, Any] | None
 """One configuration for all stations, or configurations by station."""
+
+DescriptorsLike = Mapping[str, Mapping[str, Any]] | None
+"""What is known of stations, by station: numbers and categories by name."""
 
 
 def cold_settings(
@@ -113,6 +117,7 @@ def _settings(
     features: tuple[str, ...] | None = None,
     safety: SafetyLike = None,
     running: Running = None,
+    descriptors: DescriptorsLike = None,
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
     if not isinstance(engine, str) or engine not in ENGINES:
@@ -139,6 +144,7 @@ def _settings(
         safety=rules,
         running=declared,
         notes={**notes, **_engine_note(engine, budget)},
+        descriptors=_declared_descriptors(descriptors, stations),
     )
 
 
@@ -159,6 +165,19 @@ def declared_arms(running: Running, stations: tuple[str, ...], space: Configurat
     if unknown := [name for name in given if name not in stations]:
         raise BadInputError(f"running names {unknown[0]!r}, which is no station of this controller")
     return {station: arm_of(given[station], space, station=station) for station in given}
+
+
+def _declared_descriptors(descriptors: DescriptorsLike, stations: tuple[str, ...]) -> dict[str, Descriptors]:
+    """Return what is known of stations, by station; nothing of some of them is fine."""
+    if descriptors is None:
+        return {}
+    if not isinstance(descriptors, Mapping):
+        raise BadInputError(f"descriptors must be given by station, as a mapping, got {descriptors!r:.60}")
+    if unknown := [name for name in descriptors if name not in stations]:
+        raise BadInputError(f"descriptors names {unknown[0]!r}, which is no station of this controller")
+    known = {station: checked_descriptors(descriptors[station], station=station) for station in descriptors}
+    check_kinds(known)
+    return {station: values for station, values in known.items() if values}
 
 
 def _check_rules(

@@ -1,8 +1,9 @@
 """Which arm to play: the paper's policies and the baselines, as equals.
 
 `contract` says what a policy is, `registry` knows ours by name and `checker` tests anyone's; `ucb` is Algorithms 1 and
-2, `super_ucb` Algorithms 3 and 4; `kernel_ucb` holds Kernel-UCB, CGP-UCB and the pooled learner, `linucb` and `simple`
-the rest. `exploration` is the β of them all, `safety` the rules that trials may have to keep.
+2, `super_ucb` Algorithms 3 and 4, `thompson` draws instead of bounds; `kernel_ucb` holds Kernel-UCB, CGP-UCB and the
+pooled learner, `linucb` and `simple` the rest. `exploration` is the β of them all, `awareness` what a round knows of
+its own picks, `safety` the rules that trials may have to keep.
 """
 
 from kinband.policies.checker import check_policy
@@ -14,6 +15,7 @@ from kinband.policies.registry import POLICIES, policy_factory
 from kinband.policies.safety import Conservative, Floor, SwitchingCost
 from kinband.policies.simple import FixedArm, RandomArm
 from kinband.policies.super_ucb import SuperUCB
+from kinband.policies.thompson import Thompson
 from kinband.policies.ucb import UCB
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "SuperUCB",
     "SwitchingCost",
     "Theorem1",
+    "Thompson",
     "build_cgp_ucb",
     "build_kernel_ucb",
     "build_pooled_ucb",

@@ -8,10 +8,12 @@ from kinband.policies.kernel_ucb import build_cgp_ucb, build_kernel_ucb, build_p
 from kinband.policies.linucb import LinUCB
 from kinband.policies.simple import FixedArm, RandomArm
 from kinband.policies.super_ucb import SuperUCB
+from kinband.policies.thompson import Thompson
 from kinband.policies.ucb import UCB
 
 POLICIES: dict[str, PolicyFactory] = {
     "ucb": UCB.build,
+    "thompson": Thompson.build,
     "super-ucb": SuperUCB.build,
     "kernel-ucb": build_kernel_ucb,
     "cgp-ucb": build_cgp_ucb,

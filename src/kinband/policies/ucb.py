@@ -2,20 +2,28 @@
 
 Both score every arm by f̂ + βσ (12) and play the best. They differ in when rewards are learned: after every decision,
 or after all stations of a round have decided; that is the caller's doing. With a task matrix of ones this is the
-pooled learner, with the identity Kernel-UCB per task.
+pooled learner, with the identity Kernel-UCB per task. With `rounds="aware"`, which is not the paper's, stations of a
+round take each other's picks into account.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from kinband.arrays import FloatArray
+from kinband.errors import BadInputError
+from kinband.policies.awareness import Pending
 from kinband.policies.contract import Setting, check_options, pick_best
 from kinband.policies.exploration import Exploration
 from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Column, Prediction
 from kinband.posterior.contract import FullPosterior, Question, ScoresArms, SolvesColumns
+from kinband.posterior.together import PredictsTogether
 from kinband.records import Choice, Observation, Query
+
+Rounds = Literal["plain", "aware"]
+"""Whether stations of a round know what the others of it have picked."""
 
 _ROUND_ENTRIES = 2**25  # columns of a round are solved in chunks of at most this many numbers (256 MB)
 
@@ -28,6 +36,7 @@ class UCB:
         exploration: The β of (12).
         noise: λ of the paper, for rules that depend on it.
         per_task: Whether β counts the rewards of the task at hand (learners that share nothing) or all.
+        rounds: "plain", or "aware" for rounds in which stations take each other's picks into account (`awareness`).
 
     Example:
         >>> from kinband.kernels import RBF
@@ -39,19 +48,28 @@ class UCB:
     """
 
     def __init__(
-        self, posterior: FullPosterior, exploration: Exploration, *, noise: float, per_task: bool = False
+        self,
+        posterior: FullPosterior,
+        exploration: Exploration,
+        *,
+        noise: float,
+        per_task: bool = False,
+        rounds: Rounds = "plain",
     ) -> None:
         self.posterior = posterior
         self.exploration = exploration
         self.noise = noise
         self.per_task = per_task
+        self.rounds = rounds
         self._known: dict[int, int] = {}
 
     @classmethod
     def build(cls, setting: Setting) -> "UCB":
         """Return the policy for a setting, with nothing learned yet."""
-        check_options(setting)
-        return cls(setting.posterior(), setting.exploration, noise=setting.noise)
+        rounds = check_options(setting, "rounds").get("rounds", "plain")
+        if rounds not in get_args(Rounds):
+            raise BadInputError(f"rounds must be one of {', '.join(get_args(Rounds))}, got {rounds!r}")
+        return cls(setting.posterior(), setting.exploration, noise=setting.noise, rounds=rounds)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest f̂ + βσ among those allowed."""
@@ -59,16 +77,14 @@ class UCB:
 
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
-        posterior = self.posterior
         # The sweep of a single decision leaves the column of its arm behind.
-        if len(queries) == 1 or not isinstance(posterior, SolvesColumns):
+        if len(queries) == 1 or not isinstance(self.posterior, SolvesColumns):
             return [self.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
-        choices: list[Choice] = []
-        for prediction, query, rng in zip(self._predict_round(queries), queries, rngs, strict=True):
-            choices.append(self._choice(query, prediction, rng))
-        played = np.array([query.X[choice.arm] for query, choice in zip(queries, choices, strict=True)])
-        columns = posterior.columns(np.array([query.task for query in queries]), played)
-        return [_with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
+        if self.rounds == "aware" and isinstance(self.posterior, PredictsTogether):
+            return self._with_columns(queries, self._choose_aware(queries, rngs))
+        predictions = (one for part in self._parts(queries) for one in self._predict_together(queries[part]))
+        chosen = [self._choice(q, found, rng) for q, found, rng in zip(queries, predictions, rngs, strict=True)]
+        return self._with_columns(queries, chosen)
 
     def learn(self, observation: Observation) -> None:
         """Add one reward to the posterior."""
@@ -98,28 +114,52 @@ class UCB:
     def _count(self, task: int) -> None:
         self._known[task] = self._known.get(task, 0) + 1
 
-    def _choice(self, query: Query, prediction: Prediction, rng: np.random.Generator) -> Choice:
-        arms = query.arms
+    def _beta(self, query: Query) -> float:
         known = self._known.get(query.task, 0) if self.per_task else len(self.posterior)
-        beta = self.exploration.beta(known=known, arms=len(query.X), noise=self.noise)
-        score = prediction.mean + beta * prediction.width  # (12)
+        return self.exploration.beta(known=known, arms=len(query.X), noise=self.noise)
+
+    def _choice(
+        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, width: FloatArray | None = None
+    ) -> Choice:
+        """The best arm by mean and width; `width` is what pending picks leave of it, where those are known."""
+        arms = query.arms
+        score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
         best = pick_best(score, rng)
         choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score)
         return _with_column(choice, prediction.column(best))
 
-    def _predict_round(self, queries: Sequence[Query]) -> list[Prediction]:
-        """Return the prediction of each query, from as few sweeps as memory allows."""
+    def _choose_aware(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
+        """Decide one station after the other, each with the widths that the picks before it leave."""
+        posterior: Any = self.posterior
+        choices: list[Choice] = []
+        for part in self._parts(queries):
+            together = posterior.predict_together([Question(q.task, q.X, q.arms) for q in queries[part]])
+            pending = Pending(together, noise=self.noise)
+            for i, (query, rng) in enumerate(zip(queries[part], rngs[part], strict=True)):
+                choices.append(self._choice(query, together.predictions[i], rng, width=pending.width(i)))
+                pending.pick(i, int(np.flatnonzero(query.arms == choices[-1].arm)[0]))
+        return choices
+
+    def _with_columns(self, queries: Sequence[Query], choices: Sequence[Choice]) -> list[Choice]:
+        """The choices of a round with the columns of what they play, where the posterior solves them ahead."""
+        posterior = self.posterior
+        if not isinstance(posterior, SolvesColumns):
+            return list(choices)
+        played = np.array([query.X[choice.arm] for query, choice in zip(queries, choices, strict=True)])
+        columns = posterior.columns(np.array([query.task for query in queries]), played)
+        return [_with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
+
+    def _parts(self, queries: Sequence[Query]) -> Iterator[slice]:
+        """Cut a round into parts whose columns fit into memory together."""
         per_sweep = max(1, _ROUND_ENTRIES // max(1, len(self.posterior)))
-        predictions: list[Prediction] = []
         start = 0
         while start < len(queries):
             stop, columns = start, 0
             while stop < len(queries) and (stop == start or columns + len(queries[stop].arms) <= per_sweep):
                 columns += len(queries[stop].arms)
                 stop += 1
-            predictions += self._predict_together(queries[start:stop])
+            yield slice(start, stop)
             start = stop
-        return predictions
 
     def _predict_together(self, queries: Sequence[Query]) -> list[Prediction]:
         if isinstance(self.posterior, ScoresArms):

@@ -38,6 +38,12 @@ class Prediction:
         """Return what an update at this context can take up, if the engine keeps any."""
         return self.column_of(index) if self.column_of else None
 
+    def split(self, questions: Sequence["Question"]) -> list["Prediction"]:
+        """Return the predictions of the arms of several questions, asked one after the other, by question."""
+        ends = np.cumsum([len(q.arms) for q in questions])[:-1]
+        pairs = zip(np.split(self.mean, ends), np.split(self.width, ends), strict=True)
+        return [Prediction(mean, width) for mean, width in pairs]
+
 
 @dataclass(frozen=True, eq=False)
 class Question:

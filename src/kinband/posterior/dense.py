@@ -9,6 +9,7 @@ from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
 from kinband.posterior.contract import Prediction, Rows, checked_contexts, checked_rows, draw_joint
+from kinband.posterior.growing import extended_kernel
 from kinband.posterior.rows import LearnedRows
 
 
@@ -35,6 +36,15 @@ class DensePosterior(ABC):
     def rows(self) -> LearnedRows:
         """The rows learned so far, in the order of updates."""
         return self._rows
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+        return self.kernel.K_Z
+
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; what is known stays as it is."""
+        self.kernel = extended_kernel(self.kernel, K_Z)
 
     @abstractmethod
     def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:

@@ -20,6 +20,7 @@ from kinband.posterior.contract import Prediction, Question, Rows
 from kinband.posterior.dense import DensePosterior
 from kinband.posterior.factor import LANES, PANEL, Column, GrowingFactor, lanes_for
 from kinband.posterior.shared_state import SharedRows
+from kinband.posterior.together import Columns, Together, split_columns
 
 
 class ExactPosterior(DensePosterior):
@@ -72,17 +73,30 @@ class ExactPosterior(DensePosterior):
 
     def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
         """Return mean and width of f at the arms of each question, from one sweep over the pivots of them all."""
-        shared = self._shared.structure if len(self) >= PANEL else None  # below, there is nothing to gain
-        if shared is None or not all(len(q.arms) > len(shared) and shared.describes(q.X) for q in questions):
+        parts = self._pivots_solved(questions)
+        if parts is None:
             return self._predict_each_arm(questions)
-        r, rows = len(shared), self._rows
-        R = np.empty((len(self), r * len(questions)))
-        for i, q in enumerate(questions):
-            self._shared.cross(rows.tasks, rows.X, task=q.task, x=q.X[0], out=R[:, i * r : (i + 1) * r])
-        V = self._factor.sweep(R)
-        return [
-            self._combined(q, V[:, i * r : (i + 1) * r], alone=len(questions) == 1) for i, q in enumerate(questions)
-        ]
+        alone = len(questions) == 1
+        return [self._combined(q, V, alone=alone) for q, V in zip(questions, parts, strict=True)]
+
+    def predict_together(self, questions: Sequence[Question]) -> Together:
+        """Return the same predictions, and how they hang together."""
+        if not len(self):
+            return Together(self.kernel, questions, self._predict_each_arm(questions), None)
+        parts = self._pivots_solved(questions)
+        if parts is not None:
+            predictions = [self._combined(q, V, alone=False) for q, V in zip(questions, parts, strict=True)]
+            weights = (self._shared.weights[:, q.arms] for q in questions)
+            columns = [Columns(V, V, W) for V, W in zip(parts, weights, strict=True)]
+            return Together(self.kernel, questions, predictions, columns)
+        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
+        X = np.concatenate([q.X[q.arms] for q in questions])
+        V = self._factor.sweep(self._cross(tasks, X))
+        mean, variance = self.mean + self._w @ V, self.kernel.diag(tasks, X) - np.einsum("ij,ij->j", V, V)
+        together = Prediction(mean, np.sqrt(np.maximum(variance, 0.0)))
+        return Together(
+            self.kernel, questions, together.split(questions), split_columns(V, questions, lambda columns: columns)
+        )
 
     def update(
         self,
@@ -138,6 +152,11 @@ class ExactPosterior(DensePosterior):
         self._shared.restore(self._rows.X)
         self._w = self._solved_rewards()
 
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; the factor stays as it is."""
+        super().extend_tasks(K_Z)
+        self._shared.use(self.kernel)
+
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return rows, factor and solved rewards as plain arrays."""
         return {**self._rows.state(), **self._factor.state(), "w": self._w.copy()}
@@ -169,11 +188,19 @@ class ExactPosterior(DensePosterior):
         """Return what `predict_arms` does with a column per arm."""
         tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
         together = self.predict(tasks, np.concatenate([q.X[q.arms] for q in questions]))
-        if len(questions) == 1:
-            return [together]
-        ends = np.cumsum([len(q.arms) for q in questions])[:-1]
-        pairs = zip(np.split(together.mean, ends), np.split(together.width, ends), strict=True)
-        return [Prediction(mean, width) for mean, width in pairs]
+        return [together] if len(questions) == 1 else together.split(questions)
+
+    def _pivots_solved(self, questions: Sequence[Question]) -> list[FloatArray] | None:
+        """Return the solved columns of every question's pivots, (n, r) each, where the structure serves them all."""
+        shared = self._shared.structure if len(self) >= PANEL else None  # below, there is nothing to gain
+        if shared is None or not all(len(q.arms) > len(shared) and shared.describes(q.X) for q in questions):
+            return None
+        r, rows = len(shared), self._rows
+        R = np.empty((len(self), r * len(questions)))
+        for i, q in enumerate(questions):
+            self._shared.cross(rows.tasks, rows.X, task=q.task, x=q.X[0], out=R[:, i * r : (i + 1) * r])
+        V = self._factor.sweep(R)
+        return [V[:, i * r : (i + 1) * r] for i in range(len(questions))]
 
     def _combined(self, question: Question, V: FloatArray, *, alone: bool) -> Prediction:
         """Return the prediction of all arms from the solved columns V (n, r) of the pivots."""

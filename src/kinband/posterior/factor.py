@@ -210,7 +210,8 @@ class GrowingFactor:
         rows = stop - start
         rest = R[start:stop]
         if start:
-            rest = rest - self._panels[p][:rows, :start] @ V[:start]
+            product = self._panels[p][:rows, :start] @ V[:start]
+            rest = np.subtract(rest, product, out=product)
         np.matmul(self._inverses[p][:rows, :rows], rest, out=V[start:stop])
 
     def _solve_complete_panels(self, k: FloatArray, column: Column) -> FloatArray:

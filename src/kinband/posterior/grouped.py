@@ -3,24 +3,38 @@
 A task matrix that falls into blocks makes K̃ block-diagonal. Factorising it as one would cost the cube (here the
 square, per step) of all rows together; a posterior per connected group costs that of its own rows. Independent
 stations (K_Z = I) are the case in which every group has one member.
+
+A task that comes later is a group of its own, joins the group it is like, or, if it is like several, makes one of
+them: the new group learns the rows of the old ones in one block, in the order in which they were told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, check_task_matrix, components
-from kinband.posterior.contract import Prediction, Question, ScoresArms, checked_contexts, checked_rows, draw_joint
+from kinband.posterior.contract import (
+    Prediction,
+    Question,
+    Rows,
+    ScoresArms,
+    checked_contexts,
+    checked_rows,
+    draw_joint,
+)
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.factor import Column
+from kinband.posterior.growing import extended
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import SparsePosterior
 from kinband.posterior.switching import SwitchingPosterior
+from kinband.posterior.together import Apart, Joint, PredictsTogether
 
 Member = ExactPosterior | SchurPosterior | SparsePosterior | SwitchingPosterior
 Engine = Callable[..., Member]
@@ -47,20 +61,29 @@ class GroupedPosterior:
         engine: Engine = ExactPosterior,
         **options: Any,
     ) -> None:
-        K_Z = check_task_matrix(K_Z)
-        members = components(K_Z)
-        self.groups: list[Member] = [
-            engine(kernel, K_Z[np.ix_(m, m)], noise=noise, mean=mean, **options) for m in members
-        ]
+        self._K_Z = check_task_matrix(K_Z)
+        members = components(self._K_Z)
+        self._empty = partial(engine, kernel, noise=noise, mean=mean, **options)
+        self.groups: list[Member] = [self._empty(self._K_Z[np.ix_(m, m)]) for m in members]
         self.noise, self.mean = self.groups[0].noise, self.groups[0].mean
-        self._group_of, self._local = np.empty(len(K_Z), dtype=np.int64), np.empty(len(K_Z), dtype=np.int64)
-        for g, m in enumerate(members):
-            self._group_of[m], self._local[m] = g, np.arange(len(m))
+        self._number(members)
         self._width: int | None = None
         self._learned, self._filled = np.empty(0, dtype=np.int32), 0  # which group learned the i-th row
 
     def __len__(self) -> int:
         return self._filled
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+        return self._K_Z
+
+    def _number(self, members: Sequence[IntArray]) -> None:
+        """Note which tasks the groups have, and under which numbers."""
+        size = sum(map(len, members))
+        self._group_of, self._local = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        for g, m in enumerate(members):
+            self._group_of[m], self._local[m] = g, np.arange(len(m))
 
     @property
     def _row_groups(self) -> NDArray[np.int32]:
@@ -91,6 +114,19 @@ class GroupedPosterior:
     def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
         """Return mean and width of f at the arms of each question, asked of its own group."""
         return [self._predict_arms(question) for question in questions]
+
+    def predict_together(self, questions: Sequence[Question]) -> Apart:
+        """Return the predictions of all arms of all questions, and how they hang together inside each group."""
+        groups = np.array([self._group_of[question.task] for question in questions])
+        parts: list[tuple[IntArray, Joint]] = []
+        for g in np.unique(groups):
+            group, numbers = self.groups[int(g)], np.flatnonzero(groups == g)
+            if not isinstance(group, PredictsTogether):
+                raise BadInputError(f"a {type(group).__name__} does not tell how predictions hang together")
+            mine = [questions[int(i)] for i in numbers]
+            local = [replace(question, task=int(self._local[question.task])) for question in mine]
+            parts.append((numbers, group.predict_together(local)))
+        return Apart(parts)
 
     def _predict_arms(self, question: Question) -> Prediction:
         group, task = self.groups[int(self._group_of[question.task])], int(self._local[question.task])
@@ -152,6 +188,63 @@ class GroupedPosterior:
         self._learned = np.delete(self._row_groups, index)
         self._filled = len(self._learned)
 
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks, one after the other: K_Z (M', M') begins with the present matrix.
+
+        Example:
+            >>> from kinband.kernels import RBF
+            >>> posterior = GroupedPosterior(RBF(0.5), np.eye(2), noise=0.1)
+            >>> posterior.update([0], [[0.0]], [1.0])
+            >>> posterior.extend_tasks([[1.0, 0.0, 0.8], [0.0, 1.0, 0.0], [0.8, 0.0, 1.0]])
+            >>> len(posterior.groups), posterior.predict([2], [[0.0]]).mean.round(2)
+            (2, array([0.73]))
+        """
+        larger = extended(K_Z, self._K_Z)
+        for task in range(len(self._K_Z), len(larger)):
+            self._add_task(larger[: task + 1, : task + 1])
+
+    def _add_task(self, K_Z: FloatArray) -> None:
+        """Take in one more task; groups keep the order of `components`, that of their first members."""
+        task = len(K_Z) - 1
+        members = [np.flatnonzero(self._group_of == g) for g in range(len(self.groups))]
+        joined = np.unique(self._group_of[np.flatnonzero(K_Z[task, :task])])
+        own = np.sort(np.concatenate([np.array([task]), *(members[g] for g in joined)]))
+        likeness = K_Z[np.ix_(own, own)]
+        if len(joined) == 1:
+            self.groups[joined[0]].extend_tasks(likeness)
+            members[joined[0]] = own
+        else:
+            self._replace(joined, self._merged(joined, own, likeness))
+            members = [m for g, m in enumerate(members) if g not in joined]
+            members.insert(int(joined[0]) if len(joined) else len(members), own)
+        self._K_Z = K_Z
+        self._number(members)
+
+    def _replace(self, joined: IntArray, group: Member) -> None:
+        """Put one group in the place of several, or behind all if it replaces none; the rows know their new numbers."""
+        place = int(joined[0]) if len(joined) else len(self.groups)
+        left = [g for g in range(len(self.groups)) if g not in joined]
+        numbers = np.full(len(self.groups), place, dtype=np.int32)
+        numbers[left] = [i + (g > place) for i, g in enumerate(left)]
+        self._learned[: self._filled] = numbers[self._row_groups]
+        self.groups = [self.groups[g] for g in left]
+        self.groups.insert(place, group)
+
+    def _merged(self, joined: IntArray, tasks: IntArray, K_Z: FloatArray) -> Member:
+        """Return one posterior for the tasks (m,) of several groups, which has learned their rows as they were told."""
+        merged = self._empty(K_Z)
+        known = [g for g in joined if len(self.groups[g])]
+        if not known:
+            return merged
+        rows = [_kept_rows(self.groups[g]) for g in known]
+        order = self._row_groups[np.isin(self._row_groups, known)]
+        told = np.argsort(np.argsort(order, kind="stable"))  # from group after group to the order of telling
+        names = [np.flatnonzero(self._group_of == g)[part.tasks] for g, part in zip(known, rows, strict=True)]
+        local = np.searchsorted(tasks, np.concatenate(names)[told])
+        X, y, noise = (np.concatenate([getattr(part, name) for part in rows])[told] for name in ("X", "y", "noise"))
+        merged.update(local, X, y, noise=noise)
+        return merged
+
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return the state of every group as plain arrays, prefixed by its number."""
         state: dict[str, FloatArray | IntArray] = {"row_groups": self._row_groups.astype(np.int64)}
@@ -179,3 +272,12 @@ class GroupedPosterior:
             raise BadInputError(f"there is no row {index}: {len(self)} rows are known")
         group = self._row_groups[index]
         return int(group), int(np.count_nonzero(self._row_groups[:index] == group))
+
+
+def _kept_rows(member: Member) -> Rows:
+    """Return the rows of a posterior that keeps them, or say that the log has to be learned anew."""
+    present = member.present if isinstance(member, SwitchingPosterior) else member
+    if isinstance(present, SparsePosterior):
+        raise CannotCorrectError("sparse posteriors keep no rows to join: learn the log anew with the new task")
+    rows = present.rows
+    return Rows(rows.tasks, rows.X, rows.y, rows.noise)

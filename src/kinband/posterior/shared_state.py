@@ -8,7 +8,7 @@ V = V_P W, means (w·V_P) W, squared norms diag(Wᵀ V_PᵀV_P W). Rows whose co
 spanned; a posterior that holds one works without the structure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,10 +18,14 @@ from kinband.kernels import MultiTaskKernel
 from kinband.kernels.splitting import Split, split_kernel
 from kinband.posterior.factor import PANEL
 
-RESIDUAL = 1e-14
-"""Share of the configuration kernel's variance that the pivots may leave unexplained."""
+RESIDUAL = 1e-10
+"""Share of the configuration kernel's variance that the pivots may leave unexplained.
 
-_COLUMNS = 4
+It leaves predictions as they are to less than 1e-9; the pivots that fill up a multiple of four leave far less.
+"""
+
+_ROUNDING = 1e-15
+_COLUMNS = 4  # BLAS multiplies by 12 columns faster than by 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +108,6 @@ def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, wi
     pivots, weights = pivoted(split.over_part(contexts, contexts))
     if len(pivots) > 0.7 * N:
         return None
-    # BLAS multiplies by 12 columns faster than by 11.
     padded = np.zeros((-(-len(pivots) // _COLUMNS) * _COLUMNS, N))
     padded[: len(pivots)] = weights
     return SharedState(kernel, split, configurations, pivots, padded)
@@ -113,17 +116,18 @@ def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, wi
 def pivoted(K: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return pivots P (r,) and weights W (r, N) with K = K[:, P] W to rounding, for K (N, N) positive semi-definite.
 
-    A Cholesky factor that takes the largest remaining diagonal entry next, until what remains is rounding.
+    A Cholesky factor that takes the largest remaining diagonal entry next, until little remains, and then as many more
+    as fill up a multiple of four columns.
 
     Example:
         >>> pivots, W = pivoted(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]))
         >>> pivots.tolist(), W.tolist()
         ([2, 0], [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     """
-    left, limit = np.diagonal(K).copy(), RESIDUAL * float(np.diagonal(K).max())
+    left, largest = np.diagonal(K).copy(), float(np.diagonal(K).max())
     F = np.zeros((len(K), 0))
     pivots: list[int] = []
-    while len(pivots) < len(K) and left.max() > limit:
+    while len(pivots) < len(K) and left.max() > (_ROUNDING if len(pivots) % _COLUMNS else RESIDUAL) * largest:
         p = int(left.argmax())
         column = (K[:, p] - F @ F[p]) / np.sqrt(left[p])
         F = np.column_stack([F, column])
@@ -169,6 +173,11 @@ class SharedRows:
     def weights(self) -> FloatArray:
         """W, (r, N)."""
         return self._structure.weights
+
+    def use(self, kernel: MultiTaskKernel) -> None:
+        """Go on with a kernel that has further tasks; the structure is one of contexts and stays."""
+        self._kernel = kernel
+        self._found = None if self._found is None else replace(self._found, kernel=kernel)
 
     def append(self, X: FloatArray) -> None:
         """Take in further rows X (b, d)."""

@@ -22,6 +22,7 @@ from kinband.posterior.contract import Prediction, Question, checked_rows
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.factor import Column
 from kinband.posterior.sparse import BUDGET, SparsePosterior, checked_budget
+from kinband.posterior.together import Together
 
 SWITCH_ROWS = 8000
 """Rows up to which the posterior is exact."""
@@ -95,6 +96,10 @@ class SwitchingPosterior:
         """Return mean and width of f at the arms of each question."""
         return self.present.predict_arms(questions)
 
+    def predict_together(self, questions: Sequence[Question]) -> Together:
+        """Return the predictions of all arms of all questions, and how they hang together."""
+        return self.present.predict_together(questions)
+
     def columns(self, tasks: ArrayLike, X: ArrayLike) -> list[Column]:
         """Return the columns of contexts X (m, d), to be handed to their updates; a sparse posterior needs none."""
         present = self.present
@@ -140,6 +145,16 @@ class SwitchingPosterior:
     def remove(self, index: int) -> None:
         """Forget row `index`, as long as rows are kept."""
         self.present.remove(index)
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+        return self.kernel.K_Z
+
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; what is known stays as it is."""
+        self.present.extend_tasks(K_Z)
+        self.kernel = self.present.kernel
 
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return the present posterior as plain arrays."""

@@ -9,6 +9,8 @@ The map of the room:
 - `coregionalisation`: `Coregionalisation`, K_Z = BBᵀ + diag(v) by marginal likelihood.
 - `simple`: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
 - `nearest`: the nearest correlation matrix, for measures that are no kernel.
+- `newcomers`: the row of a station without data, from what is known of its site.
+- `landmarks`, `nystrom` and `gram`: the same distances in large networks.
 - `learned` and `rows`: the context kernel an estimator works with, and the rows it works on.
 
 An estimator is any object with `fit(log)`; `similarity_from` turns a name, a matrix or such an object into one.

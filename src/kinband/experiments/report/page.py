@@ -9,6 +9,7 @@ import numpy as np
 from kinband.experiments.demo import SHARED, Demonstration
 from kinband.experiments.report.day import day_picture
 from kinband.experiments.report.findings import Findings
+from kinband.experiments.report.html import figure, note, section
 from kinband.experiments.report.pictures import regret_picture, users_picture
 from kinband.experiments.report.sector_map import heat_picture, map_picture
 from kinband.experiments.report.style import CSS, PAGE
@@ -50,13 +51,13 @@ def report_html(findings: Findings, words: Words, pictures: dict[str, Picture], 
     parts = [
         _what_you_see(findings, words),
         tiles(findings, words),
-        _section("Who did how well", standings_table(findings, words) + _note(_ABOUT_TABLE)),
+        section("Who did how well", standings_table(findings, words) + note(_ABOUT_TABLE)),
         _regret(pictures["regret"], words),
         _users(findings, pictures["users"]) if "users" in pictures else "",
         _similarity(findings, words, pictures),
         _day(findings, words, pictures["day"]) if "day" in pictures else "",
-        _section("What the words mean", _glossary(findings, words)),
-        _section("How this was made", _made(findings, words, command)),
+        section("What the words mean", _glossary(findings, words)),
+        section("How this was made", _made(findings, words, command)),
     ]
     subtitle = f"kinband {__version__}, {findings.runs} paired runs of {findings.decisions:,} decisions"
     return PAGE.substitute(
@@ -76,7 +77,7 @@ _ABOUT_TABLE = (
 
 def _what_you_see(findings: Findings, words: Words) -> str:
     text = f"<p>{escape(introduction(findings, words))}</p>"
-    return _section("What you see", f'{text}<p class="verdict">{escape(headline(findings))}</p>')
+    return section("What you see", f'{text}<p class="verdict">{escape(headline(findings))}</p>')
 
 
 def _regret(picture: Picture, words: Words) -> str:
@@ -85,7 +86,7 @@ def _regret(picture: Picture, words: Words) -> str:
         f"summed over {words.stations} and rounds. A line that flattens has learned; a straight one never does. Bands "
         "are two standard errors over runs."
     )
-    return _section("Regret", _figure(picture, text))
+    return section("Regret", figure(picture, text))
 
 
 def _users(findings: Findings, picture: Picture) -> str:
@@ -96,18 +97,18 @@ def _users(findings: Findings, picture: Picture) -> str:
         "times the users connected, summed over the network; means over five rounds, bands of two standard errors. At "
         "first a learner also tries settings that turn out worse."
     )
-    return _section("Satisfied users gained", _figure(picture, text))
+    return section("Satisfied users gained", figure(picture, text))
 
 
 def _similarity(findings: Findings, words: Words, pictures: dict[str, Picture]) -> str:
-    heat = _figure(pictures["similarity"], "Each cell is a pair; the strips carry the colours of the table.")
+    heat = figure(pictures["similarity"], "Each cell is a pair; the strips carry the colours of the table.")
     if "map" in pictures:
         text = f"Each wedge is a sector{'; the day of those framed is shown below' if 'day' in pictures else ''}."
-        shown = f'<div class="pair">{heat}{_figure(pictures["map"], text)}</div>'
+        shown = f'<div class="pair">{heat}{figure(pictures["map"], text)}</div>'
     else:
         shown = f'<div class="single">{heat}</div>'
     about = f"<p>{escape(about_families(findings, words))}</p>"
-    return _section("Who is like whom, and who gains", about + shown + family_table(findings, words))
+    return section("Who is like whom, and who gains", about + shown + family_table(findings, words))
 
 
 def _day(findings: Findings, words: Words, picture: Picture) -> str:
@@ -118,7 +119,7 @@ def _day(findings: Findings, words: Words, picture: Picture) -> str:
         "mean state of every hour. Dots are single runs; where they scatter, the settings are about equally good or "
         "not yet told apart."
     )
-    return _section("What it would set over the day", _figure(picture, text) + day_table(findings, words))
+    return section("What it would set over the day", figure(picture, text) + day_table(findings, words))
 
 
 def _glossary(findings: Findings, words: Words) -> str:
@@ -164,15 +165,3 @@ def _made(findings: Findings, words: Words, command: str) -> str:
     ]
     items = [f"Command: <code>{escape(command)}</code>", *map(escape, lines)]
     return "<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>"
-
-
-def _section(title: str, inside: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{inside}</section>"
-
-
-def _figure(picture: Picture, caption: str) -> str:
-    return f"<figure>{picture.html()}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'

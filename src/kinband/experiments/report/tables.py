@@ -1,13 +1,14 @@
 """The tiles and tables of the page, as HTML; everything that came from outside is escaped."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
 
 from kinband.experiments.demo import ALONE, FIXED, SHARED
 from kinband.experiments.report.findings import HINDSIGHT, Family, Findings
+from kinband.experiments.report.html import cell, table
+from kinband.experiments.report.html import tiles as tiles_of
 from kinband.experiments.report.sector_map import family_colours
 from kinband.experiments.report.words import Words, interval, setting, typeset
 
@@ -28,8 +29,7 @@ def tiles(findings: Findings, words: Words) -> str:
         parts.append((typeset(f"{gain.value:+,.0f}"), text))
     rounds = f"{findings.rounds} rounds of {len(findings.stations):,} {words.stations}"
     parts.append((f"{findings.decisions:,}", f"decisions in each of {findings.runs} runs: {rounds}"))
-    inside = (f'<div class="tile"><b>{escape(big)}</b><small>{escape(small)}</small></div>' for big, small in parts)
-    return f'<div class="tiles">{"".join(inside)}</div>'
+    return tiles_of(parts)
 
 
 def standings_table(findings: Findings, words: Words) -> str:
@@ -41,15 +41,15 @@ def standings_table(findings: Findings, words: Words) -> str:
         saved, gain = standing.saved, standing.gain
         cells = [
             escape(words.labels[name]),
-            _cell(words.number(standing.reward.value), _rewards(standing.reward.low, standing.reward.high, words)),
-            _cell(f"{standing.total_regret.value:.1f}", interval(standing.total_regret, ".1f")),
-            "–" if saved is None else _cell(typeset(f"{saved.value:.1%}"), interval(saved, ".1%")),
+            cell(words.number(standing.reward.value), _rewards(standing.reward.low, standing.reward.high, words)),
+            cell(f"{standing.total_regret.value:.1f}", interval(standing.total_regret, ".1f")),
+            "–" if saved is None else cell(typeset(f"{saved.value:.1%}"), interval(saved, ".1%")),
         ]
         if counted:
             zero = gain is None or name == FIXED
-            cells.append("–" if gain is None or zero else _cell(typeset(f"{gain.value:+,.0f}"), interval(gain, ",.0f")))
+            cells.append("–" if gain is None or zero else cell(typeset(f"{gain.value:+,.0f}"), interval(gain, ",.0f")))
         rows.append(({SHARED: "ours", HINDSIGHT: "yardstick"}.get(name, ""), cells))
-    return _table([*head, *(["satisfied users gained"] if counted else [])], rows)
+    return table([*head, *(["satisfied users gained"] if counted else [])], rows)
 
 
 def family_table(findings: Findings, words: Words) -> str:
@@ -68,7 +68,7 @@ def family_table(findings: Findings, words: Words) -> str:
         cells += [words.number(mean[FIXED]), words.number(mean[SHARED])]
         cells += [words.difference(mean[SHARED] - mean[FIXED]), words.difference(mean[SHARED] - mean[ALONE])]
         rows.append(("", cells))
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def day_table(findings: Findings, words: Words) -> str:
@@ -85,7 +85,7 @@ def day_table(findings: Findings, words: Words) -> str:
         when = f"{hours}: {words.difference(float(gains[place]))}{words.points}, {knob}"
         means = [words.number(float(np.nanmean(hourly))) for hourly in (best, today)]
         rows.append(("", [escape(named(findings, station)), *means, escape(when)]))
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def named(findings: Findings, station: str) -> str:
@@ -104,20 +104,3 @@ def _kinds(findings: Findings, family: Family) -> str:
 
 def _rewards(low: float, high: float, words: Words) -> str:
     return f"{words.number(low)} to {words.number(high)}"
-
-
-def _cell(value: str, beneath: str) -> str:
-    return f"{escape(value)}<small>{escape(beneath)}</small>"
-
-
-def _table(head: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join(f'<tr class="{kind}">{_cells(head, cells)}</tr>' for kind, cells in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cells(head: Sequence[str], cells: Sequence[str]) -> str:
-    """Return the cells of a row; on a phone each carries the head of its column."""
-    return "".join(
-        f'<td data-head="{escape(name)}"><span>{cell}</span></td>' for name, cell in zip(head, cells, strict=True)
-    )

@@ -72,6 +72,17 @@ class Allowance:
         self.spent = np.zeros((0, len(K_Z))) if spent is None else spent
         self.total = total
 
+    def extended(self, K_Z: FloatArray) -> "Allowance":
+        """Return the same with further tasks, which have spent nothing; K_Z (M', M') begins with the present matrix.
+
+        Example:
+            >>> Allowance(np.eye(1), np.array([[0.5]]), 0.5).extended(np.eye(2)).spent.tolist()
+            [[0.5, 0.0]]
+        """
+        spent = np.zeros((len(self.spent), len(K_Z)))
+        spent[:, : self.spent.shape[1]] = self.spent
+        return Allowance(K_Z, spent, self.total)
+
     def take(self, cell: int, *, task: int, information: float) -> float:
         """Spend in a cell, and return the κ."""
         share = kappa(float(self.spent[cell] @ self._likeness[task]), information)

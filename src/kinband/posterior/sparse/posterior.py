@@ -33,9 +33,11 @@ from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefinit
 from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
 from kinband.posterior.contract import Prediction, Question, Rows, checked_contexts, checked_rows, draw_joint
 from kinband.posterior.factor import Column
+from kinband.posterior.growing import extended_kernel
 from kinband.posterior.sparse.allowance import Allowance
 from kinband.posterior.sparse.belief import InducedBelief, Sight
 from kinband.posterior.sparse.start import choose_points, learn_block
+from kinband.posterior.together import Together, split_columns
 
 BUDGET = 512
 """Inducing points unless another number is given."""
@@ -123,6 +125,16 @@ class SparsePosterior:
         """Return mean and width of f at the arms of each question."""
         return [self.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in questions]
 
+    def predict_together(self, questions: Sequence[Question]) -> Together:
+        """Return the predictions of all arms of all questions, and how they hang together."""
+        if self._belief is None:
+            return Together(self.kernel, questions, self.predict_arms(questions), None)
+        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
+        mean, variance, V = self._belief.predict(tasks, np.concatenate([q.X[q.arms] for q in questions]))
+        C = self._belief.C
+        predictions = Prediction(self.mean + mean, np.sqrt(variance)).split(questions)
+        return Together(self.kernel, questions, predictions, split_columns(V, questions, lambda v: v - C @ v))
+
     def update(
         self,
         tasks: ArrayLike,
@@ -172,6 +184,18 @@ class SparsePosterior:
         """Refuse: the row is not kept."""
         del index
         raise CannotCorrectError("a sparse posterior keeps no rows: learn the log anew without this one")
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+        return self.kernel.K_Z
+
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; points and belief stay as they are."""
+        self.kernel = extended_kernel(self.kernel, K_Z)
+        self._allowance = self._allowance.extended(self.kernel.K_Z)
+        if self._belief is not None:
+            self._belief.kernel = self.kernel
 
     def state(self) -> dict[str, FloatArray | IntArray]:
         """Return points and belief as plain arrays."""

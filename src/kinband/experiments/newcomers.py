@@ -1,0 +1,249 @@
+"""Stations that join a running controller, measured: what the first decisions of a newcomer cost.
+
+Some stations of the bundled city are left out. The others learn from their log and play a few rounds; then those left
+out join, with what the city's layout says of them, and make their first decisions, all in the same slots. They start
+
+- *described*: from the stations that their descriptors resemble (`kinband.similarity.newcomers`);
+- *on average*: from the network's average;
+- *alone*: with the same kernel, noise and prior mean, from nothing but their own rewards.
+
+Regret is counted over newcomers alone and compared in pairs of runs on the same draw. Beside it stands how well the
+descriptors predict rows of the learned task matrix that were held out.
+
+    python -m kinband.experiments.newcomers --runs 20
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.controller import Controller
+from kinband.environments import TraceEnvironment, split_trace
+from kinband.errors import BadInputError
+from kinband.experiments.city import City
+from kinband.experiments.metrics import Estimate, mean_of, saving_of
+from kinband.experiments.stage import LOG_ROWS, Stage, stage_of
+from kinband.model import learn_model
+from kinband.similarity.newcomers import held_out
+
+DESCRIBED, AVERAGE, ALONE = "described", "on average", "alone"
+STARTS = (DESCRIBED, AVERAGE, ALONE)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is played.
+
+    Attributes:
+        stations: How many stations of the city take part, spread over its list; all by default.
+        newcomers: How many of them join later.
+        rounds: How many rounds the others play before.
+        decisions: How many decisions a newcomer makes.
+        similarity: How likeness is learned from the log.
+        beta: Weight of the width.
+    """
+
+    stations: int | None = None
+    newcomers: int = 15
+    rounds: int = 10
+    decisions: int = 20
+    similarity: str = "tempered"
+    beta: float = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One draw: a controller that has run for a while, and who is about to join it."""
+
+    environment: TraceEnvironment
+    controller: Controller
+    newcomers: tuple[str, ...]
+    descriptors: Mapping[str, Mapping[str, Any]]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found over all runs.
+
+    Attributes:
+        regret: Of a newcomer's first decisions, summed over them, a newcomer, by start.
+        saved: Share of the regret of starting alone that is saved, by start.
+        saved_over_average: The same of descriptors against the network's average.
+        explained: Share of the average's squared error in held-out rows of the task matrix that descriptors remove.
+        trusted: Share of draws in which that was above zero, so that descriptors were used.
+    """
+
+    regret: Mapping[str, Estimate]
+    saved: Mapping[str, Estimate]
+    saved_over_average: Estimate
+    explained: Estimate
+    trusted: float
+
+
+def measure(seeds: Sequence[int], plan: Plan | None = None) -> Finding:
+    """Play every start on every seed and return what was found.
+
+    Example:
+        >>> found = measure([1], Plan(stations=8, newcomers=2, rounds=1, decisions=2, similarity="embedding"))
+        >>> list(found.regret), found.saved["alone"].value
+        (['described', 'on average', 'alone'], 0.0)
+    """
+    plan, stage = plan or Plan(), stage_of("bundled")
+    regrets: dict[str, list[float]] = {start: [] for start in STARTS}
+    explained: list[float] = []
+    for seed in seeds:
+        scene = scene_of(stage, plan, seed=seed)
+        for start in STARTS:
+            regret = first_decisions(joined(scene, start), scene, decisions=plan.decisions)
+            regrets[start].append(float(regret.sum()) / len(scene.newcomers))
+        explained.append(_explained(scene))
+    by_start = {start: np.array(values) for start, values in regrets.items()}
+    return Finding(
+        {start: mean_of(values) for start, values in by_start.items()},
+        {start: saving_of(values, by_start[ALONE]) for start, values in by_start.items()},
+        saving_of(by_start[DESCRIBED], by_start[AVERAGE]),
+        mean_of(np.array(explained)),
+        trusted=float(np.mean(np.array(explained) > 0)),
+    )
+
+
+def scene_of(stage: Stage, plan: Plan, *, seed: int) -> Scene:
+    """Return a controller that has learned from the log of some stations and has played some rounds with them."""
+    if stage.city is None:
+        raise BadInputError("newcomers are described by the layout of their city, and this trace has none beside it")
+    names = stage.trace.stations
+    count = len(names) if plan.stations is None else min(plan.stations, len(names))
+    if not 1 <= plan.newcomers <= count - 2:
+        raise BadInputError(f"of {count} stations 1 to {count - 2} can join later, got {plan.newcomers}")
+    some = [names[i] for i in np.linspace(0, len(names) - 1, count).round().astype(int)]
+    late = set(np.random.default_rng([seed, 3]).choice(some, size=plan.newcomers, replace=False).tolist())
+    log, rest = split_trace(stage.trace.select(np.isin(stage.trace.station, some)), rows_per_station=LOG_ROWS)
+    log = log.select(~np.isin(log.station, list(late))).with_space(stage.space)
+    environment, descriptors = TraceEnvironment(rest, stage.space), described(stage.city)
+    controller = _controller(log, plan, descriptors, seed=seed)
+    _warm_up(controller, environment, rounds=plan.rounds, seed=seed)
+    return Scene(environment, controller, tuple(name for name in some if name in late), descriptors, seed)
+
+
+def described(city: City) -> dict[str, dict[str, Any]]:
+    """Return what a city's layout says of its sectors, by sector.
+
+    Example:
+        >>> from kinband.experiments.stage import stage_of
+        >>> city = stage_of("bundled").city
+        >>> sorted(described(city)[city.names[0]])
+        ['azimuth_cos', 'azimuth_sin', 'land_use', 'x_m', 'y_m']
+    """
+    angles = np.deg2rad(city.azimuths)
+    columns: dict[str, Any] = {
+        "x_m": city.places[:, 0].tolist(),
+        "y_m": city.places[:, 1].tolist(),
+        "azimuth_cos": np.cos(angles).tolist(),
+        "azimuth_sin": np.sin(angles).tolist(),
+    }
+    if city.kinds:
+        columns["land_use"] = city.kinds
+    return {name: {key: values[i] for key, values in columns.items()} for i, name in enumerate(city.names)}
+
+
+def joined(scene: Scene, start: str) -> Controller:
+    """Return a controller for the newcomers of a scene, which itself stays as it is."""
+    before = scene.controller
+    settings = before.settings
+    if start == ALONE:
+        return Controller(
+            settings.encoder.space, scene.newcomers, state=settings.encoder.state, kernel=settings.kernel,
+            noise=settings.noise, mean=settings.mean, beta=settings.exploration, engine="exact", seed=scene.seed,
+        )  # fmt: skip
+    policy: Any = before.policy
+    controller = Controller.resume(settings, list(before.journal), beliefs=policy.state())
+    for name in scene.newcomers:
+        controller.add_station(name, scene.descriptors[name] if start == DESCRIBED else None)
+    return controller
+
+
+def first_decisions(controller: Controller, scene: Scene, *, decisions: int) -> FloatArray:
+    """Let the newcomers of a scene make their first decisions, all in one round a slot; return regret, (T,)."""
+    environment = scene.environment
+    environment.reset(10_000 + scene.seed)
+    regret = np.zeros(decisions)
+    for t in range(decisions):
+        states = environment.slot.states
+        made = controller.ask_all({name: states[name] for name in scene.newcomers})
+        regret[t] = sum(environment.truth(name).pseudo_regret(decision.arm) for name, decision in made.items())
+        outcomes = environment.play({name: decision.arm for name, decision in made.items()})
+        for name, decision in made.items():
+            controller.tell(decision.id, outcomes[name].reward, noise=outcomes[name].noise)
+    return regret
+
+
+def _controller(log: Any, plan: Plan, descriptors: Mapping[str, Mapping[str, Any]], *, seed: int) -> Controller:
+    encoder = log.encoder()
+    samples = log.samples(encoder)
+    model = learn_model(samples, plan.similarity, rng=np.random.default_rng([seed, 2]))
+    return Controller(
+        encoder.space, samples.stations, state=encoder.state, similarity=model.similarity, kernel=model.kernel,
+        noise=model.noise, mean=model.mean, beta=plan.beta, engine="exact", log=samples,
+        descriptors={name: descriptors[name] for name in samples.stations}, seed=seed,
+    )  # fmt: skip
+
+
+def _warm_up(controller: Controller, environment: TraceEnvironment, *, rounds: int, seed: int) -> None:
+    environment.reset(seed)
+    for _ in range(rounds):
+        states = environment.slot.states
+        made = controller.ask_all({name: states[name] for name in controller.stations})
+        outcomes = environment.play({name: decision.arm for name, decision in made.items()})
+        for name, decision in made.items():
+            controller.tell(decision.id, outcomes[name].reward, noise=outcomes[name].noise)
+
+
+def _explained(scene: Scene) -> float:
+    settings = scene.controller.settings
+    return held_out(settings.K_Z, [settings.descriptors[name] for name in settings.stations]).explained
+
+
+def table_of(found: Finding) -> str:
+    """Return findings as a Markdown table and two sentences."""
+    lines = ["| a newcomer starts | regret of its first decisions | saved of starting alone |", "|---|---|---|"]
+    lines += [f"| {start} | {found.regret[start]:.3f} | {found.saved[start]:.0%} |" for start in STARTS]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Descriptors save {found.saved_over_average:.0%} of the regret of starting on average.",
+            f"Of the average's squared error in held-out rows of the task matrix they remove {found.explained:.0%};",
+            f"they were used in {found.trusted:.0%} of the draws.",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure from the command line and write a table, or JSON."""
+    usual = Plan()
+    parser = argparse.ArgumentParser(prog="python -m kinband.experiments.newcomers", description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=20, help="how many draws of newcomers, seeds 1 to this")
+    parser.add_argument(
+        "--stations", type=int, default=None, help="stations of the city that take part, all by default"
+    )
+    parser.add_argument("--newcomers", type=int, default=usual.newcomers, help="stations that join later")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="rounds that the others play before")
+    parser.add_argument("--decisions", type=int, default=usual.decisions, help="decisions of a newcomer")
+    parser.add_argument("--similarity", default=usual.similarity, help="how likeness is learned from the log")
+    parser.add_argument("--beta", type=float, default=usual.beta, help="weight of the width")
+    parser.add_argument("--json", action="store_true", help="numbers instead of a table")
+    given = vars(parser.parse_args(arguments))
+    runs, as_json = given.pop("runs"), given.pop("json")
+    found = measure(range(1, runs + 1), Plan(**given))
+    sys.stdout.write((json.dumps(asdict(found), indent=1) if as_json else table_of(found)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

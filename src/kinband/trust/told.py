@@ -1,0 +1,146 @@
+"""What was predicted when asking beside what was earned: the decisions of a controller whose reward is known.
+
+A prediction counts with everything that makes a reward scatter: σ² of f as stored when asking, the controller's noise,
+and what was told of the reward's own variance. Rewards are taken as they stand, corrections included.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.controller import Settings
+from kinband.controller.journal import Journal, Told
+from kinband.controller.roster import InForce
+from kinband.errors import BadInputError
+
+_WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose width is no standard deviation
+
+
+class Recorded(Protocol):
+    """What keeps settings and a journal: a controller, or a shard of a fleet."""
+
+    @property
+    def journal(self) -> Journal:
+        """What was asked and told."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Decisions of one controller whose reward is known, in the order of asking.
+
+    Attributes:
+        tasks: Whose they are, (n,).
+        X: Their contexts, (n, d).
+        mean: Predicted rewards, (n,).
+        variance: Their variances, noise included, (n,).
+        rewards: What was earned, (n,).
+        noise: The part of the variance that is the reward's own, (n,).
+        known: How many rewards were known when asking, (n,).
+        rounds: Number of the round; decisions alone have numbers of their own, below zero, (n,).
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
+        >>> controller.tell(controller.ask("a").id, 1.0)
+        >>> found = predictions_of(controller)
+        >>> found.variance, found.z.round(3)
+        (array([1.25]), array([0.447]))
+    """
+
+    tasks: IntArray
+    X: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    rewards: FloatArray
+    noise: FloatArray
+    known: IntArray
+    rounds: IntArray
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def z(self) -> FloatArray:
+        """Rewards less predictions, in standard deviations, (n,): standard normal if the model is right."""
+        found: FloatArray = (self.rewards - self.mean) / np.sqrt(self.variance)
+        return found
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log density of each reward under its prediction, (n,)."""
+        return log_density(self.rewards, self.mean, self.variance)
+
+
+def settings_of(recorded: Recorded) -> Settings:
+    """Return the settings with every station that has ever joined.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> _ = controller.add_station("b", similarity={"a": 0.8})
+        >>> settings_of(controller).stations
+        ('a', 'b')
+    """
+    present = InForce.of(recorded.settings)
+    for entry in recorded.journal if recorded.journal.moved else ():
+        present = present.after(entry)
+    return present
+
+
+def predictions_of(recorded: Recorded) -> Predictions:
+    """Return the decisions whose reward is known and whose policy predicted one."""
+    settings, journal = recorded.settings, recorded.journal
+    if settings.policy in _WIDTHS_OF_THEIR_OWN:
+        raise BadInputError(f"an audit needs standard deviations, and {settings.policy} has widths of another kind")
+    pairs = [(asked, journal.told.get(key)) for key, asked in journal.asked.items()]
+    made = [(a, t) for a, t in pairs if t is not None and a.decision.mean is not None and a.decision.width is not None]
+    noise = settings.noise + np.array([told.noise or 0.0 for _, told in made])
+    width = _floats(asked.decision.width for asked, _ in made)
+    alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, _) in enumerate(made))
+    return Predictions(
+        np.array([asked.task for asked, _ in made], dtype=np.int64),
+        np.array([asked.x for asked, _ in made], dtype=np.float64).reshape(len(made), -1 if made else 0),
+        _floats(asked.decision.mean for asked, _ in made),
+        width**2 + noise,
+        _floats(told.reward for _, told in made),
+        noise,
+        np.array([asked.decision.known for asked, _ in made], dtype=np.int64),
+        np.array(list(alone), dtype=np.int64),
+    )
+
+
+def check_told(records: Iterable[Recorded]) -> None:
+    """Raise unless there is something to audit."""
+    journals = [recorded.journal for recorded in records]
+    told = [(journal, told) for journal in journals for told in journal.told.values()]
+    if not told:
+        asked = sum(len(journal.asked) for journal in journals)
+        raise BadInputError(
+            f"there is nothing to audit: {asked:,} decisions were asked for and none was told its reward"
+        )
+    if not any(_predicted(journal, entry) for journal, entry in told):
+        raise BadInputError("there is nothing to audit: the policy predicts no rewards; audit one with a model, as ucb")
+
+
+def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the log density of rewards (n,) under normal predictions (n,).
+
+    Example:
+        >>> log_density(np.array([0.5]), np.array([0.5]), np.array([1.0])).round(3)
+        array([-0.919])
+    """
+    found: FloatArray = -0.5 * ((rewards - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
+    return found
+
+
+def _predicted(journal: Journal, told: Told) -> bool:
+    return journal.asked[told.id].decision.mean is not None
+
+
+def _floats(values: Iterable[float | None]) -> FloatArray:
+    return np.array(list(values), dtype=np.float64)

@@ -1,0 +1,232 @@
+"""Who borrows from whom, and what it earned.
+
+Who borrows: see `lending`. What it earned: every reward is foretold twice, by the shared model as stored when asking,
+and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference of the
+two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above zero
+where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in the
+form of Amisano and Giacomini (2007), for forecasts one step ahead.
+
+The sum is the log of a likelihood ratio. If the shared model were right, the ratio against it would exceed 1/α with
+probability α at most, however often one looks (Ville 1939). Where it is too large, at a false discovery rate of 5 %
+over stations (Wang and Ramdas 2022), and the interval is below zero too, sharing is said to hurt; and to help likewise.
+The interval is asked as well because both models may be wrong in their noise.
+
+Own rows are few and one factor of them serves all decisions of a station (`hindsight`), so that it costs one pass. A
+sparse posterior is compared as it was, approximations included.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.controller import Settings
+from kinband.controller.explanation.evidence import task_matrix_of
+from kinband.controller.explanation.hindsight import Part, told_rows_of
+from kinband.posterior.contract import Rows
+from kinband.trust.lending import Lending, lending_of
+from kinband.trust.statistics import Interval, discoveries_by_evidence, mean_of
+from kinband.trust.told import Predictions, Recorded, log_density, settings_of
+
+_LARGEST_PICTURE = 500  # stations of a matrix to look at
+_OWN_ROWS = 8000  # of one station, up to which it is foretold alone
+_RATE = 0.05
+_ROUNDING = 1e-9  # log densities that differ by less do not differ
+
+HELPS, HURTS, EVEN = "helps", "hurts", "no clear difference"
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """What sharing did for one station, or for all.
+
+    Attributes:
+        name: The station, or "all".
+        rewards: How many were foretold both ways.
+        gain: Log density of a reward with sharing less that without, the mean, in nats.
+        total: The same, summed over the rewards.
+        borrowed: Share of the evidence of its latest decisions that was borrowed; None where it was not weighed.
+        worth: What was borrowed, in rewards of its own in the same state; None likewise.
+        lenders: Share of every other station in that evidence, largest first.
+        verdict: "helps", "hurts" or "no clear difference".
+    """
+
+    name: str
+    rewards: int
+    gain: Interval
+    total: float
+    borrowed: float | None = None
+    worth: float | None = None
+    lenders: dict[str, float] | None = None
+    verdict: str = EVEN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        told = self.rewards > 0
+        return {
+            "station": self.name,
+            "rewards": self.rewards,
+            "gain": self.gain.to_dict() if told else None,
+            "total": self.total,
+            "verdict": self.verdict,
+            "borrowed": self.borrowed,
+            "worth": self.worth,
+            "lenders": self.lenders,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """Who borrowed from whom, and what it earned.
+
+    Attributes:
+        overall: All stations together; its interval is over stations.
+        stations: Every station, in the controller's order.
+        shares: Mean share of each station (column) in the evidence of each (row), (M, M); a row is 0 where a station
+            was not weighed. None where it would be too large or no policy shares by a task matrix.
+        notes: What was left out, and why.
+    """
+
+    overall: Transferred
+    stations: tuple[Transferred, ...]
+    shares: FloatArray | None
+    notes: tuple[str, ...] = ()
+
+    def flagged(self, verdict: str) -> list[Transferred]:
+        """Return the stations of a verdict, those that gained or lost most a reward first."""
+        found = [s for s in self.stations if s.verdict == verdict]
+        return sorted(found, key=lambda s: -abs(s.gain.value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        stations = [station.to_dict() for station in self.stations]
+        return {"overall": self.overall.to_dict(), "stations": stations, "notes": list(self.notes)}
+
+
+def foretold_alone(settings: Settings, rows: Rows, made: Predictions) -> FloatArray:
+    """Return the log density of each reward of `made` from its station's own rows that were known then, (n,).
+
+    Rewards of a station with too many rows are nan.
+    """
+    K_Z = task_matrix_of(settings)
+    found = np.full(len(made), np.nan)
+    for task in np.unique(made.tasks) if K_Z is not None else ():
+        part, mine = Part(rows, [task]), np.flatnonzero(made.tasks == task)
+        if K_Z is None or len(part) > _OWN_ROWS:
+            continue
+        past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
+        here = np.zeros(len(mine), dtype=np.int64)
+        mean, variance = past.predict(here, made.X[mine], known=part.known(made.known[mine]))
+        found[mine] = log_density(made.rewards[mine], mean, variance + made.noise[mine])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Earned:
+    """What sharing did for one controller, reward by reward.
+
+    Attributes:
+        stations: Its stations.
+        tasks: Whose each reward is, (n,).
+        gain: Log density of each reward with sharing less that without, (n,); nan where it was not foretold alone.
+        lending: Whose evidence the latest decisions rested on.
+    """
+
+    stations: tuple[str, ...]
+    tasks: IntArray
+    gain: FloatArray
+    lending: Lending
+
+
+def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
+    """Return what sharing did for a controller whose predictions are given; further options are `lending_of`'s."""
+    settings = settings_of(recorded)
+    rows = told_rows_of(settings, recorded.journal)
+    gain = made.log_density - foretold_alone(settings, rows, made)
+    gain[np.abs(gain) < _ROUNDING] = 0.0
+    return Earned(settings.stations, made.tasks, gain, lending_of(recorded, rows, **options))
+
+
+def transfer_of(parts: Sequence[Earned]) -> Transfer:
+    """Return the transfer audit of the stations of all controllers.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> from kinband.trust.told import predictions_of
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> controller = Controller(space, ["a", "b"], similarity=[[1, 0.9], [0.9, 1]], noise=0.25, mean=0.5)
+        >>> for reward in (0.9, 1.0, 0.8):
+        ...     controller.tell(controller.ask("a", allowed=[0]).id, reward)
+        >>> controller.tell(controller.ask("b", allowed=[0]).id, 0.9)
+        >>> found = transfer_of([earned_of(controller, predictions_of(controller))]).stations[1]
+        >>> found.lenders, round(found.gain.value, 2)
+        ({'a': 1.0}, 0.52)
+    """
+    stations = [
+        _station(part.stations, task, part.gain[part.tasks == task], part.lending)
+        for part in parts
+        for task in range(len(part.stations))
+    ]
+    notes = dict.fromkeys(note for part in parts for note in part.lending.notes)
+    shares = _joined([part.lending.shares for part in parts])
+    return Transfer(_overall(stations), tuple(_flags(stations)), shares, tuple(notes))
+
+
+def _station(names: Sequence[str], task: int, gain: FloatArray, lending: Lending) -> Transferred:
+    gain = gain[~np.isnan(gain)]
+    shares, worth = lending.shares[task], float(lending.worth[task])
+    found = Transferred(names[task], len(gain), mean_of(gain), float(gain.sum()))
+    if np.isnan(worth):
+        return found
+    order = [int(m) for m in np.argsort(-shares, kind="stable") if shares[m] > 0 and m != task]
+    lenders = {names[m]: float(shares[m]) for m in order}
+    return replace(found, borrowed=float(sum(lenders.values())), worth=worth, lenders=lenders)
+
+
+def _flags(stations: Sequence[Transferred]) -> list[Transferred]:
+    total = np.array([s.total for s in stations])
+    helps, hurts = (discoveries_by_evidence(sign * total, rate=_RATE) for sign in (1.0, -1.0))
+    return [
+        replace(s, verdict=HELPS if up and _sure(s.gain) > 0 else HURTS if down and _sure(s.gain) < 0 else EVEN)
+        for s, up, down in zip(stations, helps, hurts, strict=True)
+    ]
+
+
+def _sure(gain: Interval) -> int:
+    """1 where an interval is above zero, -1 where it is below, else 0."""
+    if gain.low is None or gain.high is None:
+        return 0
+    return int(gain.low > 0) - int(gain.high < 0)
+
+
+def _overall(stations: Sequence[Transferred]) -> Transferred:
+    """All stations together, each counting the same."""
+    told = [s for s in stations if s.rewards]
+    gains = np.array([s.gain.value for s in told])
+    gain = mean_of(gains)
+    borrowed = [s.borrowed for s in stations if s.borrowed is not None]
+    worth = [s.worth for s in stations if s.worth is not None]
+    return Transferred(
+        "all",
+        sum(s.rewards for s in told),
+        gain,
+        float(sum(s.total for s in told)),
+        borrowed=float(np.mean(borrowed)) if borrowed else None,
+        worth=float(np.mean(worth)) if worth else None,
+        verdict={1: HELPS, -1: HURTS}.get(_sure(gain), EVEN),
+    )
+
+
+def _joined(blocks: Sequence[FloatArray]) -> FloatArray | None:
+    """Shares of all controllers as one matrix, (M, M); None where none was weighed or it would be too large to show."""
+    M = sum(map(len, blocks))
+    if M > _LARGEST_PICTURE or all(np.isnan(block).all() for block in blocks):
+        return None
+    joined, start = np.zeros((M, M)), 0
+    for block in blocks:
+        stop = start + len(block)
+        joined[start:stop, start:stop] = np.nan_to_num(block)
+        start = stop
+    return joined

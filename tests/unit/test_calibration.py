@@ -1,0 +1,228 @@
+"""Calibration: tests and intervals against their definitions, a right model is left alone, a wrong one is flagged."""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinband import ConfigurationSpace, Controller
+from kinband.errors import BadInputError
+from kinband.kernels import RBF
+from kinband.trust import Calibration, audit
+from kinband.trust.calibration import ABOVE, BELOW, FITS, LEVELS, NARROW, WIDE, calibrated, calibration_of
+from kinband.trust.statistics import (
+    discoveries,
+    discoveries_by_evidence,
+    mean_of,
+    p_of_bias,
+    p_of_spread,
+    share_of,
+)
+from kinband.trust.told import Predictions, predictions_of
+
+SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
+LOADS = np.linspace(0.0, 1.0, 7)
+NOISE, MEAN, STATIONS = 0.02, 0.63, 12
+KERNEL = RBF([1.7, 0.8], variance=0.045)
+GROUPS = np.where(np.arange(STATIONS)[:, None] % 3 == np.arange(STATIONS) % 3, 0.8, 0.15) + 0.2 * np.eye(STATIONS)
+
+
+def drawn(seed: int, *, rounds: int, truth: float = NOISE, K_Z: Any = GROUPS, **changes: Any) -> Controller:
+    """A controller on functions drawn from its own model; `truth` is the noise there is, `K_Z` the likeness."""
+    rng = np.random.default_rng(seed)
+    names = [f"st-{m:02d}" for m in range(STATIONS)]
+    options: dict[str, Any] = {
+        "state": {"load": (0, 1)}, "similarity": GROUPS, "kernel": KERNEL, "noise": NOISE, "mean": MEAN, "beta": 0.7,
+        "seed": seed,
+    }  # fmt: skip
+    controller = Controller(SPACE, names, **(options | changes))
+    X = np.concatenate([controller.settings.encoder.contexts({"load": load}) for load in LOADS])
+    tiny = 1e-10 * np.eye(len(X))
+    half = np.linalg.cholesky(K_Z) @ rng.standard_normal((STATIONS, len(X)))
+    f = (MEAN + half @ np.linalg.cholesky(KERNEL(X, X) + tiny).T).reshape(STATIONS, len(LOADS), len(SPACE))
+    for _ in range(rounds):
+        at = rng.integers(0, len(LOADS), STATIONS)
+        round_ = controller.ask_all({name: {"load": float(LOADS[i])} for name, i in zip(names, at, strict=True)})
+        for m, decision in enumerate(round_.values()):
+            error = math.sqrt(truth) * rng.standard_normal()
+            controller.tell(decision.id, float(f[m, at[m], decision.arm] + error))
+    return controller
+
+
+def calibration(controller: Controller) -> Calibration:
+    return calibration_of([(controller.stations, predictions_of(controller))])
+
+
+# --- A model that is right, and some that are not -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_right_model_is_not_flagged(seed: int) -> None:
+    found = calibration(drawn(seed, rounds=30))
+    assert found.overall.verdict == FITS
+    assert not found.overall.drift
+    assert [s.verdict for s in found.stations] == [FITS] * STATIONS
+    assert not any(s.drift for s in found.stations)
+    for level in LEVELS:  # four standard errors of a share over 360 rewards
+        error = math.sqrt(level * (1 - level) / 360)
+        assert abs(found.overall.coverage[level].value - level) < 4 * error
+
+
+def test_half_the_noise_is_flagged_as_too_narrow() -> None:
+    found = calibration(drawn(5, rounds=40, truth=2 * NOISE))
+    assert found.overall.verdict == NARROW
+    assert found.overall.spread.low is not None
+    assert found.overall.spread.low > 1.0
+    assert len(found.flagged(NARROW)) >= STATIONS // 2
+    assert not found.flagged(WIDE)
+
+
+def test_noise_that_is_not_there_is_flagged_as_too_wide() -> None:
+    found = calibration(drawn(6, rounds=40, truth=NOISE / 8))
+    assert found.overall.verdict == WIDE
+    assert len(found.flagged(WIDE)) >= STATIONS // 2
+    assert not found.flagged(NARROW)
+
+
+def made_of(*z: Any) -> list[tuple[tuple[str, ...], Predictions]]:
+    """Predictions of 0.5, give or take 0.2, whose errors in standard deviations are the z of each station."""
+    tasks, all_ = np.repeat(np.arange(len(z)), [len(one) for one in z]), np.concatenate(z)
+    n = len(all_)
+    spread, zeros = np.full(n, 0.04), np.zeros(n, dtype=np.int64)
+    made = Predictions(
+        tasks, np.zeros((n, 1)), np.full(n, 0.5), spread, 0.5 + 0.2 * all_, spread / 2, zeros, np.arange(n)
+    )
+    return [(tuple(f"s{m}" for m in range(len(z))), made)]
+
+
+@pytest.mark.parametrize(("shift", "drift"), [(0.9, ABOVE), (-0.9, BELOW)])
+def test_rewards_that_run_to_one_side_are_flagged_by_it(shift: float, drift: str) -> None:
+    level = np.array([NormalDist().inv_cdf((i + 0.5) / 20) for i in range(20)])
+    found = calibration_of(made_of(level, level + shift, level))
+    assert [s.drift for s in found.stations] == ["", drift, ""]
+    assert found.overall.drift == drift
+    assert [s.name for s in found.flagged(drift)] == ["s1"]
+
+
+def test_one_wild_reward_does_not_make_a_station_too_narrow() -> None:
+    level = np.array([NormalDist().inv_cdf((i + 0.5) / 40) for i in range(40)])
+    wild = np.append(level[:-1], 9.0)
+    calm, jumpy = calibration_of(made_of(level, wild)).stations
+    assert calm.p_spread > 0.5
+    assert jumpy.p_spread < 1e-6
+    assert jumpy.coverage == calm.coverage
+    assert jumpy.verdict == FITS
+
+
+# --- From the journal ---------------------------------------------------------------------------------------
+
+
+def test_predictions_are_those_of_asking_with_all_that_makes_a_reward_scatter() -> None:
+    controller = drawn(9, rounds=2)
+    late, open_ = controller.ask("st-00", {"load": 0.5}), controller.ask("st-01", {"load": 0.2})
+    controller.tell(late.id, 0.9, noise=0.07)
+    controller.correct("d000003", 0.123)
+    found = predictions_of(controller)
+    assert len(found) == 2 * STATIONS + 1
+    assert open_.id in controller.pending
+    assert late.mean is not None
+    assert late.width is not None
+    assert found.z[-1] == pytest.approx((0.9 - late.mean) / math.sqrt(late.width**2 + NOISE + 0.07))
+    assert found.rewards[2] == 0.123
+    density = math.exp(found.log_density[-1])
+    spread = late.width**2 + NOISE + 0.07
+    expected = math.exp(-((0.9 - late.mean) ** 2) / (2 * spread)) / math.sqrt(2 * math.pi * spread)
+    assert density == pytest.approx(expected)
+    assert found.rounds[:STATIONS].tolist() == [0] * STATIONS
+    assert len(set(found.rounds.tolist())) == 3
+
+
+def test_stations_of_a_round_count_as_one_in_the_interval_of_all() -> None:
+    z = np.repeat(np.array([1.4, -0.2, 0.9, -1.3]), 25)
+    together, apart = calibrated("all", z, clusters=np.repeat(np.arange(4), 25)), calibrated("all", z)
+    assert together.spread.value == pytest.approx(apart.spread.value)
+    few = mean_of(np.array([1.4, -0.2, 0.9, -1.3]) ** 2)
+    assert (together.spread.low, together.spread.high) == pytest.approx((few.low, few.high))
+    assert (apart.spread.high or 0) < (together.spread.high or 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Controller(SPACE, ["a"]), "0 decisions were asked for and none was told"),
+        (lambda: asked(Controller(SPACE, ["a"])), "1 decisions were asked for and none was told"),
+        (lambda: asked(Controller(SPACE, ["a"], policy="random"), 0.5), "predicts no rewards"),
+        (lambda: asked(Controller(SPACE, ["a"], policy="linucb"), 0.5), "widths of another kind"),
+    ],
+)
+def test_what_cannot_be_audited_gets_one_sentence(make: Callable[[], Controller], sentence: str) -> None:
+    with pytest.raises(BadInputError, match=sentence):
+        audit(make())
+
+
+def asked(controller: Controller, reward: float | None = None) -> Controller:
+    decision = controller.ask("a")
+    if reward is not None:
+        controller.tell(decision.id, reward)
+    return controller
+
+
+# --- By definition ------------------------------------------------------------------------------------------
+
+
+def test_calibrated_by_hand() -> None:
+    found = calibrated("a", np.array([0.0, 0.5, -0.7, 1.5, -2.5, 2.2]))
+    # The 50 % interval ends at 0.674, the 80 % one at 1.282, the 95 % one at 1.960.
+    assert [found.coverage[level].value for level in LEVELS] == pytest.approx([2 / 6, 3 / 6, 4 / 6])
+    assert found.bias.value == pytest.approx(1.0 / 6)
+    assert found.spread.value == pytest.approx((0.25 + 0.49 + 2.25 + 6.25 + 4.84) / 6)
+    # Φ: 0.5, 0.69, 0.24, 0.93, 0.006, 0.986
+    assert found.histogram.tolist() == [1, 0, 1, 0, 0, 1, 1, 0, 0, 2]
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 7), (3, 11), (40, 50), (9, 9)])
+def test_the_interval_of_a_share_ends_where_the_binomial_tails_are_as_small_as_promised(hits: int, count: int) -> None:
+    def at_least(p: float, k: int) -> float:
+        return sum(math.comb(count, i) * p**i * (1 - p) ** (count - i) for i in range(k, count + 1))
+
+    found = share_of(hits, count)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low == 0 if hits == 0 else at_least(found.low, hits) == pytest.approx(0.025)
+    assert found.high == 1 if hits == count else 1 - at_least(found.high, hits + 1) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_discoveries_are_those_of_the_rule_written_out(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 40))
+    p = np.where(rng.random(m) < 0.4, rng.random(m) / 100, rng.random(m))
+    ranked = sorted(p.tolist())
+    largest = max((k for k in range(1, m + 1) if ranked[k - 1] <= 0.05 * k / m), default=0)
+    threshold = ranked[largest - 1] if largest else -1.0
+    assert discoveries(p, rate=0.05).tolist() == [value <= threshold for value in p.tolist()]
+    log_e = rng.normal(2.0, 3.0, m)
+    falling = sorted(log_e.tolist(), reverse=True)
+    most = max((k for k in range(1, m + 1) if math.exp(falling[k - 1]) >= m / (0.05 * k)), default=0)
+    least = falling[most - 1] if most else math.inf
+    assert discoveries_by_evidence(log_e, rate=0.05).tolist() == [value >= least for value in log_e.tolist()]
+
+
+def test_p_values_are_those_of_draws() -> None:
+    rng = np.random.default_rng(11)
+    draws = rng.standard_normal((20_000, 6))
+    for z in (np.array([1.9, -2.2, 0.4, 1.6, -1.4, 2.0]), np.array([0.1, 0.2, -0.3, 0.1, 0.0, -0.2])):
+        above = float(((draws**2).sum(axis=1) >= z @ z).mean())
+        assert p_of_spread(z) == pytest.approx(2 * min(above, 1 - above), abs=0.015)  # four standard errors
+        assert p_of_bias(z) == pytest.approx(float((abs(draws.sum(axis=1)) >= abs(z.sum())).mean()), abs=0.015)
+
+
+def test_intervals_of_means_cover_as_often_as_they_promise() -> None:
+    rng = np.random.default_rng(12)
+    intervals = [mean_of(rng.normal(0.3, 2.0, 9)) for _ in range(1500)]
+    inside = sum((i.low or 0) <= 0.3 <= (i.high or 0) for i in intervals) / 1500
+    assert abs(inside - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1500)
+    assert mean_of(np.array([0.4])).low is None
