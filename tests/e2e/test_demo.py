@@ -58,7 +58,7 @@ def test_the_demo_prints_a_table_and_writes_a_report(city: Path, done: tuple[Pat
     for text in ("shared among", "each sector", "fixed at −100", "best single", "6 sectors", "β = 0.3"):
         assert text in words
     assert str(out / "report.html") in printed
-    pictures = {"regret.png", "users.png", "similarity.png", "map.png", "day.png"}
+    pictures = {"regret.png", "users.png", "similarity.png", "map.png", "day.png", "calibration.png", "lending.png"}
     assert {file.name for file in out.iterdir()} == {"report.html", "results.json", *pictures}
     page = (out / "report.html").read_text(encoding="utf-8")
     assert f"kinband demo --rounds {ROUNDS} --runs {RUNS} --beta 0.3 --trace {city}" in page

@@ -61,6 +61,7 @@ def calibration(controller: Controller) -> Calibration:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_right_model_is_not_flagged(seed: int) -> None:
+    # By chance one run in twenty has a flag of either kind; these seeds are fixed.
     found = calibration(drawn(seed, rounds=30))
     assert found.overall.verdict == FITS
     assert not found.overall.drift

@@ -34,6 +34,7 @@ HEADINGS = (
     "Regret",
     "Satisfied users gained",
     "Who is like whom, and who gains",
+    "How far to trust it",
     "What it would set over the day",
     "What the words mean",
     "How this was made",
@@ -124,8 +125,8 @@ def test_the_page_has_every_part_it_promises(page: str) -> None:
     read = Tags(page)
     for heading in HEADINGS:
         assert f"<h2>{heading}</h2>" in page
-    # Five pictures, each wide and narrow; every sector has a name to hover over in both maps.
-    assert sum(tag == "svg" for tag, _ in read.tags) == 10
+    # Seven pictures, each wide and narrow; every sector has a name to hover over in both maps.
+    assert sum(tag == "svg" for tag, _ in read.tags) == 14
     assert sum(tag == "title" for tag, _ in read.tags) == 1 + 2 * len(HOSTILE)
     for words in ("regret, all sectors together", "handover threshold (dBm)", "east (km)", "north (km)", "round"):
         assert words in read.text
@@ -196,7 +197,9 @@ def test_a_log_without_a_layout_has_no_map_and_no_radio_words(tmp_path: Path) ->
     demo = demonstrate(written(tmp_path, city=False), tmp_path / "work")
     (tmp_path / "out").mkdir()
     files = write_report(demo, tmp_path / "out", command="kinband demo")
-    assert {file.name for file in files} == {"report.html", "regret.png", "similarity.png", "day.png"}
+    assert {file.name for file in files} == {
+        "report.html", "regret.png", "similarity.png", "day.png", "calibration.png", "lending.png",
+    }  # fmt: skip
     text = Tags(files[0].read_text(encoding="utf-8")).text
     assert "sector" not in text
     assert "satisfied" not in text

@@ -27,8 +27,11 @@ from kinband.experiments.problems import problem_of
 from kinband.experiments.runs import controller_for
 from kinband.experiments.stage import LOG_ROWS, USERS, Day, Stage
 from kinband.model import Model
+from kinband.trust import Account, Audit, account_of, audit_of
 
 SHARED, ALONE, FIXED = "tempered", "independent", "fixed"
+
+_AUDITED, _ACCOUNT = 1, "account-"  # seed of the run that is audited, and what its arrays are called
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ class Demonstration:
         offers: For each seed what every configuration would have earned, (T, M, N).
         model: What the learner that shares was built from.
         seconds: How long it took.
+        audit: How far the predictions of the first run that shares can be trusted, and who borrowed from whom.
     """
 
     stage: Stage
@@ -70,6 +74,7 @@ class Demonstration:
     offers: Mapping[int, FloatArray]
     model: Model
     seconds: float
+    audit: Audit | None = None
 
     def of(self, learner: str) -> list[Played]:
         """Return the runs of a learner, by seed."""
@@ -126,6 +131,7 @@ def run_demo(
         {seed: np.load(job.file, allow_pickle=False) for seed, job in offers.items()},
         read_model(_model_file(folder, next(case for case in cases if case.learner.name == SHARED))),
         time.perf_counter() - begun,
+        _audit([(job.file, case) for job, case in zip(plays, cases, strict=True)], stage.trace.stations),
     )
 
 
@@ -168,7 +174,26 @@ def _play(
     }
     arrays: dict[str, Any] = {name: np.array(column).reshape(shape) for name, column in columns.items()}
     with file.open("wb") as opened:
-        np.savez(opened, regret=run.realised, means=_means(controller, days, hours), **arrays)
+        np.savez(
+            opened, regret=run.realised, means=_means(controller, days, hours), **arrays, **_account(controller, case)
+        )
+
+
+def _account(controller: Controller, case: Case) -> dict[str, Any]:
+    """What an audit needs of the first run that shares, by prefixed name; nothing of other runs."""
+    if case.learner.name != SHARED or case.seed != _AUDITED:
+        return {}
+    return {f"{_ACCOUNT}{name}": array for name, array in account_of(controller).arrays().items()}
+
+
+def _audit(plays: Sequence[tuple[Path, Case]], stations: Sequence[str]) -> Audit | None:
+    """The audit of the run that kept an account; None where it was played before accounts were kept."""
+    file = next((file for file, case in plays if case.learner.name == SHARED and case.seed == _AUDITED), None)
+    if file is None:
+        return None
+    with np.load(file, allow_pickle=False) as stored:
+        kept = {name.removeprefix(_ACCOUNT): stored[name] for name in stored.files if name.startswith(_ACCOUNT)}
+    return audit_of([Account.from_arrays(stations, kept)]) if kept else None
 
 
 def _means(controller: Controller, days: Mapping[str, Day], hours: tuple[int, ...]) -> FloatArray:

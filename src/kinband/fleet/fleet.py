@@ -284,9 +284,10 @@ class Fleet:
             self._books.carry_out({log.shard: CallOff(CalledOff(asked.decision.id))})
 
     def explain(self, decision_id: str) -> Explanation:
-        """Return why a decision was made, from what was stored when asking."""
+        """Return why a decision was made, as of then, and whose evidence of its shard it rests on."""
         log, asked = self._books.find(decision_id)
-        reason = explain(asked, reward=log.journal.reward(asked.decision.id))
+        reward = log.journal.reward(asked.decision.id)
+        reason = explain(asked, reward=reward, settings=log.settings, journal=log.journal)
         return replace(reason, id=decision_id, decision=log.named(asked))
 
     def decision(self, decision_id: str) -> Decision:

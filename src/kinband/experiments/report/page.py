@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kinband.experiments.demo import SHARED, Demonstration
+from kinband.experiments.report.audit_page import audit_pictures, audit_section
 from kinband.experiments.report.day import day_picture
 from kinband.experiments.report.findings import Findings
 from kinband.experiments.report.html import figure, note, section
@@ -40,6 +41,8 @@ def pictures_of(findings: Findings, words: Words) -> dict[str, Picture]:
     if city is not None:
         pictures.append(map_picture(findings, city))
     titles = {station: named(findings, station) for station in findings.demo.stage.days}
+    if findings.demo.audit is not None:
+        pictures += audit_pictures(findings.demo.audit).values()
     if (day := day_picture(findings, titles, knob=words.knob)) is not None:
         pictures.append(day)
     return {picture.name: picture for picture in pictures}
@@ -55,6 +58,7 @@ def report_html(findings: Findings, words: Words, pictures: dict[str, Picture], 
         _regret(pictures["regret"], words),
         _users(findings, pictures["users"]) if "users" in pictures else "",
         _similarity(findings, words, pictures),
+        _trust(findings, pictures),
         _day(findings, words, pictures["day"]) if "day" in pictures else "",
         section("What the words mean", _glossary(findings, words)),
         section("How this was made", _made(findings, words, command)),
@@ -109,6 +113,15 @@ def _similarity(findings: Findings, words: Words, pictures: dict[str, Picture]) 
         shown = f'<div class="single">{heat}</div>'
     about = f"<p>{escape(about_families(findings, words))}</p>"
     return section("Who is like whom, and who gains", about + shown + family_table(findings, words))
+
+
+def _trust(findings: Findings, pictures: dict[str, Picture]) -> str:
+    if findings.demo.audit is None:
+        return ""
+    inside = audit_section(findings.demo.audit, pictures)
+    return section(
+        "How far to trust it", f"{inside}{note('The first of the runs that share; docs/reasons.md says how.')}"
+    )
 
 
 def _day(findings: Findings, words: Words, picture: Picture) -> str:
