@@ -233,6 +233,10 @@ class Alternatives(Sequence[Alternative]):
         mean, width, ucb = (None if isnan(v) else v for v in scores)
         return Alternative(arm, None if self._names is None else self._names[arm], mean, width, ucb)
 
+    def configuration(self, arm: int) -> Mapping[str, Any] | None:
+        """Return the configuration of any arm, of one that is not among these too; None where arms have no names."""
+        return None if self._names is None else self._names[arm]
+
     def __iter__(self) -> Iterator[Alternative]:
         return (self[i] for i in range(len(self)))
 

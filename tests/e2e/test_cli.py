@@ -97,7 +97,7 @@ def test_ctrl_c_while_libraries_are_loaded_gets_one_sentence_and_exit_code_130(n
     code = INTERRUPT.format(name=name, arguments=arguments)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "kinband: interrupted; finished work is kept\n"
+    assert done.stderr == "kinband: interrupted; work that was finished is kept\n"
 
 
 def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -117,7 +117,7 @@ def test_ctrl_c_behind_another_error_is_ctrl_c(
     error = ImportError("initialization failed")
     error.__cause__ = KeyboardInterrupt()
     assert fail_with(error, monkeypatch) == 130
-    assert capsys.readouterr().err == "kinband: interrupted; finished work is kept\n"
+    assert capsys.readouterr().err == "kinband: interrupted; work that was finished is kept\n"
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_ctrl_c_ends_a_comparison_with_exit_code_130_and_keeps_what_is_done(tmp_
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
     assert running.returncode == 130
-    assert error.decode().strip().splitlines()[-1] == "kinband: interrupted; finished work is kept"
+    assert error.decode().strip().splitlines()[-1] == "kinband: interrupted; work that was finished is kept"
     assert "Traceback" not in error.decode()
     assert kept(tmp_path / "out")
     assert not list((tmp_path / "out").glob("*/.*"))  # nothing half done

@@ -221,7 +221,21 @@ def test_a_thompson_controller_is_replayed_bit_for_bit() -> None:
     assert (one.arm, one.mean, one.ucb) == (other.arm, other.mean, other.ucb)
 
 
+@pytest.mark.parametrize("engine", ["exact", "auto", "sparse"])
+@pytest.mark.parametrize("stranger", [0.0, 0.01])
+def test_rounds_are_aware_whatever_the_posterior(engine: str, stranger: float) -> None:
+    alike = np.full((4, 4), 0.95) + 0.05 * np.eye(4)
+    alike[3, :3] = alike[:3, 3] = stranger
+    control = controller("ucb", rounds="aware", K_Z=alike, engine=engine)
+    for decision in control.ask_all({"a": {"load": 0.5}}).values():
+        control.tell(decision.id, 0.3)
+    picks = [d.arm for d in control.ask_all({name: {"load": 0.5} for name in "abc"}).values()]
+    assert len(set(picks)) > 1
+
+
 def test_what_cannot_work_is_refused() -> None:
+    with pytest.raises(BadInputError, match="rounds='aware' needs a posterior with joint predictions"):
+        controller("ucb", rounds="aware", engine="schur")
     with pytest.raises(BadInputError, match="rounds must be one of plain, aware, got 'wise'"):
         controller("ucb", rounds="wise")
     with pytest.raises(BadInputError, match="joint predictions"):

@@ -212,6 +212,19 @@ def test_a_round_of_one_station_takes_up_the_column_it_solved() -> None:
     assert (alone.arm, alone.mean, alone.width, alone.memo) == (round_.arm, round_.mean, round_.width, round_.memo)
 
 
+def test_a_declared_range_of_rewards_is_four_prior_deviations_wide() -> None:
+    for span, deviation in (((0.0, 1.0), 0.25), ((-10.0, 30.0), 10.0), (None, 1.0)):
+        decision = Controller(SPACE, ["a"], state=["load"], reward_range=span).ask("a", {"load": 0.2})
+        assert decision.width == pytest.approx(deviation)
+
+
+def test_a_decision_is_told_by_its_id() -> None:
+    controller = make()
+    decision = controller.ask("a", state())
+    with pytest.raises(BadInputError, match=r"give decision\.id, not the decision"):
+        controller.tell(decision, 0.5)  # type: ignore[arg-type]
+
+
 def test_alternatives_unpack_to_what_was_packed() -> None:
     rows = [(3, 0.25, None, -1.5), (0, None, None, None)]
     found = Alternatives(rows, None)

@@ -128,7 +128,7 @@ def _print(found: Audit, console: Console) -> None:
 
 def _calibration_table(found: Audit) -> Table:
     table = Table(title="Do intervals hold what they promise?", title_justify="left", pad_edge=False)
-    table.add_column("station")
+    table.add_column("station", overflow="fold")
     for column in ("rewards", *(f"in {100 * level:g} %" for level in LEVELS), "mean z", "mean z²"):
         table.add_column(column, justify="right")
     table.add_column("intervals")
@@ -149,7 +149,7 @@ def _calibration_row(station: Calibrated) -> list[str | Text]:
 
 def _transfer_table(found: Audit) -> Table:
     table = Table(title="What did sharing earn?", title_justify="left", pad_edge=False)
-    table.add_column("station")
+    table.add_column("station", overflow="fold")
     for column in ("nats a reward", "borrowed", "worth"):
         table.add_column(column, justify="right")
     table.add_column("most from")

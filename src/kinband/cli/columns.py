@@ -137,12 +137,13 @@ class LogOptions:
     @property
     def marks(self) -> dict[str, str]:
         """How CSV files are written."""
-        for name, mark in (("delimiter", self.delimiter), ("decimal-point", self.decimal_point)):
+        delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
+        for name, mark in (("delimiter", delimiter), ("decimal-point", self.decimal_point)):
             if len(mark) != 1:
                 raise BadInputError(f"--{name} is one character, got {mark!r}")
-        if self.delimiter == self.decimal_point:
+        if delimiter == self.decimal_point:
             raise BadInputError("--delimiter and --decimal-point must differ")
-        return {"delimiter": self.delimiter, "decimal_point": self.decimal_point}
+        return {"delimiter": delimiter, "decimal_point": self.decimal_point}
 
     def read(self, path: Path) -> Trace:
         """Read a log."""

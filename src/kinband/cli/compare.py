@@ -118,7 +118,7 @@ def compare(
         "log": log_in_words(whole, whole),
         "learners": standings(found),
         "answer": in_words(found),
-        "notes": [*notes, *_doubts(whole, log, runs=runs, grouped=run is not None)],
+        "notes": [*notes, *_doubts(whole, log, runs=runs, grouped=run is not None), *_at_the_edge(found)],
         "files": list(map(str, files)),
     }
     files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -126,6 +126,12 @@ def compare(
         typer.echo(json.dumps(results, indent=1))
     else:
         _print(results)
+
+
+def _at_the_edge(found: FairProtocol) -> list[str]:
+    """Say which learners took the largest β that was tried: a larger one might have suited them better."""
+    edge = [LABELS[name] for name, beta in found.betas.items() if beta == max(_BETAS)]
+    return [f"β = {max(_BETAS):g}, the largest that was tried, suited best: {'; '.join(edge)}"] if edge else []
 
 
 def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]:
@@ -189,7 +195,7 @@ def _doubts(whole: Trace, log: Trace, *, runs: int, grouped: bool) -> list[str]:
 def _print(results: dict[str, Any]) -> None:
     typer.echo(results["log"])
     table = Table(title=results["title"])
-    table.add_column("learner")
+    table.add_column("learner", overflow="fold")
     for column in ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in results["learners"]:

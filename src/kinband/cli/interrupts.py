@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED = "interrupted; finished work is kept"
+INTERRUPTED = "interrupted; work that was finished is kept"
 
 
 @contextmanager

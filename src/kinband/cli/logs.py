@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,6 +12,11 @@ from kinband.trace import Trace
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""
+
+FEW = 20
+"""With fewer rows than this, a station's likeness is a guess."""
+
+_SHOWN = 8  # names in a list
 
 LARGEST = 20_000
 """Rows that a controller can hold at most."""
@@ -30,6 +35,30 @@ def check_log(trace: Trace) -> None:
         raise BadInputError("every station has one row only, which says nothing about it: give a longer log")
     if trace.reward.min() == trace.reward.max():
         raise BadInputError(f"all rewards are {trace.reward[0]:g}: there is nothing to learn, check --reward")
+
+
+def few_rows(trace: Trace) -> list[str]:
+    """Return a note on stations with too few rows to know whom they resemble; none where all have enough.
+
+    Example:
+        >>> log = {"station": ["a"] * 3 + ["b"] * 30, "tilt": range(33), "reward": np.linspace(0, 1, 33)}
+        >>> few_rows(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        ['fewer than 20 rows, so that their likeness is a guess: a']
+    """
+    names, counts = np.unique(trace.station, return_counts=True)
+    few = names[counts < FEW].tolist()
+    return [f"fewer than {FEW} rows, so that their likeness is a guess: {some_of(few)}"] if few else []
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first of many names, and how many more there are.
+
+    Example:
+        >>> some_of(["a", "b"]), some_of([str(n) for n in range(10)])
+        ('a, b', '0, 1, 2, 3, 4, 5, 6, 7 and 2 more')
+    """
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:

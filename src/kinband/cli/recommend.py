@@ -36,7 +36,7 @@ from kinband.cli.columns import (
     in_options,
 )
 from kinband.cli.folders import make_folder
-from kinband.cli.logs import LARGEST, check_log, log_in_words, noted, used_rows
+from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.errors import BadInputError
@@ -116,6 +116,7 @@ def recommend(
         likeness = _likeness(similarity)
         _check_out(out, replace=replace)
         used = _learnable(used_rows(trace, rows, seed=seed))
+        notes += few_rows(used)
         with quiet.status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
             controller = Controller.from_trace(used, space, similarity=likeness, beta=beta, seed=seed)
         with _progress(quiet) as progress:

@@ -125,7 +125,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
         table = Table(title=_TITLES.get(name, f"{name}: regret saved, the paper's number beside ours (95 % intervals)"))
         for column in columns:
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         for row in own:
             table.add_row(*(_cell(row.get(column), share=name not in _TITLES) for column in columns))
         Console().print(table)

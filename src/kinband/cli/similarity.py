@@ -31,15 +31,13 @@ from kinband.cli.columns import (
     TimeColumn,
 )
 from kinband.cli.folders import make_folder
-from kinband.cli.logs import check_log, log_in_words, noted, used_rows
+from kinband.cli.logs import check_log, few_rows, log_in_words, noted, some_of, used_rows
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
 
 _PAIRS = 3  # most and least alike pairs shown
-_MEMBERS = 8  # members of a group shown
-_FEW = 20  # with fewer rows than this, a station's likeness is a guess
 _MEDIAN = (
     "the median rule calls the median pair about 0.61 alike in any log: read likeness as a ranking, "
     "or let the log decide how much to share with --sigma likelihood"
@@ -147,9 +145,7 @@ def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) ->
 
 def _doubts(used: Trace, *, median: bool) -> list[str]:
     """Return what to keep in mind when reading the result."""
-    names, counts = np.unique(used.station, return_counts=True)
-    few = names[counts < _FEW].tolist()
-    doubts = [f"fewer than {_FEW} rows, so that their likeness is a guess: {_some(few)}"] if few else []
+    doubts = few_rows(used)
     return [*doubts, _MEDIAN] if median else doubts
 
 
@@ -211,12 +207,7 @@ def _groups_table(groups: list[list[str]]) -> Table:
     table.add_column("stations", justify="right")
     table.add_column("members")
     for group in (group for group in groups if len(group) > 1):
-        table.add_row(f"{len(group):,}", Text(_some(group)))
+        table.add_row(f"{len(group):,}", Text(some_of(group)))
     if alone := [group[0] for group in groups if len(group) == 1]:
-        table.add_row(f"{len(alone):,}", Text(f"in no group: {_some(alone)}"))
+        table.add_row(f"{len(alone):,}", Text(f"in no group: {some_of(alone)}"))
     return table
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _MEMBERS:,} more" if len(names) > _MEMBERS else ""
-    return ", ".join(names[:_MEMBERS]) + more

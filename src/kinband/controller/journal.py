@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kinband.arrays import FloatArray
-from kinband.errors import ConflictError, NotFoundError
+from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.records import Decision, Observation
 
 
@@ -176,6 +176,9 @@ class Journal:
 
     def find(self, decision_id: str) -> Asked:
         """Return a decision by id, or say that there is none."""
+        given: object = decision_id
+        if isinstance(given, Decision):
+            raise BadInputError("a decision is named by its id: give decision.id, not the decision")
         if not isinstance(decision_id, str) or decision_id not in self._asked:
             raise NotFoundError(f"no decision has the id {decision_id!r}: {len(self._asked)} decisions are on record")
         return self._asked[decision_id]

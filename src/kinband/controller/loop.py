@@ -53,12 +53,14 @@ class Controller:
         stations: Station names.
         state: State features: names, names with their expected (low, high), or a fitted scaler.
         similarity: A task matrix, a `TaskMatrix`, "independent" or "pooled"; to learn it, see `from_trace`.
-        kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each.
+        kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each and
+            variance 1, or a sixteenth of the square of `reward_range`: what is not known yet is worth that much doubt.
         noise: Variance of a reward that its context does not explain.
         mean: Prior mean of rewards; 0 follows the paper to the letter.
         policy: Name of a policy, or a factory of your own (see `kinband.policies`).
         beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
-        options: Further options of the policy.
+        options: Further options of the policy; for "ucb" {"rounds": "aware"}, where stations of a round take each
+            other's picks into account.
         engine: "auto" for a posterior that is exact up to 8,000 rows and sparse from then on; "exact" or "sparse"
             throughout; "schur" for the paper's own update.
         budget: How many inducing points a sparse posterior keeps.

@@ -55,11 +55,20 @@ def cold_settings(
     columns = encoder.features if features is None else checked_names(features, what="features")
     _check_log(log, names, columns)
     codes = encoder.categorical if features is None else ()
-    bound = default_kernel(columns, categorical=codes) if kernel is None else as_kernel(kernel).bind(columns)
+    if kernel is None:
+        bound = default_kernel(columns, categorical=codes, variance=_prior_variance(common["reward_range"]))
+    else:
+        bound = as_kernel(kernel).bind(columns)
     _check_kernel(bound, len(columns))
     notes = {"similarity": method}
     rows = None if features is None else columns
     return _settings(encoder, names, bound, K_Z, features=rows, start=log, notes=notes, **common)
+
+
+def _prior_variance(reward_range: tuple[float, float] | None) -> float:
+    """The variance of f before anything is known: a declared range is taken to be four standard deviations wide."""
+    span = _checked_range(reward_range)
+    return 1.0 if span is None else ((span[1] - span[0]) / 4.0) ** 2
 
 
 def settings_from_trace(

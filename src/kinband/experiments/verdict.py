@@ -26,19 +26,28 @@ def in_words(found: FairProtocol) -> str:
     if not saved:
         return "There is nothing to save here: in at least one run, learning alone pays no regret at all."
     name, best = _best(saved)
-    answer = f"Sharing makes no clear difference here: the best, {name}, saves {best:.0%} {_OF}."
+    answer = f"Sharing makes no clear difference here: the best, {name}, {_change(best)} {_OF}."
     if best.low > 0:
-        answer = f"Sharing helps here: {name} saves {best:.0%} {_OF}."
+        answer = f"Sharing helps here: {name} {_change(best)} {_OF}."
     elif best.high < 0:
-        answer = f"Sharing hurts here: even the best, {name}, saves {best:.0%} {_OF}."
+        answer = f"Sharing hurts here: even the best, {name}, {_change(best)} {_OF}."
     if not cold:
         return answer
     name, best = _best(cold)
-    return f"{answer} Without the log to start from, the best is {name} and saves {best:.0%}."
+    return f"{answer} Without the log to start from, the best is {name} and {_change(best)}."
+
+
+def _change(saved: Estimate) -> str:
+    """What is saved, or what it costs where nothing is."""
+    if saved.value >= 0:
+        return f"saves {saved:.0%}"
+    return f"costs {Estimate(-saved.value, -saved.high, -saved.low):.0%}"
 
 
 def _best(saved: dict[str, Estimate]) -> tuple[str, Estimate]:
-    return max(saved.items(), key=lambda item: item[1].value)
+    """The learner that saves most, as the table calls it, and what it saves."""
+    name, most = max(saved.items(), key=lambda item: item[1].value)
+    return LABELS[name].removeprefix("shared, "), most
 
 
 def _savings(curves: Sequence[Curve]) -> dict[str, Estimate]:

@@ -19,7 +19,6 @@ from kinband.policies.exploration import Exploration
 from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Column, Prediction
 from kinband.posterior.contract import FullPosterior, Question, ScoresArms, SolvesColumns
-from kinband.posterior.together import PredictsTogether
 from kinband.records import Choice, Observation, Query
 
 Rounds = Literal["plain", "aware"]
@@ -69,6 +68,8 @@ class UCB:
         rounds = check_options(setting, "rounds").get("rounds", "plain")
         if rounds not in get_args(Rounds):
             raise BadInputError(f"rounds must be one of {', '.join(get_args(Rounds))}, got {rounds!r}")
+        if rounds == "aware" and setting.engine == "schur":
+            raise BadInputError("rounds='aware' needs a posterior with joint predictions: choose engine='auto'")
         return cls(setting.posterior(), setting.exploration, noise=setting.noise, rounds=rounds)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -77,11 +78,11 @@ class UCB:
 
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
+        if self.rounds == "aware" and len(queries) > 1:
+            return self._with_columns(queries, self._choose_aware(queries, rngs))
         # The sweep of a single decision leaves the column of its arm behind.
         if len(queries) == 1 or not isinstance(self.posterior, SolvesColumns):
             return [self.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
-        if self.rounds == "aware" and isinstance(self.posterior, PredictsTogether):
-            return self._with_columns(queries, self._choose_aware(queries, rngs))
         predictions = (one for part in self._parts(queries) for one in self._predict_together(queries[part]))
         chosen = [self._choice(q, found, rng) for q, found, rng in zip(queries, predictions, rngs, strict=True)]
         return self._with_columns(queries, chosen)

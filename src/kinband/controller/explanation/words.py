@@ -5,7 +5,7 @@ from typing import Any
 
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
-from kinband.records import Alternative, Decision
+from kinband.records import Alternative, Alternatives, Decision
 
 _KEPT = 16  # scored configurations that a decision keeps at most (`asking`)
 _LENDERS = 3  # how many are named
@@ -55,9 +55,10 @@ def held_back_text(decision: Decision) -> str:
     if "held_back" not in note:
         return ""
     arm = note["held_back"]
-    held = next((a for a in decision.alternatives if a.arm == arm), None)
+    scored = decision.alternatives
+    held = scored.configuration(arm) if isinstance(scored, Alternatives) else None
     why = "might earn too little beside what runs" if note["by"] == "floor" else "is more than the budget bears"
-    return f"A trial of {configuration_text(held.configuration if held else None, arm)} was held back: it {why}."
+    return f"A trial of {configuration_text(held, arm)} was held back: it {why}."
 
 
 def against_text(runner_up: Alternative | None, found: Comparison | None) -> str:

@@ -47,7 +47,7 @@ class SafePolicy:
     def __init__(self, inner: UCB, safety: Safety, *, tasks: int) -> None:
         if not isinstance(inner, UCB) or not isinstance(inner.posterior, JointBeliefs):
             raise BadInputError(
-                "safe trials need a policy with a posterior, 'ucb', 'kernel-ucb', 'cgp-ucb' or 'pooled', "
+                "safe trials need a policy with a posterior, 'ucb', 'thompson', 'kernel-ucb', 'cgp-ucb' or 'pooled', "
                 f"not {type(inner).__name__}"
             )
         self.inner, self.safety = inner, safety
