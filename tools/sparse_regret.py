@@ -20,7 +20,8 @@ from kinband.experiments.metrics import saving_of
 from kinband.experiments.paper import FIGURES, case_of
 from kinband.experiments.runs import Curve, run_cases
 
-BETAS = {"synthetic": 0.3, "sequential": 0.3}
+BETAS = {"synthetic": 0.3, "sequential": 2.0}
+"""What the fair protocol chooses for this learner."""
 
 
 def cases_of(problem: str, *, engine: str, runs: int) -> list[Case]:
