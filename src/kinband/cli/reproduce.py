@@ -14,7 +14,7 @@ from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.figures import error_figure, matrices_figure, regret_figure, spread_figure
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper import FIGURES, LABELS, PRINTED, quick
+from kinband.experiments.paper import FIGURES, LABELS, PRINTED, Figure, quick
 from kinband.experiments.regression import error_curve
 from kinband.experiments.reproduce import Reproducer, Reproduction
 
@@ -63,7 +63,7 @@ def reproduce(
                 rows.append(_regression(out, draws=100 if small else 2000))
             elif name == "similarity":
                 step("similarities of 105 stations", 0.0)
-                rows += _similarity(runner, out)
+                rows += _similarity(runner, out, quick(FIGURES["sequential"]) if small else FIGURES["sequential"])
             else:
                 found = runner.run(figures[name], protocols=protocols)
                 rows += _compare(found, out)
@@ -85,8 +85,7 @@ def _regression(out: Path, *, draws: int) -> dict[str, Any]:
     return {"experiment": "regression", "method": "place of the minimum", "printed": 0.8, "ours": curve.lowest}
 
 
-def _similarity(runner: Reproducer, out: Path) -> list[dict[str, Any]]:
-    figure = FIGURES["sequential"]
+def _similarity(runner: Reproducer, out: Path, figure: Figure) -> list[dict[str, Any]]:
     matrices = runner.matrices(figure)
     title = f"Similarity of the bundled city's stations from {figure.log_rows} rows each"
     matrices_figure(matrices, _files(out, "similarity"), labels=LABELS, title=title)

@@ -106,6 +106,8 @@ def quick(figure: Figure) -> Figure:
         spread_slots=max(figure.spread_slots // 10, 2),
         spread_runs=1,
         finalists=1,
+        log_rows=figure.log_rows // 2,
+        similarity_rows=20,
     )
 
 

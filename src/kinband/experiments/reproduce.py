@@ -10,7 +10,7 @@ from kinband.experiments import paper
 from kinband.experiments.cases import Case, Learner, Prior
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.paper import Figure, Setting
-from kinband.experiments.runs import Curve, effort_of, model_for, run_cases
+from kinband.experiments.runs import Curve, effort_of, models_for, run_cases
 from kinband.similarity import TaskMatrix
 
 Tick = Callable[[str, float], None]
@@ -116,7 +116,9 @@ class Reproducer:
     def matrices(self, figure: Figure) -> dict[str, TaskMatrix]:
         """Return the task matrices that the fair protocol learns from the log of a comparison, by method."""
         learners = [Learner(name, name, beta=figure.betas[0]) for name in (*paper.SHARING, paper.OURS)]
-        return {one.name: model_for(paper.case_of(figure, "fair", one, 1), self.folder).similarity for one in learners}
+        cases = [paper.case_of(figure, "fair", one, 1) for one in learners]
+        found = models_for(cases, self.folder, workers=self.workers, ray=self.ray)
+        return {one.name: model.similarity for one, model in zip(learners, found, strict=True)}
 
     def effort(self, figure: Figure, *, protocols: Sequence[str]) -> float:
         """Return about how many seconds of one core the runs of a comparison take, to tell how much is left."""

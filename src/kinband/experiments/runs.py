@@ -73,11 +73,13 @@ def run_cases(
     return [read_curve(file, case) for file, case in files.items()]
 
 
-def model_for(case: Case, folder: Path) -> Model:
-    """Return the model of a case, learned now unless the folder holds it."""
-    file = _model_file(folder, case)
-    run_jobs([Job(file, _learn, (case,))], workers=1)
-    return read_model(file)
+def models_for(
+    cases: Sequence[Case], folder: Path, *, workers: int | None = None, ray: str | None = None
+) -> list[Model]:
+    """Return the models of cases, learned now unless the folder holds them."""
+    files = [_model_file(folder, case) for case in cases]
+    run_jobs([Job(file, _learn, (case,)) for file, case in zip(files, cases, strict=True)], workers=workers, ray=ray)
+    return [read_model(file) for file in files]
 
 
 def effort_of(case: Case) -> float:
