@@ -153,8 +153,8 @@ def verdict(alone: list[float], shared: list[float]) -> FairProtocol:
     ("alone", "shared", "answer"),
     [
         ([10.0, 10.0, 10.0], [6.0, 7.0, 8.0], "Sharing helps here: conditional embedding saves 30% (20% to 40%) of"),
-        ([10.0, 10.0, 10.0], [12.0, 13.0, 14.0], "Sharing hurts here: even the best, conditional embedding, costs 30% (20"),
-        ([10.0, 10.0, 10.0], [8.0, 10.0, 12.0], "Sharing makes no clear difference here: the best, conditional embedding"),
+        ([10.0, 10.0, 10.0], [12.0, 13.0, 14.0], "Sharing hurts here: even the best, conditional embedding, costs 30%"),
+        ([10.0, 10.0, 10.0], [8.0, 10.0, 12.0], "Sharing makes no clear difference here: the best, conditional"),
         ([10.0, 0.0, 10.0], [8.0, 10.0, 12.0], "There is nothing to save here"),
     ],
 )  # fmt: skip
