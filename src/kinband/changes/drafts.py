@@ -14,10 +14,11 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.changes.plan import LeftAlone, Why
 from kinband.changes.present import Present
-from kinband.changes.reasons import best_reason, listed, small_reason, uncertain_reason
+from kinband.changes.reasons import best_reason, small_reason, uncertain_reason
 from kinband.changes.seen import Seen
 from kinband.changes.steps import within_steps
 from kinband.configurations import ConfigurationSpace
+from kinband.controller.explanation.words import listed
 from kinband.controller.roster import InForce
 from kinband.errors import KinbandError
 from kinband.posterior import AnyPosterior

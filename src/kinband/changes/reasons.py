@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kinband.controller.explanation import configuration_text
+from kinband.controller.explanation.words import listed
 
 LENT = 0.005
 """A share below this, half a per cent, is not worth a word."""
@@ -107,16 +108,6 @@ def best_reason(expected: float, width: float, *, choices: int, explore: bool) -
     """
     better = "is more worth trying" if explore else "is expected to earn more"
     return f"None of its {choices:,} choices {better} than the present {expected:.4g} (standard deviation {width:.2g})."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as in a sentence.
-
-    Example:
-        >>> listed(["a", "b", "c"]), listed(["a"])
-        ('a, b and c', 'a')
-    """
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
 
 
 def _promise(moves: Mapping[str, Any], gain: float, low: float, high: float) -> str:

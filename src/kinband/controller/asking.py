@@ -17,7 +17,8 @@ from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation
 
 State = Mapping[str, float]
 
-_ALTERNATIVES = 16  # how many scored configurations a decision keeps
+ALTERNATIVES = 16
+"""How many scored configurations a decision keeps."""
 
 
 def query_for(
@@ -146,7 +147,7 @@ def _mask_of_rows(rows: int, space: ConfigurationSpace, allowed: Allowed) -> Boo
 def _alternatives(choice: Choice, space: ConfigurationSpace | None) -> Alternatives:
     """Return the best-scored arms, the chosen one among them, best first."""
     order = np.arange(len(choice.arms)) if choice.score is None else np.argsort(-choice.score, kind="stable")
-    kept = order[:_ALTERNATIVES]
+    kept = order[:ALTERNATIVES]
     chosen = int(np.flatnonzero(choice.arms == choice.arm)[0])
     if chosen not in kept:
         kept[-1] = chosen

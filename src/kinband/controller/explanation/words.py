@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kinband.controller.asking import ALTERNATIVES
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
 from kinband.records import Alternative, Alternatives, Decision
 
-_KEPT = 16  # scored configurations that a decision keeps at most (`asking`)
 _LENDERS = 3  # how many are named
 _SHARE = 0.005  # a share below half a per cent is not worth a word
 
@@ -44,8 +44,8 @@ def why_text(decision: Decision, best: Alternative | None) -> str:
             f"It is a trial: another configuration ({configuration_text(best.configuration, best.arm)}) is expected to "
             f"earn {best.mean - decision.mean:.3f} more, but too little is known about this one to rule it out."
         )
-    if len(decision.alternatives) >= _KEPT:
-        return f"None of the {_KEPT} configurations that scored best is expected to earn more."
+    if len(decision.alternatives) >= ALTERNATIVES:
+        return f"None of the {ALTERNATIVES} configurations that scored best is expected to earn more."
     return "No other configuration is expected to earn more."
 
 

@@ -84,22 +84,6 @@ class SparsePosterior:
         self._belief: InducedBelief | None = None
         self._allowance = Allowance(self.kernel.K_Z)
 
-    @classmethod
-    def from_rows(
-        cls,
-        kernel: Kernel,
-        K_Z: ArrayLike,
-        rows: Rows,
-        *,
-        noise: float,
-        mean: float = 0.0,
-        budget: int = BUDGET,
-    ) -> "SparsePosterior":
-        """Return a sparse posterior that takes over from one that has kept its rows."""
-        posterior = cls(kernel, K_Z, noise=noise, mean=mean, budget=budget)
-        posterior.update(rows.tasks, rows.X, rows.y, noise=rows.noise)
-        return posterior
-
     def __len__(self) -> int:
         return self._rows
 
