@@ -18,10 +18,10 @@ from kinband.kernels import MultiTaskKernel
 from kinband.kernels.splitting import Split, split_kernel
 from kinband.posterior.factor import PANEL
 
-RESIDUAL = 1e-10
+RESIDUAL = 1e-13
 """Share of the configuration kernel's variance that the pivots may leave unexplained.
 
-It leaves predictions as they are to less than 1e-9; the pivots that fill up a multiple of four leave far less.
+It leaves predictions as they are to less than 1e-9, short length-scales and little noise included.
 """
 
 _ROUNDING = 1e-15
