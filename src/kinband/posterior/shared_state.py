@@ -18,13 +18,12 @@ from kinband.kernels import MultiTaskKernel
 from kinband.kernels.splitting import Split, split_kernel
 from kinband.posterior.factor import PANEL
 
-RESIDUAL = 1e-13
+RESIDUAL = 1e-14
 """Share of the configuration kernel's variance that the pivots may leave unexplained.
 
 It leaves predictions as they are to less than 1e-9, short length-scales and little noise included.
 """
 
-_ROUNDING = 1e-15
 _COLUMNS = 4  # BLAS multiplies by 12 columns faster than by 11
 
 
@@ -116,8 +115,7 @@ def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, wi
 def pivoted(K: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return pivots P (r,) and weights W (r, N) with K = K[:, P] W to rounding, for K (N, N) positive semi-definite.
 
-    A Cholesky factor that takes the largest remaining diagonal entry next, until little remains, and then as many more
-    as fill up a multiple of four columns.
+    A Cholesky factor that takes the largest remaining diagonal entry next, until what remains is rounding.
 
     Example:
         >>> pivots, W = pivoted(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]))
@@ -127,7 +125,7 @@ def pivoted(K: FloatArray) -> tuple[IntArray, FloatArray]:
     left, largest = np.diagonal(K).copy(), float(np.diagonal(K).max())
     F = np.zeros((len(K), 0))
     pivots: list[int] = []
-    while len(pivots) < len(K) and left.max() > (_ROUNDING if len(pivots) % _COLUMNS else RESIDUAL) * largest:
+    while len(pivots) < len(K) and left.max() > RESIDUAL * largest:
         p = int(left.argmax())
         column = (K[:, p] - F @ F[p]) / np.sqrt(left[p])
         F = np.column_stack([F, column])
