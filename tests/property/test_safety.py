@@ -234,6 +234,7 @@ NEUTRAL: dict[str, Any] = {
     "all may be lost": Conservative(1.0),
     "no floor": Floor(math.inf),
     "no floor against the mean": Floor(math.inf, against="mean"),
+    "all rewards may be lost": Conservative(1.0, delta=0.3),
     "all three": [SwitchingCost(0.0), Conservative(1.0, per_station=True), Floor(math.inf)],
 }
 
@@ -269,7 +270,8 @@ def live(controller: Controller, rng: np.random.Generator, steps: int) -> None:
         elif move < 0.55:
             controller.ask_all(contexts={s: rng.normal(size=(N, D)) for s in STATIONS})
         elif move < 0.9:
-            controller.tell(str(rng.choice(controller.pending)), float(rng.random()))
+            noise = float(rng.choice([0.001, 0.02])) if rng.random() < 0.3 else None
+            controller.tell(str(rng.choice(controller.pending)), float(rng.random()), noise=noise)
         elif move < 0.95 and len(controller):
             controller.correct(str(rng.choice(list(controller.journal.told))), float(rng.random()))
         else:

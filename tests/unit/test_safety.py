@@ -18,7 +18,7 @@ from kinband.errors import BadInputError
 from kinband.experiments.safety import binomial, case_of, main, measure, overdrawn, rules_of, watch
 from kinband.kernels import RBF, Linear
 from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost, Theorem1
-from kinband.policies.safety import Rule, SafePolicy, Safety, safety_from
+from kinband.policies.safety import Rule, SafePolicy, Safety, safety_from, safety_from_dict, safety_to_dict
 from kinband.policies.safety.margins import margins
 from kinband.posterior import ExactPosterior
 
@@ -116,7 +116,7 @@ def test_rewards_may_be_counted_from_another_zero() -> None:
 
 @pytest.mark.parametrize("rule", [2.5, KrauseOng(0.2), Theorem1(delta=0.2, norm=0.3)])
 def test_bounds_of_a_rule_count_decisions(rule: Any) -> None:
-    controller = make(3, safety=Conservative(ALPHA, bounds=rule))
+    controller = make(3, safety=Conservative(ALPHA, bounds=rule, of="expected"))
     ask(controller)
     round_ = controller.ask_all(contexts=dict.fromkeys(controller.stations, X))
     betas = [d.memo["safety"]["beta"] for d in round_.values()]
@@ -245,7 +245,7 @@ def test_a_policy_of_ones_own_is_told_what_runs() -> None:
 
 # --- On disk --------------------------------------------------------------------------------------------------
 
-RULES: list[Rule] = [
+RULES: list[Rule] = [  # a promise of rewards, since a probability is stated
     Conservative(0.2, per_station=True, least=-1.0, bounds=KrauseOng(0.3)),
     Floor(math.inf),
     SwitchingCost(0.25),
@@ -258,6 +258,14 @@ def test_rules_and_declarations_survive_the_folder(tmp_path: Path) -> None:
     loaded = Controller.load(tmp_path / "state").settings
     assert loaded.safety == controller.settings.safety == safety_from(RULES)
     assert loaded.running == {"s0": LOW, "s1": HIGH}
+
+
+def test_a_rule_saved_before_rewards_could_be_promised_means_what_it_meant() -> None:
+    written = {"alpha": 0.2, "per_station": True, "least": -1.0, "bounds": {"rule": "krause-ong", "delta": 0.3}}
+    loaded = safety_from_dict({"conservative": written, "floor": None, "cost": None})
+    rule = Conservative(0.2, per_station=True, least=-1.0, delta=0.3, of="expected")
+    assert loaded == Safety(conservative=rule)
+    assert safety_to_dict(loaded)["conservative"] == written
 
 
 def test_settings_written_before_there_were_rules_still_load() -> None:
@@ -295,6 +303,10 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
         (lambda: Conservative(least=math.nan), "least must be finite"),
         (lambda: Conservative(bounds="strict"), "beta must be a number"),
         (lambda: Conservative(bounds=2.0, delta=0.1), "not both"),
+        (lambda: Conservative(of="rewards"), "needs the probability"),
+        (lambda: Conservative(bounds=2.0, of="rewards"), "needs the probability"),
+        (lambda: Conservative(delta=0.1, of="luck"), "'rewards' or of what is 'expected'"),  # type: ignore[arg-type]
+        (lambda: Conservative(bounds=2.0).probability, "no probability is stated"),
         (lambda: Floor(0.1, delta=1.5), "delta is a probability"),
         (lambda: make(safety="conservative"), "safety takes"),
         (lambda: make(safety=[Floor(0.1), Floor(0.2)]), "Floor twice"),
@@ -328,11 +340,14 @@ def test_a_policy_without_a_posterior_is_refused(policy: str, options: dict[str,
 
 @pytest.mark.parametrize("policy", ["ucb", "kernel-ucb", "cgp-ucb", "pooled"])
 @pytest.mark.parametrize("engine", ["exact", "schur", "sparse", "auto"])
-def test_every_policy_with_a_posterior_takes_every_rule_on_every_engine(policy: str, engine: str) -> None:
+@pytest.mark.parametrize("conservative", [Conservative(0.3), Conservative(0.6, delta=0.4)], ids=["plain", "rewards"])
+def test_every_policy_with_a_posterior_takes_every_rule_on_every_engine(
+    policy: str, engine: str, conservative: Conservative
+) -> None:
     space = ConfigurationSpace(knob=range(4))
     controller = Controller(
         space, ["a", "b"], state=["load"], kernel=RBF(0.7, variance=0.1), mean=0.8, policy=policy, engine=engine,
-        safety=[Conservative(0.3), Floor(0.2), SwitchingCost(0.01)], running={"knob": 1},
+        safety=[conservative, Floor(0.2), SwitchingCost(0.01)], running={"knob": 1},
     )  # fmt: skip
     rng = np.random.default_rng(5)
     for _ in range(8):
@@ -340,7 +355,7 @@ def test_every_policy_with_a_posterior_takes_every_rule_on_every_engine(policy: 
             controller.tell(decision.id, 0.7 + 0.1 * float(rng.random()))
     assert isinstance(controller.policy, SafePolicy)
     assert safety_from([]) is None
-    assert controller.policy.safety == Safety(Conservative(0.3), Floor(0.2), SwitchingCost(0.01))
+    assert controller.policy.safety == Safety(conservative, Floor(0.2), SwitchingCost(0.01))
 
 
 # --- The measurement ------------------------------------------------------------------------------------------

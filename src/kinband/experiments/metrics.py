@@ -1,4 +1,8 @@
-"""What a comparison says: means with intervals over seeds, and savings over pairs of runs on the same seed."""
+"""What a comparison says: means and shares with intervals over runs, ratios and savings over pairs on the same seed.
+
+Intervals of means, ratios and savings are by bootstrap over runs (Efron 1979), those of shares are exact (Clopper and
+Pearson 1934).
+"""
 
 from dataclasses import dataclass
 
@@ -51,6 +55,65 @@ def saving_of(ours: FloatArray, baseline: FloatArray, *, seed: int = 0) -> Estim
     picks = _picks(len(ours), seed)
     resampled = 1.0 - ours[picks].sum(axis=1) / baseline[picks].sum(axis=1)
     return _estimate(float(1.0 - ours.sum() / baseline.sum()), resampled, runs=len(ours))
+
+
+def ratio_of(ours: FloatArray, baseline: FloatArray, *, seed: int = 0) -> Estimate:
+    """Return our regret as a multiple of the baseline's, from pairs of runs on the same seeds, (runs,) each.
+
+    Example:
+        >>> round(ratio_of(np.array([5.0, 6.0]), np.array([10.0, 10.0])).value, 3)
+        0.55
+    """
+    saved = saving_of(ours, baseline, seed=seed)
+    return Estimate(1.0 - saved.value, 1.0 - saved.high, 1.0 - saved.low)
+
+
+def saving_gap_of(
+    ours: FloatArray, baseline: FloatArray, *, other: FloatArray, other_baseline: FloatArray, seed: int = 0
+) -> Estimate:
+    """Return by how much one saving exceeds another, from four runs on each seed, (runs,) each.
+
+    The two savings need not share their baseline; a seed is drawn with all four of its runs.
+
+    Example:
+        >>> four = (np.array(regrets) for regrets in ([5.0, 6.0], [10.0, 10.0], [8.0, 8.0], [10.0, 10.0]))
+        >>> ours, baseline, other, other_baseline = four
+        >>> round(saving_gap_of(ours, baseline, other=other, other_baseline=other_baseline).value, 3)
+        0.25
+    """
+    picks = np.vstack([np.arange(len(ours)), _picks(len(ours), seed)])
+    parts = [regrets[picks].sum(axis=1) for regrets in (ours, baseline, other, other_baseline)]
+    gaps = parts[2] / parts[3] - parts[0] / parts[1]
+    return _estimate(float(gaps[0]), gaps[1:], runs=len(ours))
+
+
+def share_kept_of(ours: FloatArray, baseline: FloatArray, *, best: FloatArray, seed: int = 0) -> Estimate:
+    """Return our saving as a share of the best learner's, from three runs on each seed, (runs,) each.
+
+    Example:
+        >>> three = (np.array(regrets) for regrets in ([6.0, 7.0], [10.0, 10.0], [5.0, 5.0]))
+        >>> ours, baseline, best = three
+        >>> round(share_kept_of(ours, baseline, best=best).value, 3)
+        0.7
+    """
+    picks = np.vstack([np.arange(len(ours)), _picks(len(ours), seed)])
+    own, alone, most = (regrets[picks].sum(axis=1) for regrets in (ours, baseline, best))
+    kept = (alone - own) / (alone - most)
+    return _estimate(float(kept[0]), kept[1:], runs=len(ours))
+
+
+def binomial(happened: int, runs: int) -> Estimate:
+    """Return a share of runs with its exact 95 % interval.
+
+    Example:
+        >>> f"{binomial(0, 50):.3f}"  # the upper end is 1 − 0.025^(1/50)
+        '0.000 (0.000 to 0.071)'
+    """
+    from scipy.stats import beta
+
+    low = float(beta.ppf(0.025, happened, runs - happened + 1)) if happened else 0.0
+    high = float(beta.ppf(0.975, happened + 1, runs - happened)) if happened < runs else 1.0
+    return Estimate(happened / runs, low, high)
 
 
 def _picks(runs: int, seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

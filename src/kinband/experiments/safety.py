@@ -6,17 +6,19 @@ what today's would have earned. It counts
 
 - runs in which the rewards expected of what was played, counted from `least` and summed, ever fell below 1 − α of
   today's, with the exact binomial interval (Clopper and Pearson 1934), and the same for the rewards that came;
-- decisions expected to earn more than `drop` less than what their station ran before;
+- decisions expected to earn more than `drop` less than what their station ran before, and runs with any;
 - changes from one slot to the next, and the regret beyond that of the learner without rules.
 
     python -m kinband.experiments.safety --seeds 50
+
+Runs of `kinband trust safety`, which has the targets, are longer, are kept and use all cores.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,8 @@ from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.errors import BadInputError
-from kinband.experiments.metrics import Estimate, mean_of, saving_of
+from kinband.experiments.metrics import Estimate, mean_of, ratio_of
+from kinband.experiments.metrics import binomial as binomial
 from kinband.experiments.play import Referee
 from kinband.experiments.stage import LOG_ROWS, stage_of
 from kinband.model import learn_model
@@ -64,6 +67,18 @@ class Played:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """One learner on one seed, as `Finding` sums it up over seeds."""
+
+    depth: float
+    depth_in_rewards: float
+    below: float
+    trials: float
+    changes: float
+    regret: float
+
+
+@dataclass(frozen=True)
 class Finding:
     """One learner over all seeds.
 
@@ -72,7 +87,8 @@ class Finding:
         broken: Share of runs in which the budget was overdrawn in expectation.
         broken_in_rewards: The same of the rewards that came.
         deepest: How far the budget was overdrawn at worst in expectation, in units of reward, a run.
-        below: Share of decisions that were expected to earn more than the drop below what ran before.
+        fallen: Share of runs with a decision that was expected to earn more than the drop below what ran before.
+        below: Share of such decisions.
         trials: Share of decisions other than today's configuration.
         changes: Share of decisions other than what ran before.
         regret: In expectation, a run.
@@ -83,7 +99,8 @@ class Finding:
     broken: Estimate
     broken_in_rewards: Estimate
     deepest: Estimate
-    below: float
+    fallen: Estimate
+    below: Estimate
     trials: float
     changes: float
     regret: Estimate
@@ -102,6 +119,7 @@ def rules_of(problem: str, *, least: float) -> dict[str, Any]:
         PLAIN: None,
         "budget": Conservative(ALPHA, least=least),
         "budget, δ = 0.05": Conservative(ALPHA, least=least, delta=DELTA),
+        "budget, δ = 0.05, of what is expected": Conservative(ALPHA, least=least, delta=DELTA, of="expected"),
         "budget a station": Conservative(ALPHA, least=least, per_station=True),
         "floor": Floor(drop),
         "floor, δ = 0.05": Floor(drop, delta=DELTA),
@@ -119,17 +137,37 @@ def measure(problem: str, *, seeds: Sequence[int], slots: int, beta: float = 1.0
         >>> found[0].rules, found[0].paid.value
         ('no rules', 0.0)
     """
+    return findings([tallies(problem, seed, slots=slots, beta=beta, stations=stations) for seed in seeds])
+
+
+def tallies(
+    problem: str,
+    seed: int,
+    *,
+    slots: int,
+    beta: float = 1.0,
+    stations: int = 6,
+    among: Sequence[str] | None = None,
+) -> dict[str, Tally]:
+    """Play learners on one seed and return what was counted, by the names of their rules; `among` picks some.
+
+    Example:
+        >>> list(tallies("synthetic", 1, slots=2, among=["no rules", "floor"]))
+        ['no rules', 'floor']
+    """
     if problem not in PROBLEMS:
         raise BadInputError(f"unknown problem {problem!r}: choose one of {', '.join(PROBLEMS)}")
-    runs: dict[str, list[Played]] = {}
-    least = 0.0
-    for seed in seeds:
-        case = case_of(problem, seed=seed, beta=beta, stations=stations)
-        least = min(0.0, case.environment.reward_range[0])
-        for name, rules in rules_of(problem, least=least).items():
-            runs.setdefault(name, []).append(watch(case, rules, slots=slots, seed=seed))
-    plain = _regrets(runs[PLAIN])
-    return [_finding(name, played, plain, least=least, drop=PROBLEMS[problem]) for name, played in runs.items()]
+    case = case_of(problem, seed=seed, beta=beta, stations=stations)
+    least = min(0.0, case.environment.reward_range[0])
+    every = rules_of(problem, least=least)
+    played = {name: watch(case, every[name], slots=slots, seed=seed) for name in among or every}
+    return {name: _tally(one, least=least, drop=PROBLEMS[problem]) for name, one in played.items()}
+
+
+def findings(counted: Sequence[Mapping[str, Tally]]) -> list[Finding]:
+    """Return what the tallies of several seeds say of every learner; the one without rules must be among them."""
+    plain = np.array([by_name[PLAIN].regret for by_name in counted])
+    return [_finding(name, [by_name[name] for by_name in counted], plain) for name in counted[0]]
 
 
 def case_of(problem: str, *, seed: int, beta: float, stations: int) -> Case:
@@ -185,20 +223,6 @@ def _slot(case: Case, controller: Controller, before: dict[str, int]) -> Iterato
         before[s] = arm
 
 
-def binomial(failures: int, runs: int) -> Estimate:
-    """Return a share with its exact 95 % interval.
-
-    Example:
-        >>> f"{binomial(0, 50):.3f}"  # the upper end is 1 − 0.025^(1/50)
-        '0.000 (0.000 to 0.071)'
-    """
-    from scipy.stats import beta
-
-    low = float(beta.ppf(0.025, failures, runs - failures + 1)) if failures else 0.0
-    high = float(beta.ppf(0.975, failures + 1, runs - failures)) if failures < runs else 1.0
-    return Estimate(failures / runs, low, high)
-
-
 def overdrawn(ours: FloatArray, today: FloatArray, *, least: float, alpha: float = ALPHA) -> float:
     """Return by how much the sum of (T, M) rewards was ever below 1 − α of today's, slot by slot, station by station.
 
@@ -212,26 +236,29 @@ def overdrawn(ours: FloatArray, today: FloatArray, *, least: float, alpha: float
     return -lowest if lowest < -1e-9 else 0.0
 
 
-def _finding(name: str, played: Sequence[Played], plain: FloatArray, *, least: float, drop: float) -> Finding:
-    regrets = _regrets(played)
-    depths = np.array([overdrawn(p.expected, p.today_expected, least=least) for p in played])
-    in_rewards = np.array([overdrawn(p.rewards, p.today_rewards, least=least) for p in played])
-    saved = saving_of(regrets, plain)
-    return Finding(
-        name,
-        binomial(int(np.count_nonzero(depths)), len(depths)),
-        binomial(int(np.count_nonzero(in_rewards)), len(in_rewards)),
-        mean_of(depths),
-        below=float(np.mean([p.expected < p.before_expected - drop - 1e-9 for p in played])),
-        trials=float(np.mean([p.arms != p.today for p in played])),
-        changes=float(np.mean([p.arms[1:] != p.arms[:-1] for p in played])),
-        regret=mean_of(regrets),
-        paid=Estimate(*(0.0 - value for value in (saved.value, saved.high, saved.low))),
+def _tally(played: Played, *, least: float, drop: float) -> Tally:
+    return Tally(
+        depth=overdrawn(played.expected, played.today_expected, least=least),
+        depth_in_rewards=overdrawn(played.rewards, played.today_rewards, least=least),
+        below=float(np.mean(played.expected < played.before_expected - drop - 1e-9)),
+        trials=float(np.mean(played.arms != played.today)),
+        changes=float(np.mean(played.arms[1:] != played.arms[:-1])) if len(played.arms) > 1 else 0.0,
+        regret=float((played.best - played.expected).sum()),
     )
 
 
-def _regrets(played: Sequence[Played]) -> FloatArray:
-    return np.array([(p.best - p.expected).sum() for p in played])
+def _finding(name: str, own: Sequence[Tally], plain: FloatArray) -> Finding:
+    by_name = {field.name: np.array([getattr(one, field.name) for one in own]) for field in fields(Tally)}
+    paid = ratio_of(by_name["regret"], plain)
+    broken, in_rewards, fallen = (
+        binomial(int(np.count_nonzero(by_name[what])), len(own)) for what in ("depth", "depth_in_rewards", "below")
+    )
+    shares = {what: float(by_name[what].mean()) for what in ("trials", "changes")}
+    below = mean_of(by_name["below"])
+    return Finding(
+        name, broken, in_rewards, mean_of(by_name["depth"]), fallen, below, **shares, regret=mean_of(by_name["regret"]),
+        paid=Estimate(paid.value - 1.0, paid.low - 1.0, paid.high - 1.0),
+    )  # fmt: skip
 
 
 def table_of(found: Sequence[Finding]) -> str:

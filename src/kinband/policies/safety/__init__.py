@@ -2,8 +2,9 @@
 
 Three rules, alone or together, stand between what a UCB policy would like to try and what is played: `Conservative`
 keeps a budget, `Floor` looks at every trial by itself, `SwitchingCost` makes change cost something. `rules` says what
-they are, `margins` what they compare, `floor` and `budget` how they judge a draft (`drafts`), `policy` how they work
-together. Which to choose, and what each promises: docs/safety.md.
+they are, `margins` what they compare; `floor`, `budget` and, where rewards are promised, `rewards` judge a draft
+(`drafts`); `rounds` and `allowances` are what `rewards` reckons with, `policy` is how all work together. Which to
+choose, and what each promises: docs/safety.md.
 """
 
 from kinband.policies.safety.drafts import held_lower

@@ -1,4 +1,4 @@
-"""The budget: trials are paid out of what the configurations of today would have earned.
+"""The budget of what is expected: trials are paid out of what the configurations of today would have earned.
 
 With today's configuration b and the arm a played in its place, a decision adds f(a) − (1 − α)f(b) to the budget, which
 is αf(b) where today's is played. The promise is that the sum never falls below zero. Every decision counts with a lower
@@ -6,10 +6,9 @@ bound of what it adds: one that awaits its reward with the bound of the time of 
 the bound of the time of telling, once that reward had been learned. Decisions of one round are weighed one after the
 other, each after all before it have been counted.
 
-Wu et al. (2016) take every bound anew at every decision, Kazerouni et al. (2017) bound the sum as one, and Garcelon et
-al. (2020) put rewards in the place of bounds, less an allowance for their noise. The first two cost more with every
-decision made; the third rests on the noise being what it is taken for. Ours takes two bounds a decision, once and for
-all, at the price of a wider sum.
+Wu et al. (2016) take every bound anew at every decision, and Kazerouni et al. (2017) bound the sum as one; both cost
+more with every decision made. Ours takes two bounds a decision, once and for all, at the price of a wider sum. It says
+nothing of how rewards scatter around f; where a probability is stated, `rewards` is the budget that is kept.
 
 What was told is part of what a policy believes; what is pending comes with the query, because asking must not change
 beliefs.
@@ -18,6 +17,7 @@ beliefs.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +84,14 @@ class Budget:
             note = {"lower": lower, "beta": float(beta[i]), **({"x": kept[i].tolist()} if trial else {})}
             weighed.append(replace(draft, note={**draft.note, **note}))
         return weighed
+
+    def state(self) -> dict[str, Any]:
+        """Return what was counted as arrays by name."""
+        return {"settled": self.settled.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+        self.settled = np.array(state["settled"], dtype=np.float64)
 
     def _in_hand(self, owed: Mapping[int, float], task: int) -> float:
         """Return what is in the budget for sure: of the station, or of the network."""

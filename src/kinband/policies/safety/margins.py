@@ -19,7 +19,8 @@ from kinband.policies.safety.rules import Conservative
 from kinband.posterior import Prediction
 from kinband.records import Choice
 
-_TOGETHER = 32  # contexts whose covariance is asked for at once: memory and time stay linear in their number
+TOGETHER = 32
+"""Contexts whose covariance is asked for at once: memory and time stay linear in their number."""
 
 
 @runtime_checkable
@@ -67,8 +68,8 @@ def lower_differences(
         array([ 0.  , -0.41])
     """
     bounds = np.empty(len(X))
-    for start in range(0, len(X), _TOGETHER - 1):
-        part = slice(start, start + _TOGETHER - 1)
+    for start in range(0, len(X), TOGETHER - 1):
+        part = slice(start, start + TOGETHER - 1)
         stacked = np.vstack([against, X[part]])
         tasks = np.full(len(stacked), task)
         mean, C = posterior.predict(tasks, stacked).mean, posterior.covariance(tasks, stacked)
@@ -108,8 +109,8 @@ def margins(
     """
     index: IntArray = np.asarray(tasks, dtype=np.int64)
     lower = np.empty(len(X))
-    for start in range(0, len(X), _TOGETHER):
-        part = slice(start, start + _TOGETHER)
+    for start in range(0, len(X), TOGETHER):
+        part = slice(start, start + TOGETHER)
         lower[part] = _margins(posterior, index[part], X[part], against[part], beta[part], rule)
     return lower
 

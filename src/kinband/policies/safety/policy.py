@@ -18,7 +18,8 @@ from kinband.policies.safety.budget import Budget
 from kinband.policies.safety.drafts import Draft, noted
 from kinband.policies.safety.floor import above_floor
 from kinband.policies.safety.margins import JointBeliefs, scores_of
-from kinband.policies.safety.rules import Safety
+from kinband.policies.safety.rewards import RewardBudget
+from kinband.policies.safety.rules import Conservative, Safety
 from kinband.policies.ucb import UCB
 from kinband.records import Choice, Observation, Query
 
@@ -52,8 +53,7 @@ class SafePolicy:
             )
         self.inner, self.safety = inner, safety
         self._beliefs: JointBeliefs = inner.posterior
-        rule = safety.conservative
-        self.budget = None if rule is None else Budget(rule, self._beliefs, tasks=tasks)
+        self.budget = self._budget(safety.conservative, tasks=tasks)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return what the policy inside wants if the rules let it, else what they fall back to."""
@@ -81,14 +81,18 @@ class SafePolicy:
 
     def state(self) -> dict[str, Any]:
         """Return the beliefs as arrays by name."""
-        settled = {} if self.budget is None else {"settled": self.budget.settled.copy()}
-        return {**self.inner.state(), **settled}
+        return {**self.inner.state(), **({} if self.budget is None else self.budget.state())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` returned."""
         self.inner.restore(state)
         if self.budget is not None:
-            self.budget.settled = np.array(state["settled"], dtype=np.float64)
+            self.budget.restore(state)
+
+    def _budget(self, rule: Conservative | None, *, tasks: int) -> Budget | RewardBudget | None:
+        if rule is None or rule.of == "expected":
+            return None if rule is None else Budget(rule, self._beliefs, tasks=tasks)
+        return RewardBudget(rule, self._beliefs, tasks=tasks, noise=self.inner.noise)
 
     def _under_rules(
         self, queries: Sequence[Query], plain: Sequence[Choice], rngs: Sequence[np.random.Generator]

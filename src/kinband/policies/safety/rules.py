@@ -7,8 +7,8 @@ configuration of today has earned. `Floor` is the stage-wise demand of Moradipar
 by itself. `SwitchingCost` charges for change.
 
 A bound is β times a standard deviation. By default β is the policy's own, which promises nothing in numbers. With
-`delta`, it is the one with which the promise holds at all times with probability 1 − δ, if f was drawn from the model
-(the union of Krause and Ong 2011); with `bounds`, that of any rule that `beta=` takes.
+`delta`, the promise holds at all times with probability 1 − δ, if f was drawn from the model; `Conservative` then
+promises rewards, not only what is expected of them. With `bounds`, β is that of any rule that `beta=` takes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,13 +38,16 @@ class Conservative:
         alpha: Share of today's reward that trials may cost, from 0 to 1.
         per_station: Whether every station has a budget of its own, or one budget serves the network. A network pays
             for a trial out of what all its stations earn, and so dares the first one much sooner.
-        least: What rewards are counted from; no configuration is expected to earn less.
+        least: What rewards are counted from; no configuration earns less.
         bounds: β of the bounds: None for the policy's own, or a number, a name or a rule as for `beta=`.
         delta: Instead of `bounds`, the probability with which the promise may be broken.
+        of: What is promised: the "rewards" that come, scatter and all, or what is "expected" of them. Rewards, and what
+            is expected too, where a probability is stated; what is expected where none is.
 
     Example:
-        >>> Conservative(alpha=0.1, delta=0.05).bounds
-        KrauseOng(delta=0.05)
+        >>> rule = Conservative(alpha=0.1, delta=0.05)
+        >>> rule.bounds, rule.of, Conservative(alpha=0.1).of
+        (KrauseOng(delta=0.05), 'rewards', 'expected')
         >>> Conservative(alpha=5)
         Traceback (most recent call last):
             ...
@@ -56,12 +59,28 @@ class Conservative:
     least: float = field(default=0.0, kw_only=True)
     bounds: Bounds = field(default=None, kw_only=True)
     delta: InitVar[float | None] = field(default=None, kw_only=True)
+    of: Literal["rewards", "expected"] | None = field(default=None, kw_only=True)
 
     def __post_init__(self, delta: float | None) -> None:
         if not 0 <= finite_number(self.alpha, name="alpha") <= 1:
             raise BadInputError(f"alpha is a share of today's reward, between 0 and 1, got {self.alpha:g}")
         finite_number(self.least, name="least")
-        object.__setattr__(self, "bounds", beta_rule(self.bounds, delta))
+        bounds = beta_rule(self.bounds, delta)
+        object.__setattr__(self, "bounds", bounds)
+        stated = isinstance(bounds, KrauseOng)
+        if self.of is None:
+            object.__setattr__(self, "of", "rewards" if stated else "expected")
+        elif self.of not in ("rewards", "expected"):
+            raise BadInputError(f"a promise is one of 'rewards' or of what is 'expected', got {self.of!r}")
+        elif self.of == "rewards" and not stated:
+            raise BadInputError("a promise of rewards needs the probability with which it may be broken: give delta=")
+
+    @property
+    def probability(self) -> float:
+        """The δ with which a promise of rewards may be broken."""
+        if not isinstance(self.bounds, KrauseOng):
+            raise BadInputError("no probability is stated: give delta=")
+        return self.bounds.delta
 
 
 @dataclass(frozen=True)
@@ -191,6 +210,8 @@ def _rule_to_dict(rule: Rule | None) -> dict[str, Any] | None:
     if rule is None:
         return None
     values = dict(vars(rule))
+    if values.get("of") == "expected":
+        del values["of"]  # what was promised before rewards could be
     if "bounds" in values and values["bounds"] is not None:
         values["bounds"] = exploration_to_dict(values["bounds"])
     # JSON has no infinity.
@@ -203,6 +224,8 @@ def _rule_from_dict(kind: type, values: Mapping[str, Any] | None) -> Rule | None
     given = dict(values)
     if given.get("bounds") is not None:
         given["bounds"] = exploration_from_dict(given["bounds"])
+    if kind is Conservative:
+        given.setdefault("of", "expected")
     if kind is Floor and given["drop"] is None:
         given["drop"] = inf
     rule: Rule = kind(**given)
