@@ -2,9 +2,10 @@
 
 The names below are the public interface; everything else is reachable but not promised. The rooms, from what flows to
 what users call: `records` and `errors`; `configurations`, `contexts` and `trace` (what comes in); `kernels` and
-`likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try);
-`regressor` and `theory` for researchers; `controller` (the loop); `evaluation` (what a policy would have earned);
-`environments` to learn on; `cli`.
+`likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try); `drift` and
+`kpis` (stations that change, and what else they answer for); `regressor` and `theory` for researchers; `controller`
+(the loop); `evaluation` (what a policy would have earned); `trust` (how far to believe it); `environments` to learn
+on; `cli`.
 
 A name is loaded when it is first asked for. So is a room: `kinband.similarity` works after `import kinband`.
 """
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from kinband.configurations import Categories, ConfigurationSpace, Range
     from kinband.contexts import StateScaler
     from kinband.controller import Controller, Explanation
+    from kinband.controller.sharing import Sharing
+    from kinband.drift import Drift
     from kinband.errors import KinbandError
+    from kinband.kpis import KpiFloor, NeighbourReward, WeightedReward
     from kinband.policies import Conservative, Floor, Policy, SwitchingCost, check_policy
     from kinband.records import Decision, Samples
     from kinband.regressor import MultiTaskRegressor
@@ -31,17 +35,22 @@ _ROOM_OF = {
     "Conservative": "policies",
     "Controller": "controller",
     "Decision": "records",
+    "Drift": "drift",
     "Explanation": "controller",
     "Floor": "policies",
     "KinbandError": "errors",
+    "KpiFloor": "kpis",
     "MultiTaskRegressor": "regressor",
+    "NeighbourReward": "kpis",
     "Policy": "policies",
     "Range": "configurations",
     "Samples": "records",
+    "Sharing": "controller.sharing",
     "StateScaler": "contexts",
     "SwitchingCost": "policies",
     "TaskMatrix": "similarity",
     "Trace": "trace",
+    "WeightedReward": "kpis",
     "check_policy": "policies",
 }
 
@@ -51,17 +60,22 @@ __all__ = [
     "Conservative",
     "Controller",
     "Decision",
+    "Drift",
     "Explanation",
     "Floor",
     "KinbandError",
+    "KpiFloor",
     "MultiTaskRegressor",
+    "NeighbourReward",
     "Policy",
     "Range",
     "Samples",
+    "Sharing",
     "StateScaler",
     "SwitchingCost",
     "TaskMatrix",
     "Trace",
+    "WeightedReward",
     "__version__",
     "check_policy",
 ]

@@ -2,7 +2,9 @@
 
 In this order: kernel, noise and mean by marginal likelihood with the stations taken as independent, so that likeness is
 not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more, given the
-similarity. What is given is left as it is. The controller and the regressor both learn their model here.
+similarity, except with "blended", whose weights were found for the kernel as it is: fitted once more, it forgot
+features that matter and cost regret. What is given is left as it is. The controller and the regressor both learn their
+model here.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_number, positive_number
 from kinband.kernels import FixedTasks, Kernel, as_kernel
-from kinband.likelihood import fit, spread_of, starting_kernel
+from kinband.likelihood import BLOCK_ROWS, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Log, Similarity, TaskMatrix, similarity_from
 
@@ -23,6 +25,7 @@ SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 _MEASURED = {
     "embedding": {"kernel": "kernel", "noise": "regularisation"},
     "tempered": {"kernel": "kernel", "noise": "regularisation"},
+    "blended": {"kernel": "kernel", "noise": "regularisation", "mean": "mean"},
     "prediction": {"kernel": "kernel", "noise": "noise"},
     "coregionalisation": {"kernel": "kernel"},
 }
@@ -123,14 +126,26 @@ def learn_model(
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
-    alone = _fitted(samples, first, search, starts=search.starts, rng=rng) if measured else first
+    blended = measured and similarity == "blended"
+    groups = BLOCK_ROWS if blended else None  # the same value sooner, where stations are independent
+    alone = _fitted(samples, first, search, starts=search.starts, rng=rng, block_rows=groups) if measured else first
     shown = samples if log is None or isinstance(similarity, str) else log
     tasks = _estimator(similarity, alone, samples, rng=rng).fit(shown)
     shared = Model(alone.kernel, tasks, alone.noise, alone.mean, alone.at_bound)
+    if blended:
+        return shared
     return _fitted(samples, shared, search, starts=1 if measured else search.starts, rng=rng)
 
 
-def _fitted(samples: Samples, model: Model, search: Search, *, starts: int, rng: np.random.Generator) -> Model:
+def _fitted(
+    samples: Samples,
+    model: Model,
+    search: Search,
+    *,
+    starts: int,
+    rng: np.random.Generator,
+    block_rows: int | None = None,
+) -> Model:
     """Return the model with the largest likelihood under its own task matrix."""
     if not search.anything:
         return model
@@ -145,6 +160,7 @@ def _fitted(samples: Samples, model: Model, search: Search, *, starts: int, rng:
         fit_mean=search.mean,
         starts=starts,
         max_rows=search.max_rows,
+        block_rows=block_rows,
         quiet=search.quiet,
         rng=rng,
     )

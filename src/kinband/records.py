@@ -50,6 +50,7 @@ class Samples:
         features: The d names of the columns of X.
         categorical: Columns of X that hold category codes, not quantities.
         arms: Arm of each row where arms are numbered, (n,).
+        kpis: Further KPIs by name, (n,), nan where not known.
 
     Example:
         >>> log = Samples(("a", "b"), np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([0.5, 0.7]), None, ("load",))
@@ -65,6 +66,7 @@ class Samples:
     features: tuple[str, ...]
     categorical: tuple[int, ...] = ()
     arms: IntArray | None = None
+    kpis: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -74,7 +76,8 @@ class Samples:
         noise = None if self.noise is None else self.noise[rows]
         arms = None if self.arms is None else self.arms[rows]
         picked = replace(self, tasks=self.tasks[rows], X=self.X[rows], y=self.y[rows])
-        return replace(picked, noise=noise, arms=arms)
+        kpis = {name: values[rows] for name, values in self.kpis.items()}
+        return replace(picked, noise=noise, arms=arms, kpis=kpis)
 
     def of(self, task: int) -> "Samples":
         """Return the rows of one task."""
@@ -167,6 +170,7 @@ class Observation:
         noise: Known part of the reward's variance.
         memo: The memo of the choice.
         cache: The cache of the choice, if it is still at hand.
+        kpis: Further KPIs that came with the reward, by name: value and variance, None where that is not known.
 
     Example:
         >>> Observation(task=0, x=np.zeros(2), arm=1, reward=0.9).noise is None
@@ -180,6 +184,7 @@ class Observation:
     noise: float | None = None
     memo: Memo = field(default_factory=dict)
     cache: Any = None
+    kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

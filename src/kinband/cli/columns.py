@@ -19,6 +19,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.trace import Trace
 from kinband.trace.files import read_column
 from kinband.trace.rewards import mixes_units
+from kinband.trace.weighted import WeightedReward, is_sum
 
 _PANEL = "The log and its columns"
 
@@ -29,7 +30,12 @@ StationColumn = Annotated[
 ]
 RewardColumn = Annotated[
     str | None,
-    typer.Option("--reward", metavar="COLUMN", help="Rewards; 'reward' if not given.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--reward",
+        metavar="COLUMN",
+        help="Rewards; 'reward' if not given. Or a weighted sum of columns: 0.8*good_share+0.02*rate_mbps.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 KnobColumns = Annotated[
     list[str] | None,
@@ -176,7 +182,7 @@ class LogOptions:
             return columns
         singles, lists = (
             (self.station, self.reward, self.time, self.samples),
-            (self.configuration, self.state, self.ignore),
+            (self.configuration, self.state, self.ignore, _parts(self.reward)),
         )
         taken = {*singles, *(name for names in lists for name in names or [])}
         return columns if beside in taken else {**columns, "ignore": [*(self.ignore or []), beside]}
@@ -184,7 +190,8 @@ class LogOptions:
     def _check_rewards(self, trace: Trace) -> None:
         """Refuse rewards in two units, and shares that are none."""
         trace.reward_noise()
-        if self.reward_range is None and mixes_units(trace.reward * (100 if self.per_cent else 1)):
+        as_read = trace.reward * (100 if self.per_cent else 1)
+        if self.reward_range is None and not is_sum(self.reward) and mixes_units(as_read):
             raise BadInputError(
                 f"the rewards seem to mix shares and per cent, from {trace.reward.min():g} to {trace.reward.max():g}: "
                 "bring them to one unit, or pass reward_range to say that they are right"
@@ -196,6 +203,14 @@ class LogOptions:
         space = trace.space()
         known = [space.feature_names[column] for column in space.categorical]
         return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
+
+
+def _parts(reward: str | None) -> list[str]:
+    """The columns of a weighted reward; none where it is one column, or not understood."""
+    try:
+        return list(WeightedReward.parse(reward).weights) if is_sum(reward) and reward else []
+    except BadInputError:  # which a column of that name would explain, and else the reader complains of
+        return []
 
 
 def _about(path: Path, message: str) -> str:

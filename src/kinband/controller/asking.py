@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import BoolArray, finite_array
+from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.configurations import Allowed, ConfigurationSpace
+from kinband.contexts import StateScaler
 from kinband.controller.journal import Journal
+from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.standing import Standings, arm_of, check_standing
+from kinband.drift.clock import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation, Query, Samples, Standing
 
@@ -22,21 +25,30 @@ ALTERNATIVES = 16
 
 
 def query_for(
-    settings: Settings, station: str, *, state: State | None, contexts: ArrayLike | None, allowed: Allowed
+    settings: Settings,
+    station: str,
+    *,
+    state: State | None,
+    contexts: ArrayLike | None,
+    allowed: Allowed,
+    clock: float | None = None,
 ) -> Query:
-    """Return the query of one station, from its state or from one context row per arm."""
+    """Return the query of one station, from its state or from one context row per arm, at what the clock shows."""
     task, space, features = settings.task(station), settings.encoder.space, settings.features
     if features is None:
         if contexts is not None:
             raise BadInputError("this controller is asked with states: declare features= to ask with context rows")
         if state is not None and not isinstance(state, Mapping):
             raise BadInputError(f"state must map feature names to numbers, got {type(state).__name__}")
-        if state is None and settings.encoder.state.names:
-            raise BadInputError(f"ask for {station!r} needs its state: {', '.join(settings.encoder.state.names)}")
-        return Query(task, settings.encoder.contexts(state or {}), space.mask(allowed))
+        names = settings.encoder.state.names if clock is None else untimed(settings.encoder.state.names)
+        if state is None and names:
+            raise BadInputError(f"ask for {station!r} needs its state: {', '.join(names)}")
+        return Query(task, settings.encoder.contexts(_at(state or {}, clock, names)), space.mask(allowed))
     if contexts is None or state is not None:
         raise BadInputError("this controller is asked with contexts=, one row per arm, not with states")
     X = finite_array(contexts, name="contexts", ndim=2)
+    if clock is not None:
+        X, features = _beside_clock(X, clock, features)
     if X.shape[1] != len(features):
         raise BadInputError(f"context has {X.shape[1]} features, declared were {len(features)}: {', '.join(features)}")
     return Query(task, X, _mask_of_rows(len(X), space, allowed))
@@ -48,8 +60,9 @@ def queries_for(
     states: Mapping[str, State] | None,
     contexts: Mapping[str, ArrayLike] | None,
     allowed: Mapping[str, Allowed] | None,
+    clock: float | None = None,
 ) -> dict[str, Query]:
-    """Return the queries of a round, by station."""
+    """Return the queries of a round, by station; all of it happens at what the clock shows."""
     if (states is None) == (contexts is None):
         raise BadInputError("ask_all takes either states or contexts, by station")
     for name, given in (("states", states), ("contexts", contexts), ("allowed", allowed)):
@@ -62,7 +75,7 @@ def queries_for(
     if unknown := set(allowed) - set(stations):
         raise BadInputError(f"allowed names stations that are not asked for: {', '.join(sorted(unknown))}")
     return {
-        s: query_for(settings, s, state=states.get(s), contexts=contexts.get(s), allowed=allowed.get(s))
+        s: query_for(settings, s, state=states.get(s), contexts=contexts.get(s), allowed=allowed.get(s), clock=clock)
         for s in stations
     }
 
@@ -96,7 +109,7 @@ def decision_from(
 
 def with_standing(
     queries: Mapping[str, Query],
-    settings: Settings,
+    settings: InForce,
     journal: Journal,
     *,
     standings: Standings,
@@ -112,8 +125,8 @@ def with_standing(
     found: dict[str, Query] = {}
     for station, query in queries.items():
         baseline = settings.running.get(station)
-        runs = standings.running(query.task, journal)
-        runs = baseline if runs is None else runs
+        decided = (standings.running(task, journal) for task in settings.tasks_of(station))
+        runs = next((arm for arm in decided if arm is not None), baseline)
         runs = arm_of(said[station], space, station=station) if station in said else runs
         standing = Standing(runs, baseline, decisions, pending)
         found[station] = check_standing(replace(query, standing=standing), settings, station=station)
@@ -126,10 +139,29 @@ def starting_rows(start: Samples | None) -> list[Observation]:
         return []
     noise = np.full(len(start), np.nan) if start.noise is None else start.noise
     arms = np.full(len(start), -1) if start.arms is None else start.arms
-    return [
+    rows = [
         Observation(int(task), x, int(arm), float(y), None if np.isnan(variance) else float(variance))
         for task, x, arm, y, variance in zip(start.tasks, start.X, arms, start.y, noise, strict=True)
     ]
+    return [replace(row, kpis=_known_kpis(start, i)) for i, row in enumerate(rows)] if start.kpis else rows
+
+
+def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None]]:
+    return {name: (float(values[row]), None) for name, values in start.kpis.items() if not np.isnan(values[row])}
+
+
+def _at(state: State, clock: float | None, names: tuple[str, ...]) -> State:
+    """Return a state of these features with the clock in it; what is wrong with it is said without the clock."""
+    if clock is None:
+        return state
+    StateScaler.identity(names).row(state)
+    return {**state, CLOCK: clock}
+
+
+def _beside_clock(X: FloatArray, clock: float, features: tuple[str, ...]) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return context rows (N, d) with the clock behind them, (N, d + 1); rows of another width as they are."""
+    declared = untimed(features)
+    return (np.column_stack([X, np.full(len(X), clock)]), features) if X.shape[1] == len(declared) else (X, declared)
 
 
 def _mask_of_rows(rows: int, space: ConfigurationSpace, allowed: Allowed) -> BoolArray:

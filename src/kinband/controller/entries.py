@@ -1,11 +1,24 @@
 """Entries of the journal as JSON-able values and back, and whether an entry can follow those before it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Journal, Left, Returned, Told
+from kinband.controller.journal import (
+    Asked,
+    CalledOff,
+    Corrected,
+    Entry,
+    Estimated,
+    Joined,
+    Journal,
+    Left,
+    Renewed,
+    Returned,
+    Told,
+)
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, SavedStateError
 from kinband.records import Alternatives, Decision
@@ -65,14 +78,25 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
                 "memo": dict(d.memo),
             }
         case Told():
-            return {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}
+            told = {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}
+            mixed = {} if entry.own is None else {"own": list(entry.own), "beside": list(entry.beside)}
+            others = {"others": {name: list(pair) for name, pair in entry.others.items()}} if entry.others else {}
+            return told | _kpis_to_dict(entry) | mixed | others
         case Corrected():
-            return {"entry": "corrected", "id": entry.id, "reward": entry.reward}
+            corrected = {"entry": "corrected", "id": entry.id, "reward": entry.reward}
+            own = {} if entry.own is None else {"own": entry.own}
+            return corrected | _kpis_to_dict(entry) | own | ({"others": dict(entry.others)} if entry.others else {})
         case CalledOff():
             return {"entry": "called-off", "id": entry.id}
         case Joined():
             named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
             return {"entry": "joined", **named, "found": entry.found, **_said(entry)}
+        case Renewed():
+            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
+            return {"entry": "renewed", **named, "id": entry.id, "evidence": entry.evidence}
+        case Estimated():
+            blend = {"rows": entry.rows, "common": entry.common, "alike": entry.alike}
+            return {"entry": "estimated", **blend, "triangle": list(entry.triangle)}
         case Left():
             return {"entry": "left", "station": entry.station}
         case Returned():
@@ -90,21 +114,39 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
         case "asked":
             return _asked_from_dict(values, configurations)
         case "told":
-            return Told(values["id"], values["reward"], values["noise"])
+            own, beside = values.get("own"), tuple(values.get("beside", ()))
+            told = Told(values["id"], values["reward"], values["noise"], _kpis_from_dict(values))
+            others = {name: (value, noise) for name, (value, noise) in values.get("others", {}).items()}
+            return told if own is None else replace(told, own=(own[0], own[1]), beside=beside, others=others)
         case "corrected":
-            return Corrected(values["id"], values["reward"])
+            mixed_into, kpis = values.get("others", {}), _kpis_from_dict(values)
+            return Corrected(values["id"], values["reward"], values.get("own"), mixed_into, kpis)
         case "called-off":
             return CalledOff(values["id"])
         case "joined":
             likeness = tuple(map(float, values["likeness"]))
             said = values["descriptors"], values["running"]
             return Joined(values["station"], values["task"], likeness, values["found"], *said)
+        case "renewed":
+            likeness = tuple(map(float, values["likeness"]))
+            return Renewed(values["station"], values["task"], likeness, values["id"], values["evidence"])
+        case "estimated":
+            triangle = tuple(map(float, values["triangle"]))
+            return Estimated(int(values["rows"]), values["common"], values["alike"], triangle)
         case "left":
             return Left(values["station"])
         case "returned":
             return Returned(values["station"], values["descriptors"], values["running"])
         case other:
             raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
+
+
+def _kpis_to_dict(entry: Told | Corrected) -> dict[str, Any]:
+    return {"kpis": {name: list(measured) for name, measured in entry.kpis.items()}} if entry.kpis else {}
+
+
+def _kpis_from_dict(values: Mapping[str, Any]) -> dict[str, tuple[float, float | None]]:
+    return {name: (value, noise) for name, (value, noise) in values.get("kpis", {}).items()}
 
 
 def _said(entry: Joined | Returned) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.controller.journal import Joined, Returned
+from kinband.controller.journal import Estimated, Joined, Returned, Shaping
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.standing import arm_of
 from kinband.errors import BadInputError, CannotCorrectError
+from kinband.kpis.policy import KpiPolicy
 from kinband.policies import UCB, Policy, PolicyFactory, SuperUCB
 from kinband.policies.contract import Setting
 from kinband.policies.safety.policy import SafePolicy
@@ -57,16 +58,16 @@ def likeness(present: InForce, station: str) -> dict[str, float]:
     return {present.stations[m]: float(row[m]) for m in order}
 
 
-def empty_policy(settings: Settings, joined: Iterable[Joined]) -> Policy:
+def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
     """Return a policy with nothing learned that has taken in stations one by one, as one in use has.
 
     Building it for all stations at once may group them otherwise; what it learns would be the same, its bits would not.
     """
     factory, present = settings.factory(), InForce.of(settings)
     policy = factory(settings.setting())
-    for entry in joined:
+    for entry in shaping:
         present = present.after(entry)
-        if not taken_in(policy, factory, present.setting()):
+        if isinstance(entry, Estimated) or not taken_in(policy, factory, present.setting()):
             policy = factory(present.setting())
     return policy
 
@@ -82,7 +83,7 @@ def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
         >>> taken_in(policy, UCB.build, Setting(RBF(0.5), np.eye(2), noise=0.1, arms=2))
         True
     """
-    if not type(policy).__module__.startswith("kinband."):
+    if not _ours(policy):
         take: Callable[[FloatArray], None] | None = getattr(policy, "extend_tasks", None)
         if take is not None:
             take(setting.K_Z)
@@ -94,9 +95,19 @@ def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
     return True
 
 
+def _ours(policy: object) -> bool:
+    return type(policy).__module__.startswith("kinband.")
+
+
 def _extend(policy: Any, pattern: Any) -> None:
     """Let one of our policies take in the tasks that the pattern, empty and of the same kind, was built with."""
     match policy:
+        case KpiPolicy():
+            if not _ours(policy.inner):
+                raise CannotCorrectError("a policy of the user's own under floors of KPIs is taught everything anew")
+            for belief, empty in zip(policy.beliefs.each, pattern.beliefs.each, strict=True):
+                _extend_posterior(belief.posterior, empty.posterior)
+            _extend(policy.inner, pattern.inner)
         case SafePolicy():
             _extend(policy.inner, pattern.inner)
             if policy.budget is not None:

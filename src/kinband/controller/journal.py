@@ -5,7 +5,7 @@ plain values that survive JSON without loss (Python writes floats so that they r
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kinband.arrays import FloatArray
@@ -32,19 +32,44 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The reward of a decision, and its variance if known."""
+    """The reward of a decision, and its variance if known.
+
+    Attributes:
+        id: The decision.
+        reward: What is learned of it.
+        noise: The variance of that, None where it is not known.
+        kpis: KPIs that came with it: value and variance, None where that is not known.
+        own: What the decision itself earned and its variance, where neighbours' rewards are mixed into `reward`.
+        beside: The decisions whose rewards are.
+        others: Neighbours' rewards that no decision led to and that are mixed in too, with their variance.
+    """
 
     id: str
     reward: float
     noise: float | None
+    kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    own: tuple[float, float | None] | None = None
+    beside: tuple[str, ...] = ()
+    others: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A better value for a reward told before."""
+    """A better value for a reward told before, or for KPIs that came with it.
+
+    Attributes:
+        id: The decision.
+        reward: What is now learned of it.
+        own: What it itself earned, where that is something else.
+        others: What is now learned of other decisions, into which its reward was mixed.
+        kpis: KPIs that were wrong or missing.
+    """
 
     id: str
     reward: float
+    own: float | None = None
+    others: Mapping[str, float] = field(default_factory=dict)
+    kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,35 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """A station that has changed and starts anew, under a new task; its past keeps the old one.
+
+    Attributes:
+        station: Its name.
+        task: Its number from now on, one more than the last.
+        likeness: Its row of the task matrix, its own variance last, (task + 1,).
+        id: The decision whose reward showed it.
+        evidence: How much spoke for a change; see `kinband.drift.evidence`.
+    """
+
+    station: str
+    task: int
+    likeness: tuple[float, ...]
+    id: str
+    evidence: float
+
+    @property
+    def past(self) -> str:
+        """What the station's past is called from now on."""
+        return f"{self.station} until {self.id}"
+
+    @property
+    def found(self) -> str:
+        """What its likeness was found by: the change of a station that was there before."""
+        return "change"
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """A station that can no longer be asked for; its rows stay."""
 
@@ -97,7 +151,30 @@ class Returned:
     running: int | None
 
 
-Entry = Asked | Told | Corrected | CalledOff | Joined | Left | Returned
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """The task matrix was estimated again from all rows known.
+
+    Attributes:
+        rows: How many there were.
+        common: How much all stations share; None where the matrix in force was kept.
+        alike: How much those alike share besides.
+        triangle: The new matrix, its lower triangle row by row; empty where the one in force was kept.
+    """
+
+    rows: int
+    common: float | None = None
+    alike: float | None = None
+    triangle: tuple[float, ...] = ()
+
+
+Newcomer = Joined | Renewed
+"""What brings a new task with it."""
+
+Shaping = Newcomer | Estimated
+"""What changes the tasks that a policy is built for, or how alike they are."""
+
+Entry = Asked | Told | Corrected | CalledOff | Newcomer | Left | Returned | Estimated
 
 
 class Journal:
@@ -118,7 +195,8 @@ class Journal:
         self._asked: dict[str, Asked] = {}
         self._told: dict[str, Told] = {}  # in the order of tells; rewards as corrected
         self._called_off: set[str] = set()
-        self._joined: list[Joined] = []
+        self._joined: list[Newcomer] = []
+        self._shaping: list[Shaping] = []
         self._moved = False
 
     def __len__(self) -> int:
@@ -143,9 +221,14 @@ class Journal:
         return [key for key in self._asked if key not in self._told and key not in self._called_off]
 
     @property
-    def joined(self) -> Sequence[Joined]:
-        """The stations that were new, in the order of coming."""
+    def joined(self) -> Sequence[Newcomer]:
+        """The stations that were new or started anew, in the order of coming."""
         return self._joined
+
+    @property
+    def shaping(self) -> Sequence[Shaping]:
+        """What has changed the tasks or how alike they are, in order."""
+        return self._shaping
 
     @property
     def moved(self) -> bool:
@@ -167,12 +250,23 @@ class Journal:
                 self._told[entry.id] = entry
                 self._called_off.discard(entry.id)
             case Corrected():
-                self._told[entry.id] = replace(self._told[entry.id], reward=entry.reward)
+                self._told |= self.put_right(entry)
             case CalledOff():
                 self._called_off.add(entry.id)
-            case Joined():
+            case Joined() | Renewed():
                 self._joined.append(entry)
-        self._moved = self._moved or isinstance(entry, Joined | Left | Returned)
+                self._shaping.append(entry)
+            case Estimated() if entry.triangle:  # one that kept the matrix in force has changed nothing
+                self._shaping.append(entry)
+        self._moved = self._moved or isinstance(entry, Newcomer | Left | Returned)
+
+    def put_right(self, entry: Corrected) -> dict[str, Told]:
+        """Return what was told of every decision that a correction changes, as it is after it."""
+        told = self._told[entry.id]
+        own = told.own if entry.own is None or told.own is None else (entry.own, told.own[1])
+        right = replace(told, reward=entry.reward, own=own, kpis={**told.kpis, **entry.kpis})
+        others = {key: replace(self._told[key], reward=reward) for key, reward in entry.others.items()}
+        return {entry.id: right, **others}
 
     def find(self, decision_id: str) -> Asked:
         """Return a decision by id, or say that there is none."""
@@ -187,7 +281,7 @@ class Journal:
         """Return a decision whose reward is not known yet."""
         asked = self.find(decision_id)
         if decision_id in self._told:
-            reward = self._told[decision_id].reward
+            reward = self.reward(decision_id)
             raise ConflictError(
                 f"decision {decision_id} was already told the reward {reward:g}: use correct() to change it"
             )
@@ -201,12 +295,14 @@ class Journal:
         return self._told[decision_id]
 
     def reward(self, decision_id: str) -> float | None:
-        """Return the reward of a decision as it stands, None while it is awaited."""
+        """Return what a decision itself earned, as it stands, None while it is awaited."""
         told = self._told.get(decision_id)
-        return told.reward if told else None
+        if told is None:
+            return None
+        return told.reward if told.own is None else told.own[0]
 
     def observation(self, told: Told, cache: Any = None) -> Observation:
         """Return what a policy is to learn from a reward."""
         asked = self._asked[told.id]
         arm, memo = asked.decision.arm, asked.decision.memo
-        return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache)
+        return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache, told.kpis)

@@ -8,32 +8,40 @@ are counted, random numbers are keyed by (seed, decision), and beliefs come from
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import positive_number
 from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
-from kinband.controller.asking import State, decision_from, queries_for, query_for, starting_rows, with_standing
-from kinband.controller.entries import check_entry
+from kinband.controller.adapting import sharing_weights
+from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
 from kinband.controller.explanation import MOST_ROWS, Explanation, explain
-from kinband.controller.joining import empty_policy, joining, likeness, taken_in
-from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Journal, Left, Told
+from kinband.controller.joining import joining, likeness
+from kinband.controller.journal import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
+from kinband.controller.memory import Memory
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_trace
-from kinband.controller.standing import Standings
-from kinband.errors import CannotCorrectError
+from kinband.controller.sharing import SharingLike
+from kinband.controller.telling import (
+    KpiValues,
+    checked_others,
+    correction,
+    told_entry,
+    told_together,
+    with_neighbours,
+)
+from kinband.drift import Drift
+from kinband.drift.clock import timed_state
 from kinband.kernels import Kernel
+from kinband.kpis import KpisLike, NeighbourReward, WeightedReward
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
-from kinband.policies.contract import ChoosesRounds, Corrects, KeepsState, LearnsLogs, check_choice
+from kinband.policies.contract import ChoosesRounds, check_choice
 from kinband.policies.safety import SafetyLike
 from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
@@ -41,8 +49,6 @@ from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
 
 _log = logging.getLogger(__name__)
-
-_CACHED = 4096  # for how many pending decisions the work done while asking is kept
 
 
 class Controller:
@@ -72,6 +78,15 @@ class Controller:
         running: What runs today: one configuration for all stations, or configurations by station.
         descriptors: What is known of stations, by station: position, land use, antenna. Stations that join later start
             from those they resemble (docs/newcomers.md).
+        reward: What the reward is made of, where it is made of KPIs: a `WeightedReward`, or weights by KPI
+            (docs/kpis.md).
+        kpis: Floors under other KPIs: `KpiFloor`, or a list of them.
+        neighbours: Whose rewards count beside a station's own: a `NeighbourReward`.
+        drift: How it keeps up with stations that change: `Drift(half_life=..., reset=...)` (docs/drift.md).
+        sharing: "adaptive" or a `Sharing`, for stations that borrow only as far as that helps them and a task matrix
+            that is estimated again as rows come in (docs/sharing.md); None takes the similarity at its word.
+        paper: Whether to keep to the paper: the exact posterior, mean 0, sharing taken at its word. Whatever goes
+            beyond it is then refused.
         seed: Keys every random draw.
 
     Example:
@@ -104,14 +119,21 @@ class Controller:
         safety: SafetyLike = None,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        reward: WeightedReward | Mapping[str, float] | str | None = None,
+        kpis: KpisLike = None,
+        neighbours: NeighbourReward | None = None,
+        drift: Drift | None = None,
+        sharing: SharingLike = None,
+        paper: bool = False,
         seed: int = 0,
     ) -> None:
         settings = cold_settings(
             space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
             beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range, features=features,
-            log=log, safety=safety, running=running, descriptors=descriptors, seed=seed,
+            log=log, safety=safety, running=running, descriptors=descriptors, reward=reward, kpis=kpis,
+            neighbours=neighbours, drift=drift, sharing=sharing, paper=paper, seed=seed,
         )  # fmt: skip
-        self._begin(settings)
+        self._memory = Memory(settings)
 
     @classmethod
     def from_trace(
@@ -119,7 +141,7 @@ class Controller:
         trace: Trace,
         space: ConfigurationSpace | None = None,
         *,
-        similarity: SimilarityLike = "embedding",
+        similarity: SimilarityLike | None = None,
         kernel: Kernel | None = None,
         noise: float | None = None,
         mean: float | None = None,
@@ -133,12 +155,21 @@ class Controller:
         safety: SafetyLike = None,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        reward: WeightedReward | Mapping[str, float] | str | None = None,
+        kpis: KpisLike = None,
+        neighbours: NeighbourReward | None = None,
+        drift: Drift | None = None,
+        sharing: SharingLike = None,
+        paper: bool = False,
         seed: int = 0,
     ) -> "Controller":
         """Return a controller that has learned from a log.
 
         The kernel, the noise and the prior mean are fitted by marginal likelihood where they are not given, the
         similarity is estimated, and unless `start` is False the beliefs start from the rows of the log.
+
+        Where no similarity is named, how much to share is learned: "blended" to begin with, and kept in check from then
+        on as by sharing="adaptive", unless that is False. With `paper`, it is the paper's embedding, and mean 0.
 
         Example:
             >>> rng = np.random.default_rng(0)
@@ -152,7 +183,8 @@ class Controller:
         settings = settings_from_trace(
             trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
             options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, safety=safety,
-            running=running, descriptors=descriptors, seed=seed,
+            running=running, descriptors=descriptors, reward=reward, kpis=kpis, neighbours=neighbours, drift=drift,
+            sharing=sharing, paper=paper, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
 
@@ -160,7 +192,7 @@ class Controller:
     def from_settings(cls, settings: Settings) -> "Controller":
         """Return a controller with nothing asked yet."""
         controller = cls.__new__(cls)
-        controller._begin(settings)
+        controller._memory = Memory(settings)
         return controller
 
     def __len__(self) -> int:
@@ -172,14 +204,24 @@ class Controller:
         return f"Controller({size}, {len(self)} told, {len(self.pending)} pending)"
 
     @property
+    def settings(self) -> Settings:
+        """What the controller was made with; fixed."""
+        return self._memory.settings
+
+    @property
+    def journal(self) -> Journal:
+        """Everything that was asked, told and changed since."""
+        return self._memory.journal
+
+    @property
     def stations(self) -> tuple[str, ...]:
         """The stations decided for, those that joined last; those that have left are not among them."""
-        return self._present.active
+        return self._memory.present.active
 
     @property
     def in_force(self) -> InForce:
         """The settings with the stations that have come and gone since: what the journal makes of them."""
-        return self._present
+        return self._memory.present
 
     @property
     def space(self) -> ConfigurationSpace:
@@ -189,13 +231,19 @@ class Controller:
     @property
     def similarity(self) -> TaskMatrix:
         """How much the stations share."""
-        method = str(self.settings.notes.get("similarity", "given"))
-        return TaskMatrix(self._present.stations, self._present.K_Z, method, {}).reindex(self.stations)
+        estimated = any(isinstance(entry, Estimated) for entry in self.journal.shaping)
+        method = "blended" if estimated else str(self.settings.notes.get("similarity", "given"))
+        return TaskMatrix(self.in_force.stations, self.in_force.K_Z, method, {}).reindex(self.stations)
 
     @property
     def policy(self) -> Policy:
         """The policy with its present beliefs."""
-        return self._policy
+        return self._memory.policy
+
+    @property
+    def borrowing(self) -> dict[str, float] | None:
+        """How far every station borrows, from 0 to 1, by station; None where sharing is taken at its word."""
+        return sharing_weights(self.policy, self.in_force)
 
     @property
     def pending(self) -> list[str]:
@@ -210,6 +258,7 @@ class Controller:
         contexts: ArrayLike | None = None,
         allowed: Allowed = None,
         running: Mapping[str, Any] | None = None,
+        time: Any = None,
     ) -> Decision:
         """Decide for one station (Algorithm 2).
 
@@ -220,11 +269,13 @@ class Controller:
             allowed: Which configurations may be chosen (see `ConfigurationSpace.mask`); all by default.
             running: The configuration that the station runs; by default the last one decided for it and not called
                 off, else the one declared.
+            time: When, for a controller whose clock is set: a number or a date, never before that of the last decision.
         """
-        query = query_for(self._present, station, state=state, contexts=contexts, allowed=allowed)
+        clock = self._memory.watch.read(time, self.in_force, self.journal)
+        query = query_for(self.in_force, station, state=state, contexts=contexts, allowed=allowed, clock=clock)
         query = self._standing({station: query}, None if running is None else {station: running})[station]
-        choice = check_choice(self._policy.choose(query, self._rng(0)), query)
-        return self._record(query, choice, station=station, state=state, number=None)
+        choice = check_choice(self.policy.choose(query, self._rng(0)), query)
+        return self._record(query, choice, station=station, state=timed_state(state, clock), number=None)
 
     def ask_all(
         self,
@@ -233,6 +284,7 @@ class Controller:
         contexts: Mapping[str, ArrayLike] | None = None,
         allowed: Mapping[str, Allowed] | None = None,
         running: Mapping[str, Mapping[str, Any]] | None = None,
+        time: Any = None,
     ) -> dict[str, Decision]:
         """Decide for all given stations in one round (Algorithm 1): nobody learns until all have decided.
 
@@ -241,45 +293,79 @@ class Controller:
             contexts: Instead of states, one feature row per arm, by station.
             allowed: Which configurations may be chosen, by station; all for stations not named.
             running: The configurations that stations run, by station; see `ask` for those not named.
+            time: When; see `ask`.
         """
-        queries = queries_for(self._present, states=states, contexts=contexts, allowed=allowed)
+        clock = self._memory.watch.read(time, self.in_force, self.journal)
+        queries = queries_for(self.in_force, states=states, contexts=contexts, allowed=allowed, clock=clock)
         queries = self._standing(queries, running)
         choices = self._choose_round(list(queries.values()))
-        number = self._rounds
-        self._rounds += 1
+        number = self._memory.rounds
+        self._memory.rounds += 1
+        timed = {station: timed_state((states or {}).get(station), clock) for station in queries}
         return {
-            station: self._record(query, choice, station=station, state=(states or {}).get(station), number=number)
+            station: self._record(query, choice, station=station, state=timed[station], number=number)
             for (station, query), choice in zip(queries.items(), choices, strict=True)
         }
 
-    def tell(self, decision_id: str, reward: float, *, noise: float | None = None) -> None:
+    def tell(
+        self,
+        decision_id: str,
+        reward: float | None = None,
+        *,
+        noise: float | None = None,
+        kpis: KpiValues | None = None,
+        others: KpiValues | None = None,
+    ) -> None:
         """Report what a decision earned, in any order and after any delay; all or nothing.
 
         Args:
             decision_id: The decision's id.
-            reward: What it earned.
+            reward: What it earned; left out where the reward is made of KPIs.
             noise: How well the reward was measured, if that is known: its variance, such as p(1−p)/n for a share over n
                 users. It comes on top of the controller's own noise.
+            kpis: Other KPIs by name, as values or as values with their variance; those not given are not learned.
+            others: What neighbours earned in the same slot, by name; for the rest see `controller.telling`.
         """
-        self.journal.find_untold(decision_id)
-        value = self.settings.check_reward(reward)
-        told = Told(decision_id, value, None if noise is None else positive_number(noise, name="noise"))
-        self._policy.learn(self.journal.observation(told, self._caches.get(decision_id)))
-        self._note(told)
-        self._caches.pop(decision_id, None)
+        told = told_entry(self.journal, self.settings, decision_id, reward=reward, noise=noise, kpis=kpis)
+        self._learn_told([told], others=others, alone=True)
 
-    def correct(self, decision_id: str, reward: float) -> None:
-        """Replace a reward that was told before."""
-        told = self.journal.find_told(decision_id)
-        corrected = Corrected(told.id, self.settings.check_reward(reward))
-        self._apply_correction(corrected)
+    def tell_all(
+        self,
+        rewards: Mapping[str, float] | None = None,
+        *,
+        noise: Mapping[str, float] | None = None,
+        kpis: Mapping[str, KpiValues] | None = None,
+        others: KpiValues | None = None,
+    ) -> None:
+        """Report what many decisions earned in one slot, by their ids, so that neighbours' rewards come together.
+
+        Args:
+            rewards: What they earned; left out where the reward is made of KPIs.
+            noise: Variances of those rewards for which they are known.
+            kpis: Other KPIs, by decision.
+            others: What neighbours earned in this slot that no decision is told for, by name.
+
+        Example:
+            >>> space, rule = ConfigurationSpace(tilt=[2, 4]), NeighbourReward({"a": ["b"], "b": ["a"]}, weight=0.5)
+            >>> controller = Controller(space, ["a", "b"], neighbours=rule)
+            >>> made = controller.ask_all({"a": {}, "b": {}})
+            >>> controller.tell_all({made["a"].id: 1.0, made["b"].id: 0.5})
+            >>> [one.reward for one in controller.observations()], controller.journal.reward(made["b"].id)
+            ([0.75, 0.75], 0.5)
+        """
+        told = told_together(self.journal, self.settings, rewards=rewards, noise=noise, kpis=kpis)
+        self._learn_told(told, others=others, alone=False)
+
+    def correct(self, decision_id: str, reward: float | None = None, *, kpis: KpiValues | None = None) -> None:
+        """Replace a reward that was told before, KPIs that came with it, or both."""
+        self._memory.take(correction(self.journal, self.settings, decision_id, reward=reward, kpis=kpis))
 
     def call_off(self, decision_id: str) -> None:
         """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
         self.journal.find_untold(decision_id)
         if decision_id in self.journal.pending:
-            self._note(CalledOff(decision_id))
-            self._caches.pop(decision_id, None)
+            self._memory.note(CalledOff(decision_id))
+            self._memory.drop(decision_id)
 
     def add_station(
         self,
@@ -311,13 +397,10 @@ class Controller:
             'd'
         """
         entry = joining(
-            self.settings, self._present, name, descriptors=descriptors, similarity=similarity, running=running
+            self.settings, self.in_force, name, descriptors=descriptors, similarity=similarity, running=running
         )
-        if isinstance(entry, Joined):
-            self._welcome(entry)
-        else:
-            self._note(entry)
-        return likeness(self._present, name)
+        self._memory.take(entry)
+        return likeness(self.in_force, name)
 
     def remove_station(self, name: str) -> list[str]:
         """Stop deciding for a station, and return the ids of its decisions whose reward is still awaited.
@@ -336,7 +419,7 @@ class Controller:
                 ...
             kinband.errors.NotFoundError: station 'a' was removed: add_station brings it back with what it knew
         """
-        self._note(Left(name))
+        self._memory.note(Left(name))
         awaited = [key for key in self.pending if self.decision(key).station == name]
         if awaited:
             words = "station %s was removed with %d decision(s) pending, %s first: tell their rewards, or call them off"
@@ -346,7 +429,8 @@ class Controller:
     def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explanation:
         """Return why a decision was made, as of then; whose evidence it rests on is weighed up to so many rows."""
         asked, reward = self.journal.find(decision_id), self.journal.reward(decision_id)
-        return explain(asked, reward=reward, settings=self._present, journal=self.journal, most_rows=most_rows)
+        settings = self._memory.present_at(asked)
+        return explain(asked, reward=reward, settings=settings, journal=self.journal, most_rows=most_rows)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by id."""
@@ -354,32 +438,19 @@ class Controller:
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
-        told = [self.journal.observation(told) for told in self.journal.told.values()]
-        return [*starting_rows(self.settings.start), *told]
+        return self._memory.observations()
 
     def rebuild(self) -> None:
         """Forget all beliefs and learn the log anew from the start; every later decision stays the same."""
-        entries = list(self.journal)
-        self._begin(self.settings)
-        self._replay(entries)
+        self._memory = Memory(self.settings, list(self.journal))
 
     @classmethod
     def resume(
         cls, settings: Settings, entries: Iterable[Entry], *, beliefs: Mapping[str, Any] | None = None
     ) -> "Controller":
         """Return a controller that goes on where a log ends, with stored beliefs or by learning the log anew."""
-        controller = cls.from_settings(settings if beliefs is None else replace(settings, start=None))
-        if beliefs is None or not isinstance(controller._policy, KeepsState):
-            controller._replay(entries)
-            return controller
-        for entry in entries:
-            check_entry(entry, controller.journal, settings)
-            controller._note(entry)
-        policy = empty_policy(controller.settings, controller.journal.joined)
-        if isinstance(policy, KeepsState):
-            policy.restore(beliefs)
-        controller._policy, controller.settings = policy, settings
-        controller._present = replace(controller._present, start=settings.start)
+        controller = cls.__new__(cls)
+        controller._memory = Memory(settings, entries, beliefs=beliefs)
         return controller
 
     def save(self, path: str | Path, *, beliefs: bool = True) -> None:
@@ -401,43 +472,21 @@ class Controller:
 
         return load_controller(path, policy=policy, rebuild=rebuild)
 
-    def _begin(self, settings: Settings) -> None:
-        self.settings = settings
-        self.journal = Journal()
-        self._present = InForce.of(settings)
-        self._standings = Standings(budget=settings.safety is not None and settings.safety.conservative is not None)
-        self._rounds = 0
-        self._caches: OrderedDict[str, Any] = OrderedDict()
-        self._policy = self._taught_from_start()
-
-    def _taught_from_start(self, joined: Sequence[Joined] = ()) -> Policy:
-        policy = empty_policy(self.settings, joined)
-        rows = starting_rows(self.settings.start)
-        if isinstance(policy, LearnsLogs) and rows:
-            policy.learn_log(rows)
-        else:
-            for row in rows:
-                policy.learn(row)
-        return policy
-
-    @property
-    def _starting_rows(self) -> int:
-        return 0 if self.settings.start is None else len(self.settings.start)
-
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""
         return np.random.default_rng([self.settings.seed, len(self.journal.asked) + ahead])
 
     def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
         """Say in queries how things stand, which settings and journal tell."""
-        return with_standing(queries, self._present, self.journal, standings=self._standings, running=running)
+        memory = self._memory
+        return with_standing(queries, memory.present, self.journal, standings=memory.standings, running=running)
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
-        if isinstance(self._policy, ChoosesRounds):
-            choices = self._policy.choose_round(queries, rngs)
+        if isinstance(self.policy, ChoosesRounds):
+            choices = self.policy.choose_round(queries, rngs)
         else:
-            choices = [self._policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+            choices = [self.policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
         return [check_choice(choice, query) for choice, query in zip(choices, queries, strict=True)]
 
     def _record(
@@ -448,71 +497,16 @@ class Controller:
             self.space if len(query.X) == len(self.space) else None,
             decision_id=self.journal.next_id,
             station=station,
-            known=self._starting_rows + len(self),
+            known=self._memory.rows,
             number=number,
         )
-        plain = None if state is None else {name: float(value) for name, value in state.items()}
-        self._note(Asked(decision, query.task, query.X[choice.arm].copy(), plain))
-        self._keep(decision.id, choice.cache)
+        self._memory.note(Asked(decision, query.task, query.X[choice.arm].copy(), state))
+        self._memory.keep(decision.id, choice.cache)
         return decision
 
-    def _note(self, entry: Entry) -> None:
-        """Add an entry to the journal without teaching it to the policy."""
-        self._present = self._present.after(entry)
-        self.journal.add(entry)
-        self._standings.note(entry, self.journal)
-        if isinstance(entry, Asked) and entry.decision.round is not None:
-            self._rounds = entry.decision.round + 1
-
-    def _replay(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the journal and teach them to the policy, in order."""
-        for entry in entries:
-            check_entry(entry, self.journal, self.settings)
-            match entry:
-                case Corrected():
-                    self._apply_correction(entry)
-                case Joined():
-                    self._welcome(entry)
-                case _:
-                    self._note(entry)
-            if isinstance(entry, Told):
-                self._policy.learn(self.journal.observation(entry))
-
-    def _welcome(self, entry: Joined) -> None:
-        """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
-        setting = self._present.after(entry).setting()
-        if not taken_in(self._policy, self.settings.factory(), setting):
-            self._policy = self._taught_all(self.journal.told.values(), [*self.journal.joined, entry])
-        self._note(entry)
-
-    def _taught_all(self, told: Iterable[Told], joined: Sequence[Joined]) -> Policy:
-        """Return a policy that has learned everything anew."""
-        policy = self._taught_from_start(joined)
-        for one in told:
-            policy.learn(self.journal.observation(one))
-        return policy
-
-    def _keep(self, decision_id: str, cache: Any) -> None:
-        if cache is not None:
-            self._caches[decision_id] = cache
-            if len(self._caches) > _CACHED:
-                self._caches.popitem(last=False)
-
-    def _apply_correction(self, corrected: Corrected) -> None:
-        """Let the policy take in a correction, in place or by learning everything anew, then note it."""
-        if not self._corrected_in_place(corrected):
-            right = replace(self.journal.told[corrected.id], reward=corrected.reward)
-            told = (right if one.id == corrected.id else one for one in self.journal.told.values())
-            self._policy = self._taught_all(told, self.journal.joined)
-        self.journal.add(corrected)
-
-    def _corrected_in_place(self, corrected: Corrected) -> bool:
-        """Whether the policy could take in a correction without learning everything anew."""
-        if not isinstance(self._policy, Corrects):
-            return False
-        order = list(self.journal.told).index(corrected.id)
-        try:
-            self._policy.correct(self._starting_rows + order, corrected.reward)
-        except CannotCorrectError:
-            return False
-        return True
+    def _learn_told(self, told: Sequence[Told], *, others: KpiValues | None, alone: bool) -> None:
+        """Learn and note rewards that were told together, with their neighbours' where those count."""
+        rule, last = self.settings.neighbours, self._memory.last_told
+        given = checked_others(others, self.settings)
+        for one in with_neighbours(told, self.journal, rule, last, others=given, alone=alone):
+            self._memory.learn(one)

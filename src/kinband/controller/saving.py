@@ -15,28 +15,46 @@ import zipfile
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from kinband.controller.entries import entry_from_dict, entry_to_dict
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.journal import Journal
+from kinband.controller.settings import Settings, settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
-from kinband.policies.contract import KeepsState, PolicyFactory
+from kinband.policies.contract import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
 from kinband.version import __version__
 
 if TYPE_CHECKING:
     from kinband.controller.loop import Controller
 
-SCHEMA = 2
-"""What this version reads. 2 added stations that come and go, and descriptors; without any, 1 is still written."""
+SCHEMA = 3
+"""What this version reads. 2 added stations that come and go, and descriptors, 3 rewards of several KPIs, floors under
+others, neighbours, drift, and sharing that adapts; without any, the older ones are still written."""
 
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
 _OLD = ".{}-old"  # where the old state waits while the new one takes its place
 
 
-def save_controller(controller: "Controller", path: str | PathLike[str], *, beliefs: bool) -> None:
+class Kept(Protocol):
+    """What a folder keeps of a controller."""
+
+    @property
+    def settings(self) -> Settings:
+        """What it was made with."""
+
+    @property
+    def journal(self) -> Journal:
+        """What was asked and told."""
+
+    @property
+    def policy(self) -> Policy:
+        """What believes."""
+
+
+def save_controller(controller: Kept, path: str | PathLike[str], *, beliefs: bool) -> None:
     """Write a controller to the folder `path`, replacing an earlier state there."""
     path = _folder(path)
     if path.resolve() == Path.cwd():
@@ -78,7 +96,7 @@ def _folder(path: object) -> Path:
     return folder if folder.name not in ("", "..") else folder.resolve()
 
 
-def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:
+def _write(controller: Kept, folder: Path, *, beliefs: bool) -> None:
     values, arrays = settings_to_parts(controller.settings)
     lines = (json.dumps(entry_to_dict(entry), allow_nan=False) for entry in controller.journal)
     (folder / _LOG).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -95,9 +113,14 @@ def _write(controller: "Controller", folder: Path, *, beliefs: bool) -> None:
             os.fsync(opened.fileno())
 
 
-def _schema_of(controller: "Controller") -> int:
+def _schema_of(controller: Kept) -> int:
     """Return the oldest schema that holds all there is to say, so that older versions read what they can."""
-    return 2 if controller.journal.moved or controller.settings.descriptors else 1
+    settings = controller.settings
+    later = (settings.weighted, settings.neighbours, settings.drift, settings.sharing)
+    rule = None if settings.safety is None else settings.safety.conservative
+    if settings.kpis or any(part is not None for part in later) or (rule is not None and rule.of == "rewards"):
+        return 3
+    return 2 if controller.journal.moved or settings.descriptors else 1
 
 
 def _swap(fresh: Path, path: Path) -> None:

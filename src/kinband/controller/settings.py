@@ -1,7 +1,7 @@
 """What a controller is made of, apart from its log: fixed when it is made, stored with it, never refitted in replay."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +9,14 @@ import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
 from kinband.contexts import ContextEncoder
+from kinband.controller.sharing import Sharing
+from kinband.drift.clock import CLOCK
+from kinband.drift.rules import Drift, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.kernels import Kernel, kernel_from_dict
+from kinband.kpis import Kpi, NeighbourReward, WeightedReward
+from kinband.kpis.floors import kpi_from_dict, kpi_to_dict
+from kinband.kpis.policy import kpi_factory
 from kinband.policies import PolicyFactory, Setting, policy_factory
 from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
 from kinband.policies.safety import Safety, safe_factory, safety_from_dict, safety_to_dict
@@ -45,6 +51,11 @@ class Settings:
         running: Arms of the configurations declared for stations, by station.
         notes: How the settings came about (fits, similarity), for people.
         descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
+        weighted: What the reward is made of, where it is made of KPIs.
+        kpis: KPIs with a floor, and their models.
+        neighbours: Whose rewards count beside a station's own, if any do.
+        drift: How it keeps up with stations that change, if it does.
+        sharing: How sharing is kept in check, if it is.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -72,6 +83,11 @@ class Settings:
     running: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
+    weighted: WeightedReward | None = None
+    kpis: tuple[Kpi, ...] = ()
+    neighbours: NeighbourReward | None = None
+    drift: Drift | None = None
+    sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
@@ -97,11 +113,14 @@ class Settings:
             budget=self.budget,
             options=self.options,
             configurations=self.encoder.space.features if self.features is None else None,
+            weighed=self.sharing is not None and self.sharing.weighed,
         )
 
     def factory(self) -> PolicyFactory:
-        """Return what builds the policy, under its rules if there are any."""
+        """Return what builds the policy, under its rules and floors of KPIs if there are any."""
         plain = policy_factory(self.policy)
+        if self.kpis:
+            return kpi_factory(plain, self.kpis, safety=self.safety)
         return plain if self.safety is None else safe_factory(plain, self.safety)
 
     def task(self, station: str) -> int:
@@ -121,6 +140,13 @@ class Settings:
         """What resemblance of descriptors says of likeness, fitted to K_Z; None where it says nothing."""
         return useful_descriptor_kernel(self.K_Z, [self.descriptors.get(station, {}) for station in self.stations])
 
+    @property
+    def clock_column(self) -> int | None:
+        """The column of contexts that holds the time, None where nothing is forgotten."""
+        if self.drift is None or not self.drift.forgets:
+            return None
+        return (self.encoder.features if self.features is None else self.features).index(CLOCK)
+
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float, or say why it cannot be one."""
         value = finite_number(reward, name="reward")
@@ -138,7 +164,8 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
         arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
         optional = {"noise": start.noise, "arms": start.arms}
         arrays |= {name: array for name, array in optional.items() if array is not None}
-    values = {
+        arrays |= {f"kpi{i}": array for i, array in enumerate(start.kpis.values())}
+    values: dict[str, Any] = {
         "encoder": settings.encoder.to_dict(),
         "stations": list(settings.stations),
         "kernel": settings.kernel.to_dict(),
@@ -159,6 +186,18 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
     }
     if settings.descriptors:
         values["descriptors"] = {station: dict(known) for station, known in settings.descriptors.items()}
+    if start is not None and start.kpis:
+        values["start"]["kpis"] = list(start.kpis)
+    if settings.weighted is not None:
+        values["weighted"] = dict(settings.weighted.weights)
+    if settings.kpis:
+        values["kpis"] = [kpi_to_dict(kpi) for kpi in settings.kpis]
+    if settings.neighbours is not None:
+        values["neighbours"] = settings.neighbours.to_dict()
+    if settings.drift is not None:
+        values["drift"] = drift_to_dict(settings.drift)
+    if settings.sharing is not None:
+        values["sharing"] = asdict(settings.sharing)
     return values, arrays
 
 
@@ -189,6 +228,11 @@ def settings_from_parts(
         running=values.get("running", {}),
         notes=values["notes"],
         descriptors=values.get("descriptors", {}),
+        drift=drift_from_dict(values["drift"]) if values.get("drift") else None,
+        sharing=Sharing(**values["sharing"]) if values.get("sharing") else None,
+        weighted=WeightedReward(values["weighted"]) if values.get("weighted") else None,
+        kpis=tuple(map(kpi_from_dict, values.get("kpis", ()))),
+        neighbours=NeighbourReward.from_dict(values["neighbours"]) if values.get("neighbours") else None,
     )
 
 
@@ -200,4 +244,5 @@ def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> S
     return Samples(
         tuple(stations), arrays["tasks"], arrays["X"], arrays["y"], arrays.get("noise"),
         tuple(features), tuple(categorical), arrays.get("arms"),
+        {name: arrays[f"kpi{i}"] for i, name in enumerate(named.get("kpis", ()))},
     )  # fmt: skip

@@ -13,9 +13,25 @@ from kinband.arrays import finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.settings import Settings
+from kinband.controller.sharing import SharingLike, as_in_the_paper, sharing_from
 from kinband.controller.standing import arm_of
+from kinband.controller.timing import (
+    check_judged,
+    half_life_note,
+    learned_drift,
+    search_of,
+    timed_columns,
+    timed_encoder,
+    timed_kernel,
+    timed_log,
+    timed_trace,
+)
+from kinband.drift.rules import Drift, drift_from
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
+from kinband.kpis import Kpi, KpisLike, NeighbourReward, WeightedReward
+from kinband.kpis.floors import floors_from
+from kinband.kpis.models import declared_kpis, fitted_kpis
 from kinband.model import SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from
@@ -25,6 +41,7 @@ from kinband.records import Samples
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.trace import Trace
+from kinband.trace.weighted import weighted_from
 
 Running = Mapping[str, Any] | None
 """One configuration for all stations, or configurations by station."""
@@ -42,9 +59,15 @@ def cold_settings(
     kernel: Kernel | None,
     features: Sequence[str] | None,
     log: Samples | None,
+    kpis: KpisLike = None,
+    paper: bool = False,
+    drift: Drift | None = None,
     **common: Any,
 ) -> Settings:
     """Return the settings of a controller that starts without a trace."""
+    if paper:
+        common |= as_in_the_paper(common, kpis=kpis, drift=drift)
+    drift = drift_from(drift)
     names = _checked_stations(stations)
     encoder = ContextEncoder(_scaler(state), checked_space(space))
     if features is not None and encoder.state.names:
@@ -53,16 +76,23 @@ def cold_settings(
         )
     K_Z, method = _declared_similarity(similarity, names)
     columns = encoder.features if features is None else checked_names(features, what="features")
-    _check_log(log, names, columns)
     codes = encoder.categorical if features is None else ()
     if kernel is None:
         bound = default_kernel(columns, categorical=codes, variance=_prior_variance(common["reward_range"]))
     else:
         bound = as_kernel(kernel).bind(columns)
+    encoder = timed_encoder(encoder, drift)
+    columns = encoder.features if features is None else timed_columns(columns, drift)
+    bound, log = timed_kernel(bound, drift, columns), timed_log(log, drift, columns)
+    _check_log(log, names, columns)
     _check_kernel(bound, len(columns))
     notes = {"similarity": method}
     rows = None if features is None else columns
-    return _settings(encoder, names, bound, K_Z, features=rows, start=log, notes=notes, **common)
+    K_Z = check_task_matrix(K_Z, size=len(names))
+    floors = declared_kpis(floors_from(kpis), bound, K_Z, width=len(columns))
+    return _settings(
+        encoder, names, bound, K_Z, features=rows, start=log, notes=notes, kpis=floors, drift=drift, **common
+    )
 
 
 def _prior_variance(reward_range: tuple[float, float] | None) -> float:
@@ -75,25 +105,45 @@ def settings_from_trace(
     trace: Trace,
     space: ConfigurationSpace | None,
     *,
-    similarity: SimilarityLike,
+    similarity: SimilarityLike | None,
     kernel: Kernel | None,
     noise: float | None,
     mean: float | None,
     start: bool,
     seed: int,
+    kpis: KpisLike,
+    neighbours: NeighbourReward | None,
+    paper: bool,
+    drift: Drift | None = None,
     **common: Any,
 ) -> Settings:
     """Return the settings of a controller that has learned from a trace."""
+    if paper:
+        common |= as_in_the_paper({**common, "mean": mean or 0.0, "neighbours": neighbours}, kpis=kpis, drift=drift)
+        mean, similarity = common.pop("mean"), "embedding" if similarity is None else similarity
+    if similarity is None:
+        similarity = "blended"
+        common["sharing"] = "adaptive" if common["sharing"] is None else common["sharing"]
+    drift = drift_from(drift)
     if not isinstance(trace, Trace):
         raise BadInputError(
             f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file"
         )
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
+    floors = floors_from(kpis)
+    if neighbours is not None:
+        trace = _checked_neighbours(neighbours, trace.stations).in_log(trace)
     encoder = trace.encoder()
     samples = trace.samples(encoder)
+    search = search_of(kernel, noise, mean)
+    encoder = timed_encoder(encoder, drift)
+    if drift is not None and drift.forgets:
+        samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
     model = learn_model(
-        samples, similarity, rng=np.random.default_rng([seed, 0]), kernel=kernel, noise=noise, mean=mean, log=trace
-    )
+        samples, similarity, rng=np.random.default_rng([seed, 0]), kernel=kernel, noise=noise, mean=mean, search=search,
+        log=trace,
+    )  # fmt: skip
+    drift = learned_drift(drift, model.kernel)
     notes = {
         "similarity": model.similarity.method,
         "details": dict(model.similarity.details),
@@ -102,8 +152,20 @@ def settings_from_trace(
     }
     return _settings(
         encoder, samples.stations, model.kernel, model.similarity.matrix, noise=model.noise, mean=model.mean,
-        start=samples if start else None, notes=notes, seed=seed, **common,
+        start=samples if start else None, notes=notes, seed=seed, neighbours=neighbours, drift=drift,
+        kpis=fitted_kpis(
+            floors, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
+        ),
+        **common,
     )  # fmt: skip
+
+
+def _checked_neighbours(rule: Any, stations: tuple[str, ...]) -> NeighbourReward:
+    """Return the rule after checking that its stations exist."""
+    if not isinstance(rule, NeighbourReward):
+        raise BadInputError(f"neighbours takes a NeighbourReward(...), got {rule!r:.60}")
+    rule.check(stations)
+    return rule
 
 
 def _settings(
@@ -127,8 +189,14 @@ def _settings(
     safety: SafetyLike = None,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    reward: WeightedReward | Mapping[str, float] | str | None = None,
+    kpis: tuple[Kpi, ...] = (),
+    neighbours: NeighbourReward | None = None,
+    drift: Drift | None = None,
+    sharing: SharingLike = None,
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
+    check_judged(drift, policy)
     if not isinstance(engine, str) or engine not in ENGINES:
         raise BadInputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
     span, rules = _checked_range(reward_range), safety_from(safety)
@@ -152,8 +220,13 @@ def _settings(
         start=start,
         safety=rules,
         running=declared,
-        notes={**notes, **_engine_note(engine, budget)},
+        notes={**notes, **_engine_note(engine, budget), **half_life_note(drift)},
         descriptors=_declared_descriptors(descriptors, stations),
+        drift=drift,
+        weighted=None if reward is None else weighted_from(reward),
+        kpis=kpis,
+        neighbours=None if neighbours is None else _checked_neighbours(neighbours, stations),
+        sharing=sharing_from(sharing),
     )
 
 

@@ -8,6 +8,8 @@ for Gymnasium; `GymEnvironment` is loaded when it is asked for, since it needs t
 from typing import TYPE_CHECKING, Any
 
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
+from kinband.environments.drawn import DrawnBandit
+from kinband.environments.drifting import Drifting
 from kinband.environments.regression import RegressionDraw, TwoTaskRegression
 from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
 from kinband.environments.trace import TraceEnvironment, split_by_group, split_trace
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from kinband.environments.gymnasium import GymEnvironment as GymEnvironment
 
 __all__ = [
+    "DrawnBandit",
     "DrawsLogs",
+    "Drifting",
     "Environment",
     "KnowsTruth",
     "Outcome",

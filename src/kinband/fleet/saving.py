@@ -11,18 +11,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from kinband.controller import Controller
+from kinband.controller import Controller, Settings
+from kinband.controller.journal import Journal
+from kinband.controller.saving import save_controller
 from kinband.errors import BadInputError, SavedStateError
 from kinband.fleet.ahead import replay_ahead
 from kinband.fleet.engine import one_blas_thread
 from kinband.fleet.errors import FleetError
 from kinband.fleet.log import ShardLog
-from kinband.policies.contract import KeepsState, PolicyFactory
+from kinband.policies.contract import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
 from kinband.version import __version__
 
@@ -95,13 +97,21 @@ def _write(logs: Sequence[ShardLog], folder: Path, *, beliefs: Beliefs | None, l
         os.fsync(opened.fileno())
 
 
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A shard as its folder keeps it."""
+
+    settings: Settings
+    journal: Journal
+    policy: Policy
+
+
 def _write_shard(log: ShardLog, folder: Path, beliefs: Mapping[str, Any] | None) -> None:
     """Save a shard as a controller that has its log and, where they are given, its beliefs."""
     controller = Controller.from_settings(replace(log.settings, start=None))
     if beliefs is not None and isinstance(controller.policy, KeepsState):
         controller.policy.restore(beliefs)
-    controller.settings, controller.journal = log.settings, log.journal
-    controller.save(folder, beliefs=beliefs is not None)
+    save_controller(_Kept(log.settings, log.journal, controller.policy), folder, beliefs=beliefs is not None)
 
 
 def _read_shard(shard: int, folder: Path, *, policy: PolicyFactory | None, rebuild: bool) -> ShardLog:

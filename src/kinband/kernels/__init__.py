@@ -17,6 +17,7 @@ Example:
 from kinband.kernels.algebra import Product, Sum
 from kinband.kernels.base import Kernel, KernelBase, Parameter, Pullback
 from kinband.kernels.foreign import SklearnKernel, as_kernel
+from kinband.kernels.forgetting import Forgetting
 from kinband.kernels.matrix import MultiTaskKernel, check_task_matrix, components
 from kinband.kernels.serial import default_kernel, kernel_from_dict
 from kinband.kernels.simple import Categorical, Linear
@@ -28,6 +29,7 @@ __all__ = [
     "Categorical",
     "FactorTasks",
     "FixedTasks",
+    "Forgetting",
     "GaussianTasks",
     "Kernel",
     "KernelBase",

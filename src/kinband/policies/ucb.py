@@ -7,6 +7,7 @@ round take each other's picks into account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -126,7 +127,7 @@ class UCB:
         arms = query.arms
         score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
         best = pick_best(score, rng)
-        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score)
+        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score, sharing_memo(prediction))
         return _with_column(choice, prediction.column(best))
 
     def _choose_aware(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
@@ -171,4 +172,14 @@ class UCB:
 def _with_column(choice: Choice, column: Column | None) -> Choice:
     if column is None:
         return choice
-    return Choice(choice.arm, choice.arms, choice.mean, choice.width, choice.score, column.memo, column)
+    return replace(choice, memo={**choice.memo, **column.memo}, cache=column)
+
+
+def sharing_memo(prediction: Prediction) -> dict[str, float]:
+    """Return the weight of sharing that a prediction was made with, to be stored with the choice; empty without one.
+
+    Example:
+        >>> sharing_memo(Prediction(np.zeros(1), np.ones(1), sharing=0.7))
+        {'sharing': 0.7}
+    """
+    return {} if prediction.sharing is None else {"sharing": prediction.sharing}

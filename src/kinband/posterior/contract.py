@@ -24,6 +24,7 @@ class Prediction:
         mean: f̂ (9), (m,).
         width: σ (11), (m,).
         column_of: Gives the half-done work on a context that an update can take up, where the engine keeps it.
+        sharing: Weight of what others' rewards say, where that is weighed against the station's own.
 
     Example:
         >>> Prediction(np.array([0.5]), np.array([0.1])).column(0) is None
@@ -33,6 +34,7 @@ class Prediction:
     mean: FloatArray
     width: FloatArray
     column_of: Callable[[int], Column] | None = field(default=None, repr=False)
+    sharing: float | None = None
 
     def column(self, index: int) -> Column | None:
         """Return what an update at this context can take up, if the engine keeps any."""
@@ -236,6 +238,17 @@ def checked_rows(
     if not np.all((variance > 0) & np.isfinite(variance)):
         raise BadInputError(f"noise is a variance and must be above zero and finite, got {variance.min():g}")
     return Rows(index, X, y, variance)
+
+
+def log_density(residual: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return the log density of normal values that lie `residual` deviations from their means, (n,).
+
+    Example:
+        >>> log_density(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(3)
+        array([-0.919, -2.919])
+    """
+    density: FloatArray = -0.5 * np.log(2.0 * np.pi) - np.log(deviation) - 0.5 * residual**2
+    return density
 
 
 def draw_joint(mean: FloatArray, covariance: FloatArray, *, size: int, rng: np.random.Generator) -> FloatArray:

@@ -130,6 +130,10 @@ class SwitchingPosterior:
         _log.log(self._level, words, len(exact), self.budget)
         self._exact, self._sparse = None, sparse
 
+    def foretold(self, count: int) -> FloatArray:
+        """Return the log density of each of the last `count` rewards given those before it, nan where not known."""
+        return self.present.foretold(count)
+
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
         return self.present.covariance(tasks, X)

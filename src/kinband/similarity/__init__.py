@@ -7,6 +7,8 @@ The map of the room:
   `operators` computes the distances, (17) and (20).
 - `prediction`: `PredictionSimilarity`, the average R² of predicting each other, (21).
 - `coregionalisation`: `Coregionalisation`, K_Z = BBᵀ + diag(v) by marginal likelihood.
+- `tempered`: `Tempered`, the embedding as far as rows held back bear it out; `blended`: `Blended`, learning as one,
+  from those alike and alone in one matrix, weighed likewise. Ours, not the paper's.
 - `simple`: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
 - `nearest`: the nearest correlation matrix, for measures that are no kernel.
 - `newcomers`: the row of a station without data, from what is known of its site.
@@ -26,6 +28,7 @@ Example:
 from typing import Any, Protocol, runtime_checkable
 
 from kinband.errors import BadInputError, NotFoundError
+from kinband.similarity.blended import Blended
 from kinband.similarity.coregionalisation import Coregionalisation
 from kinband.similarity.embedding import Embedding, embedding_distances
 from kinband.similarity.matrix import TaskMatrix
@@ -37,6 +40,7 @@ from kinband.similarity.tempered import Tempered
 
 __all__ = [
     "NAMES",
+    "Blended",
     "Coregionalisation",
     "Custom",
     "Embedding",
@@ -70,11 +74,14 @@ class Similarity(Protocol):
         ...
 
 
-NAMES: dict[str, type[Embedding | PredictionSimilarity | Coregionalisation | Tempered | Independent | Pooled]] = {
+_Named = Embedding | PredictionSimilarity | Coregionalisation | Tempered | Blended | Independent | Pooled
+
+NAMES: dict[str, type[_Named]] = {
     "embedding": Embedding,
     "prediction": PredictionSimilarity,
     "coregionalisation": Coregionalisation,
     "tempered": Tempered,
+    "blended": Blended,
     "independent": Independent,
     "pooled": Pooled,
 }
@@ -107,7 +114,7 @@ def similarity_from(value: Any, **options: Any) -> Similarity:
         raise BadInputError(f"options {sorted(options)} go with a similarity's name, not with {type(value).__name__}")
     if isinstance(value, type):
         raise BadInputError(f"similarity must be an object, got the class {value.__name__}: write {value.__name__}()")
-    if isinstance(value, Embedding | PredictionSimilarity | Coregionalisation | Tempered | Independent | Pooled):
+    if isinstance(value, _Named):
         return value
     if isinstance(value, Given | Custom):
         return value

@@ -1,7 +1,7 @@
 """The tabular log, validated at the door: `table` is the log, `rows` are its clean columns and ways to pick from them.
 
-`files` and `roles` bring a log in, `values`, `times` and `rewards` clean its columns, `lines` says where in a file a
-row is.
+`files` and `roles` bring a log in, `values`, `times` and `rewards` clean its columns, `weighted` makes one reward of
+several, `lines` says where in a file a row is.
 """
 
 from kinband.trace.roles import ColumnMap

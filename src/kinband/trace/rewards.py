@@ -12,6 +12,7 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_number
 from kinband.errors import BadInputError
 from kinband.trace.values import RowError
+from kinband.trace.weighted import WeightedReward
 
 _FEW = 10  # rows on either side below which two units cannot be told from chance
 _APART = 0.02  # the share of the larger rewards that may lie between the two units
@@ -88,6 +89,22 @@ def as_shares(columns: dict[str, Any]) -> dict[str, Any]:
     """
     noise = columns["noise"]
     return {**columns, "reward": columns["reward"] / 100, "noise": None if noise is None else noise / 100**2}
+
+
+def check_counted(weighted: WeightedReward | None, *, samples: str | None) -> None:
+    """Refuse a sample count beside a weighted sum: it gives the noise of one share, not that of a sum.
+
+    Example:
+        >>> check_counted(WeightedReward({"good": 0.8, "rate": 0.02}), samples="users")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: column 'users' counts the samples of a share, the reward is the sum ...
+    """
+    if weighted is not None and samples is not None:
+        raise BadInputError(
+            f"column {samples!r} counts the samples of a share, the reward is the sum {weighted}: leave the column out "
+            "with columns={'ignore': ...}, or give the variance of the sum as noise"
+        )
 
 
 def noise_of_shares(share: FloatArray, count: FloatArray) -> FloatArray:

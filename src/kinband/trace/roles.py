@@ -3,7 +3,8 @@
 A log arrives as a data frame of pandas, polars or pyarrow (through narwhals, none of them is imported here) or
 as a plain mapping from name to values. A *column map* says which column is the station, the time, the reward,
 its noise or sample count, and which are state features and knobs. Only the knobs must be named: the others
-have default names, and every numeric column without another role is a state feature.
+have default names, and every numeric column without another role is a state feature. The reward may be a weighted sum
+of several columns (`weighted`), and further KPIs may be named that are neither reward nor state.
 """
 
 import difflib
@@ -27,17 +28,20 @@ from kinband.trace.values import (
     settings,
     station_names,
 )
+from kinband.trace.weighted import WeightedReward, is_sum, weighted_from
 
 ColumnMap = Mapping[str, Any]
-"""Role to column name; for "state" and "configuration" a list of names, or a mapping from new name to column, and for
-"ignore" a list of columns that play no role."""
+"""Role to column name; for "state", "configuration" and "kpis" a list of names, or a mapping from new name to column,
+and for "ignore" a list of columns that play no role. "reward" may also be a weighted sum: a `WeightedReward`, a mapping
+from column to weight, or its text, such as "0.8*satisfied_share+0.02*throughput_mbps"."""
 
 Roles = Mapping[str, Mapping[str, str]]
 """Role to {new name: column}; empty where an optional role is not filled."""
 
 _NEEDED = ("station", "reward")
 _OPTIONAL = ("time", "noise", "samples")
-_MANY = ("state", "configuration", "ignore")
+_MANY = ("state", "configuration", "kpis", "ignore")
+_SHARED = {"reward", "kpis"}  # a KPI with a floor may also be part of the reward
 _LOOKED_AT, _MOSTLY = 1000, 0.8  # values of a text column that are looked at, and the share of numbers that is too many
 
 
@@ -116,7 +120,7 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
         >>> roles["configuration"], roles["state"], roles["time"]
         ({'tilt_deg': 'tilt'}, {'load': 'load'}, {})
     """
-    roles = _checked_map(columns)
+    roles = _checked_map(columns, weighted_of(table, columns))
     if not roles.get("configuration"):
         raise BadInputError(
             f"the configuration columns are not known; the columns are {_quoted(table.names)}: "
@@ -132,11 +136,26 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
     if "state" not in roles:
         _refuse_spoilt(table, [c for c in table.names if c in table.text and c not in claimed])
     roles.setdefault("state", {c: c for c in table.names if c in table.numeric and c not in claimed})
+    roles.setdefault("kpis", {})
     _refuse_twice(roles)
     return roles
 
 
-def _checked_map(columns: ColumnMap | None) -> dict[str, dict[str, str]]:
+def weighted_of(table: Table, columns: ColumnMap | None) -> WeightedReward | None:
+    """Return the weighted sum that a column map asks for as reward, None where it names one column.
+
+    Example:
+        >>> table = table_of({"good": [0.9], "rate": [4.0]})
+        >>> weighted_of(table, {"reward": "0.5*good+0.1*rate"}).weights
+        {'good': 0.5, 'rate': 0.1}
+    """
+    value = columns.get("reward") if isinstance(columns, Mapping) else None
+    if isinstance(value, str) and value in table.names:  # a column may have any name
+        return None
+    return weighted_from(value) if is_sum(value) else None
+
+
+def _checked_map(columns: ColumnMap | None, weighted: WeightedReward | None) -> dict[str, dict[str, str]]:
     known = (*_NEEDED, *_OPTIONAL, *_MANY)
     roles: dict[str, dict[str, str]] = {}
     if columns is not None and not isinstance(columns, Mapping):
@@ -148,6 +167,9 @@ def _checked_map(columns: ColumnMap | None) -> dict[str, dict[str, str]]:
             raise BadInputError(
                 f"columns has the unknown role {role!r}{_close(role, known)}: roles are {_quoted(known)}"
             )
+        if role == "reward" and weighted is not None:
+            roles[role] = {name: name for name in weighted.weights}
+            continue
         if role not in _MANY and not isinstance(value, str) and (value is not None or role not in _OPTIONAL):
             raise BadInputError(f"columns[{role!r}] must be the name of a column, got {value!r}")
         if role in _MANY:
@@ -211,13 +233,13 @@ def _refuse_twice(roles: Roles) -> None:
     seen: dict[str, str] = {}
     for role, named in roles.items():
         for name in named.values():
-            if name in seen:
+            if name in seen and {role, seen[name]} != _SHARED:
                 raise BadInputError(f"column {name!r} is used as {seen[name]} and as {role}: give it one role")
             seen[name] = role
 
 
-def arrays_of(table: Table, roles: Roles) -> dict[str, Any]:
-    """Return the fields of a `Trace` as clean arrays.
+def arrays_of(table: Table, roles: Roles, *, weighted: WeightedReward | None = None) -> dict[str, Any]:
+    """Return the fields of a `Trace` as clean arrays; the reward is one column, or a weighted sum of several.
 
     Example:
         >>> table = table_of({"station": [1], "tilt": [2], "load": [0.1], "reward": [0.9]})
@@ -231,14 +253,19 @@ def arrays_of(table: Table, roles: Roles) -> dict[str, Any]:
     unknown = partial(floats, unknown=True)
     return {
         "station": station,
-        "reward": _clean(table, roles["reward"], floats)["reward"],
+        "reward": _reward(_clean(table, roles["reward"], floats), weighted),
         "configuration": knobs,
         "state": np.column_stack(list(state.values())) if state else np.empty((len(station), 0)),
         "state_names": tuple(state),
         "time": _clean(table, roles["time"], times).get("time"),
         "noise": _clean(table, roles["noise"], unknown).get("noise"),
         "sample_count": _clean(table, roles["samples"], unknown).get("samples"),
+        "kpis": _clean(table, roles["kpis"], unknown),
     }
+
+
+def _reward(columns: Mapping[str, NDArray[Any]], weighted: WeightedReward | None) -> NDArray[Any]:
+    return columns["reward"] if weighted is None else weighted.of_columns(columns)
 
 
 def _clean(table: Table, named: Mapping[str, str], convert: Callable[..., NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -5,7 +5,7 @@ checked when they are put together and cannot be written to afterwards, so whoev
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self
@@ -39,6 +39,7 @@ class Rows:
         time: datetime64[us] or numbers, (n,); None if not known.
         noise: Variance of the rewards, (n,), nan where not known; None if never known.
         sample_count: Number of samples each reward is a share of, (n,), nan where not known; None if never known.
+        kpis: Further KPIs by name, (n,), nan where not known; see `kinband.kpis`.
 
     Example:
         >>> columns = {"station": np.array(["b", "a"]), "reward": np.array([0.8, 0.9]), "state": np.zeros((2, 0))}
@@ -55,10 +56,11 @@ class Rows:
     time: NDArray[Any] | None = None
     noise: FloatArray | None = None
     sample_count: FloatArray | None = None
+    kpis: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = checked_names(self.state_names, what="state features")
-        checked_names((*names, *self.configuration), what="state features and knobs together")
+        checked_names((*names, *self.configuration, *self.kpis), what="state features, knobs and KPIs together")
         clean: dict[str, Any] = {
             "station": station_names(self.station, label="station"),
             "reward": floats(self.reward, label="reward"),
@@ -68,6 +70,7 @@ class Rows:
             "time": None if self.time is None else times(self.time, label="time"),
             "noise": positive_or_unknown(self.noise, label="noise"),
             "sample_count": positive_or_unknown(self.sample_count, label="sample count", least=1),
+            "kpis": {k: floats(v, label=f"KPI {k!r}", unknown=True) for k, v in self.kpis.items()},
         }
         for name, value in clean.items():
             object.__setattr__(self, name, _frozen(value))
@@ -107,7 +110,8 @@ class Rows:
         }
         chosen: dict[str, Any] = {name: None if value is None else value[picked] for name, value in columns.items()}
         knobs = {name: values[picked] for name, values in self.configuration.items()}
-        return replace(self, **chosen, configuration=knobs)
+        kpis = {name: values[picked] for name, values in self.kpis.items()}
+        return replace(self, **chosen, configuration=knobs, kpis=kpis)
 
     def sample(self, rows_per_station: int, rng: np.random.Generator) -> Self:
         """Return at most so many rows of each station, drawn without replacement, in their old order.
@@ -168,7 +172,8 @@ class Rows:
         return {role: column for role, column in columns.items() if column is not None}
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        return self._single() | {f"knob {name}": values for name, values in self.configuration.items()}
+        knobs = {f"knob {name}": values for name, values in self.configuration.items()}
+        return self._single() | knobs | {f"KPI {name}": values for name, values in self.kpis.items()}
 
     def _same_columns(self, other: "Rows") -> bool:
         if (self.state_names, list(self.configuration)) != (other.state_names, list(other.configuration)):

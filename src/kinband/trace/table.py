@@ -21,8 +21,8 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.trace.files import bundled_file, path_of, read_file, write_table
 from kinband.trace.lines import located
-from kinband.trace.rewards import as_shares, check_range, noise_of_shares, range_of
-from kinband.trace.roles import ColumnMap, arrays_of, roles_of, table_of
+from kinband.trace.rewards import as_shares, check_counted, check_range, noise_of_shares, range_of
+from kinband.trace.roles import ColumnMap, arrays_of, roles_of, table_of, weighted_of
 from kinband.trace.rows import Rows
 from kinband.trace.values import RowError, natural_key
 
@@ -106,7 +106,9 @@ class Trace(Rows):
             columns: Which column is what. "station", "reward", "time", "noise" (a variance) and "samples" (a count)
                 name one column each, and need no entry where the column has that very name; None leaves out an
                 optional one. "configuration" (needed) and "state" (all other numeric columns if not given) are lists
-                of columns, or mappings from new name to column. "ignore" lists columns that are not state either.
+                of columns, or mappings from new name to column, and so is "kpis", what is neither reward nor state but
+                may have a floor (docs/kpis.md). "ignore" lists columns that are not state either. "reward" may be a
+                weighted sum: {"good": 0.8, "rate": 0.02}, a `WeightedReward`, or "0.8*good+0.02*rate".
             reward_range: Lowest and highest possible reward; a reward outside is an error.
             per_cent: Whether rewards are in per cent, and their noise in its square, to be turned into shares before
                 anything else is made of them.
@@ -122,11 +124,13 @@ class Trace(Rows):
             raise BadInputError(f"duplicates must be 'keep', 'drop' or 'error', got {duplicates!r}")
         limits = None if reward_range is None else range_of(reward_range)
         table = table_of(frame)
-        roles = roles_of(table, columns)
-        clean = arrays_of(table, roles)
+        roles, weighted = roles_of(table, columns), weighted_of(table, columns)
+        check_counted(weighted, samples=roles["samples"].get("samples"))
+        clean = arrays_of(table, roles, weighted=weighted)
         trace = cls(**(as_shares(clean) if per_cent else clean))
         if limits is not None:
-            check_range(trace.reward, limits, label=f"column {roles['reward']['reward']!r}")
+            label = f"column {roles['reward']['reward']!r}" if weighted is None else f"the reward {weighted}"
+            check_range(trace.reward, limits, label=label)
         return trace._without_repeats(duplicates)
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -141,11 +145,14 @@ class Trace(Rows):
             ...     Trace.read(f"{folder}/log.parquet") == trace
             True
         """
-        names = {role: _free(role, {*self.state_names, *self.configuration}) for role in self._single()}
+        taken = {*self.state_names, *self.configuration, *self.kpis}
+        names = {role: _free(role, taken) for role in self._single()}
         columns = {names[role]: column for role, column in self._single().items()}
         columns |= dict(zip(self.state_names, self.state.T.copy(), strict=True)) | dict(self.configuration)
+        columns |= dict(self.kpis)
         roles = {**dict.fromkeys(("time", "noise", "samples")), **names}
         roles |= {"state": list(self.state_names), "configuration": list(self.configuration)}
+        roles |= {"kpis": list(self.kpis)} if self.kpis else {}
         space = None if self.carried is None else self.carried.to_dict()
         write_table(path_of(path, what="a trace"), columns, note={"columns": roles, "space": space})
 
@@ -261,6 +268,7 @@ class Trace(Rows):
             encoder.features,
             encoder.categorical,
             arms,
+            {name: values.copy() for name, values in self.kpis.items()},
         )
 
 

@@ -74,14 +74,17 @@ class Account:
     def arrays(self) -> dict[str, Any]:
         """Return everything but names and notes as arrays by name."""
         lending = self.earned.lending
-        rest = {"gain": self.earned.gain, "shares": lending.shares, "worth": lending.worth, "order": self.order}
-        return {**vars(self.made), **rest, "decisions": np.array(self.decisions)}
+        lent = {"shares": lending.shares, "worth": lending.worth, "sharing": lending.sharing}
+        rest = {"gain": self.earned.gain, "order": self.order, "decisions": np.array(self.decisions)}
+        return {**vars(self.made), **lent, **rest}
 
     @classmethod
     def from_arrays(cls, stations: Sequence[str], arrays: Mapping[str, Any]) -> "Account":
         """Return the account that `arrays` was called on."""
         made = Predictions(**{field.name: arrays[field.name] for field in fields(Predictions)})
-        earned = Earned(tuple(stations), made.tasks, arrays["gain"], Lending(arrays["shares"], arrays["worth"]))
+        sharing = arrays["sharing"] if "sharing" in arrays else np.full(len(stations), np.nan)  # not written before
+        lending = Lending(arrays["shares"], arrays["worth"], sharing)
+        earned = Earned(tuple(stations), made.tasks, arrays["gain"], lending)
         return cls(made, earned, arrays["order"], int(arrays["decisions"]))
 
 

@@ -3,6 +3,9 @@
 What a share and what the worth of evidence are, `kinband.controller.explanation.evidence` says. One factor of all rows
 of related stations gives the weights of every decision, each with the rows that were known to it (`hindsight`). The
 beliefs of now would tell another story: once its reward is known, an estimate rests on that more than on anything else.
+
+A decision is looked at by the task matrix that was in force then, and by the weight of sharing that was stored with it
+where sharing is weighed. How far a station borrows now, its policy says, or its latest decision.
 """
 
 from dataclasses import dataclass
@@ -10,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller import Settings
-from kinband.controller.explanation.evidence import shares_of, task_matrix_of, worth_of
+from kinband.controller import Controller
+from kinband.controller.explanation.evidence import mixed_weights, shares_of, task_matrix_of, worth_of
 from kinband.controller.explanation.hindsight import Part
 from kinband.controller.journal import Asked
 from kinband.kernels import components
 from kinband.posterior.contract import Rows
-from kinband.trust.told import Recorded, settings_of
+from kinband.posterior.weighing.mixture import mixed_variance
+from kinband.trust.told import Epoch, Recorded, epochs_of, settings_of
 
 RECENT = 5
 """Decisions of each station whose evidence is weighed."""
@@ -26,10 +30,18 @@ MOST_ROWS = 8000
 
 @dataclass(frozen=True, eq=False)
 class Lending:
-    """The evidence of the latest decisions, by station: shares (M, M) and worth (M,), nan where not weighed."""
+    """The evidence of the latest decisions, by station, nan where not weighed.
+
+    Attributes:
+        shares: Of every station (column) in the evidence of each (row), (M, M).
+        worth: Of what each borrowed, (M,).
+        sharing: How far each borrows now, from 0 to 1, (M,).
+        notes: What was left out, and why.
+    """
 
     shares: FloatArray
     worth: FloatArray
+    sharing: FloatArray
     notes: tuple[str, ...] = ()
 
 
@@ -42,54 +54,99 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
         recent: How many decisions of each station are looked at.
         most_rows: Up to how many rows of related stations evidence is weighed.
     """
-    settings = settings_of(recorded)
-    K_Z, M = task_matrix_of(settings), len(settings.stations)
-    lent, worth = np.full((M, M), np.nan), np.full(M, np.nan)
-    if K_Z is None:
-        return Lending(lent, worth, ("the policy does not share by a task matrix: who lends to whom is left out",))
-    tasks, X, known = _latest(recorded, recent)
-    left_out = 0
-    for members in components(K_Z):
-        asked = np.flatnonzero(np.isin(tasks, members))
-        part = Part(rows, members)
-        if len(part) > most_rows:
-            left_out += len(members)
-        elif len(asked):
-            of = tasks[asked]
-            shares, value = _evidence(part, of, X[asked], known=known[asked], settings=settings, K_Z=K_Z)
-            for task in np.unique(of):
-                lent[task] = 0.0
-                lent[task, members] = shares[of == task].mean(axis=0)
-                worth[task] = value[of == task].mean()
+    settings, M = settings_of(recorded), len(settings_of(recorded).stations)
+    lent, worth, sharing = np.full((M, M), np.nan), np.full(M, np.nan), sharing_of(recorded)
+    if task_matrix_of(settings) is None:
+        note = "the policy does not share by a task matrix: who lends to whom is left out"
+        return Lending(lent, worth, sharing, (note,))
+    found, left_out = _looked_at(recorded, rows, recent=recent, most_rows=most_rows)
+    for task, evidence in found.items():
+        lent[task] = 0.0
+        for members, shares, _ in evidence:
+            lent[task, members] += shares / len(evidence)
+        worth[task] = np.mean([value for _, _, value in evidence])
     note = f"who lends to whom is left out for {left_out:,} stations: more than {most_rows:,} rows would be weighed"
-    return Lending(lent, worth, (note,) if left_out else ())
+    return Lending(lent, worth, sharing, (note,) if left_out else ())
 
 
-def _latest(recorded: Recorded, recent: int) -> tuple[IntArray, FloatArray, IntArray]:
-    """Tasks (m,), contexts (m, d) and known rewards (m,) of the latest decisions of every station."""
+def sharing_of(recorded: Recorded) -> FloatArray:
+    """Return how far every station borrows, from 0 to 1, (M,); nan where that is not weighed or the station has left.
+
+    Example:
+        >>> from kinband import ConfigurationSpace
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> sharing_of(Controller(space, ["a", "b"], similarity="pooled", sharing="adaptive"))
+        array([0.5, 0.5])
+    """
+    settings = settings_of(recorded)
+    found = np.full(len(settings.stations), np.nan)
+    now = recorded.borrowing if isinstance(recorded, Controller) else None
+    if now is None:
+        latest = {asked.decision.station: asked.decision for asked in recorded.journal.asked.values()}
+        now = {name: decision.memo["sharing"] for name, decision in latest.items() if "sharing" in decision.memo}
+    for station in settings.active:
+        found[settings.task(station)] = now.get(station, np.nan)
+    return found
+
+
+_Evidence = tuple[IntArray, FloatArray, float]  # tasks that share, their shares in an estimate, what was borrowed
+
+
+def _looked_at(
+    recorded: Recorded, rows: Rows, *, recent: int, most_rows: int
+) -> tuple[dict[int, list[_Evidence]], int]:
+    """The evidence of the latest decisions by task, and for how many tasks it was left out."""
+    latest = _latest(recorded, recent)
+    found: dict[int, list[_Evidence]] = {}
+    left_out: set[int] = set()
+    for epoch in epochs_of(recorded):
+        asked = [one for one in latest if one.decision.id in epoch.asked]
+        tasks, K_Z = np.array([one.task for one in asked]), task_matrix_of(epoch.settings)
+        if K_Z is None or not asked:
+            continue
+        for members in components(K_Z):
+            mine = [asked[i] for i in np.flatnonzero(np.isin(tasks, members))]
+            part = Part(_first(rows, epoch.rows), members)
+            if len(part) > most_rows:
+                left_out.update(members.tolist())
+            elif mine:
+                for one, evidence in zip(mine, _evidence(part, mine, epoch, K_Z), strict=True):
+                    found.setdefault(one.task, []).append(evidence)
+    return {task: evidence for task, evidence in found.items() if task not in left_out}, len(left_out)
+
+
+def _latest(recorded: Recorded, recent: int) -> list[Asked]:
+    """The latest decisions of every station."""
     by_task: dict[int, list[Asked]] = {}
     for asked in recorded.journal.asked.values():
         by_task.setdefault(asked.task, []).append(asked)
-    chosen = [asked for task in sorted(by_task) for asked in by_task[task][-recent:]]
-    return (
-        np.array([asked.task for asked in chosen], dtype=np.int64),
-        np.array([asked.x for asked in chosen], dtype=np.float64),
-        np.array([asked.decision.known for asked in chosen], dtype=np.int64),
-    )
+    return [asked for task in sorted(by_task) for asked in by_task[task][-recent:]]
 
 
-def _evidence(
-    part: Part, tasks: IntArray, X: FloatArray, *, known: IntArray, settings: Settings, K_Z: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Shares of the part's members (m, members) in m estimates, and the worth of what they borrowed, (m,)."""
+def _first(rows: Rows, count: int) -> Rows:
+    return Rows(rows.tasks[:count], rows.X[:count], rows.y[:count], rows.noise[:count])
+
+
+def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> list[_Evidence]:
+    """The evidence of decisions for members of a part."""
+    settings = epoch.settings
+    tasks = part.local(np.array([one.task for one in asked]))
+    X, known = np.array([one.x for one in asked]), part.known([one.decision.known for one in asked])
+    sharing = np.array([one.decision.memo.get("sharing", 1.0) for one in asked])
     past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
-    here, then = part.local(tasks), part.known(known)
-    shares = shares_of(past.weights(here, X, known=then), part.rows.tasks, size=len(part.members))
-    _, variance = past.predict(here, X, known=then)
+    a = past.weights(tasks, X, known=known)
+    mean, variance = past.predict(tasks, X, known=known)
     before = np.empty(len(X))
-    for task in np.unique(here):
-        own, mine = Part(part.rows, [task]), here == task
+    for task in np.unique(tasks):
+        mine, w = tasks == task, sharing[tasks == task]
+        own = Part(part.rows, [task])
         alone = own.hindsight(settings.kernel, K_Z[np.ix_(part.members, part.members)], mean=settings.mean)
-        at = np.zeros(int(mine.sum()), dtype=np.int64)
-        before[mine] = alone.predict(at, X[mine], known=own.known(then[mine]))[1]
-    return shares, worth_of(variance, before, noise=settings.noise)
+        here, then = np.zeros(len(w), dtype=np.int64), own.known(known[mine])
+        own_mean, before[mine] = alone.predict(here, X[mine], known=then)
+        if (w < 1.0).any():
+            theirs = alone.weights(here, X[mine], known=then)
+            a[:, mine] = mixed_weights(a[:, mine], theirs, part.rows.tasks == task, w)
+            variance[mine] = mixed_variance(variance[mine], before[mine], mean[mine] - own_mean, w)
+    shares = shares_of(a, part.rows.tasks, size=len(part.members))
+    worth = worth_of(variance, before, noise=settings.noise)
+    return [(part.members, row, float(value)) for row, value in zip(shares, worth, strict=True)]

@@ -4,15 +4,16 @@ A prediction counts with everything that makes a reward scatter: σ² of f as st
 and what was told of the reward's own variance. Rewards are taken as they stand, corrections included.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
-from kinband.controller.journal import Journal, Told
+from kinband.controller.journal import Asked, Estimated, Journal, Told
 from kinband.controller.roster import InForce
 from kinband.errors import BadInputError
 
@@ -26,7 +27,9 @@ class Recorded(Protocol):
     def journal(self) -> Journal:
         """What was asked and told."""
 
-    settings: Settings
+    @property
+    def settings(self) -> Settings:
+        """What it was made with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,10 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.tasks)
 
+    def take(self, rows: IntArray) -> "Predictions":
+        """Return the chosen decisions."""
+        return Predictions(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
     @property
     def z(self) -> FloatArray:
         """Rewards less predictions, in standard deviations, (n,): standard normal if the model is right."""
@@ -76,29 +83,71 @@ class Predictions:
         return log_density(self.rewards, self.mean, self.variance)
 
 
-def settings_of(recorded: Recorded) -> Settings:
-    """Return the settings with every station that has ever joined.
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """A stretch of a journal through which one task matrix was in force; stations may join, the rest stays as it is.
+
+    Attributes:
+        settings: What was in force at its end.
+        asked: Decisions made in it, by id.
+        rows: How many rewards were known at its end, the starting log's among them.
+    """
+
+    settings: InForce
+    asked: dict[str, Asked]
+    rows: int
+
+
+def epochs_of(recorded: Recorded) -> list[Epoch]:
+    """Return the stretches of a journal between which the task matrix was estimated anew, in order.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> _ = controller.add_station("b", similarity={"a": 0.8})
-        >>> settings_of(controller).stations
-        ('a', 'b')
+        >>> controller.tell(controller.ask("a").id, 0.5)
+        >>> [(list(epoch.asked), epoch.rows) for epoch in epochs_of(controller)]
+        [(['d000001'], 1)]
     """
-    present = InForce.of(recorded.settings)
-    for entry in recorded.journal if recorded.journal.moved else ():
+    present, epochs, asked = InForce.of(recorded.settings), [], {}  # type: InForce, list[Epoch], dict[str, Asked]
+    rows = 0 if present.start is None else len(present.start)
+    for entry in recorded.journal:
+        match entry:
+            case Asked():
+                asked[entry.decision.id] = entry
+            case Told():
+                rows += 1
+            case Estimated() if entry.triangle:
+                epochs.append(Epoch(present, asked, rows))
+                asked = {}
+        present = present.after(entry)
+    return [*epochs, Epoch(present, asked, rows)]
+
+
+def settings_of(recorded: Recorded, *, at: Asked | None = None) -> InForce:
+    """Return the settings with every station that has ever joined, or as they were when a decision was made.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> asked = controller.journal.find(controller.ask("a").id)
+        >>> _ = controller.add_station("b", similarity={"a": 0.8})
+        >>> settings_of(controller).stations, settings_of(controller, at=asked).stations
+        (('a', 'b'), ('a',))
+    """
+    present, journal = InForce.of(recorded.settings), recorded.journal
+    if not journal.moved and not journal.shaping:
+        return present
+    for entry in takewhile(lambda entry: entry is not at, journal):
         present = present.after(entry)
     return present
 
 
 def predictions_of(recorded: Recorded) -> Predictions:
     """Return the decisions whose reward is known and whose policy predicted one."""
-    settings, journal = recorded.settings, recorded.journal
+    settings = recorded.settings
     if settings.policy in _WIDTHS_OF_THEIR_OWN:
         raise BadInputError(f"an audit needs standard deviations, and {settings.policy} has widths of another kind")
-    pairs = [(asked, journal.told.get(key)) for key, asked in journal.asked.items()]
-    made = [(a, t) for a, t in pairs if t is not None and a.decision.mean is not None and a.decision.width is not None]
+    made = _foretold(recorded.journal)
     noise = settings.noise + np.array([told.noise or 0.0 for _, told in made])
     width = _floats(asked.decision.width for asked, _ in made)
     alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, _) in enumerate(made))
@@ -112,6 +161,12 @@ def predictions_of(recorded: Recorded) -> Predictions:
         np.array([asked.decision.known for asked, _ in made], dtype=np.int64),
         np.array(list(alone), dtype=np.int64),
     )
+
+
+def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
+    """Return for each of `predictions_of` the number of its epoch, (n,)."""
+    made = _foretold(recorded.journal)
+    return np.array([i for asked, _ in made for i, e in enumerate(epochs) if asked.decision.id in e.asked], np.int64)
 
 
 def check_told(records: Iterable[Recorded]) -> None:
@@ -136,6 +191,12 @@ def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> 
     """
     found: FloatArray = -0.5 * ((rewards - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
     return found
+
+
+def _foretold(journal: Journal) -> list[tuple[Asked, Told]]:
+    """The decisions whose reward is known and was predicted, in the order of asking."""
+    pairs = [(asked, journal.told.get(key)) for key, asked in journal.asked.items()]
+    return [(a, t) for a, t in pairs if t is not None and a.decision.mean is not None and a.decision.width is not None]
 
 
 def _predicted(journal: Journal, told: Told) -> bool:

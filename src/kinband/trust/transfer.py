@@ -12,7 +12,9 @@ over stations (Wang and Ramdas 2022), and the interval is below zero too, sharin
 The interval is asked as well because both models may be wrong in their noise.
 
 Own rows are few and one factor of them serves all decisions of a station (`hindsight`), so that it costs one pass. A
-sparse posterior is compared as it was, approximations included.
+sparse posterior is compared as it was, approximations included. Where sharing is weighed, it is compared as it was
+used: the mixture as stored when asking, taken for normal. A station that has stopped borrowing foretells as it would
+alone, and from then on its gain is zero.
 """
 
 from collections.abc import Sequence
@@ -26,9 +28,10 @@ from kinband.controller import Settings
 from kinband.controller.explanation.evidence import task_matrix_of
 from kinband.controller.explanation.hindsight import Part, told_rows_of
 from kinband.posterior.contract import Rows
+from kinband.posterior.weighing import BORROWS
 from kinband.trust.lending import Lending, lending_of
 from kinband.trust.statistics import Interval, discoveries_by_evidence, mean_of
-from kinband.trust.told import Predictions, Recorded, log_density, settings_of
+from kinband.trust.told import Predictions, Recorded, epoch_numbers, epochs_of, log_density, settings_of
 
 _LARGEST_PICTURE = 500  # stations of a matrix to look at
 _OWN_ROWS = 8000  # of one station, up to which it is foretold alone
@@ -50,6 +53,7 @@ class Transferred:
         borrowed: Share of the evidence of its latest decisions that was borrowed; None where it was not weighed.
         worth: What was borrowed, in rewards of its own in the same state; None likewise.
         lenders: Share of every other station in that evidence, largest first.
+        sharing: How far it borrows now, from 0 to 1; None where that is not weighed.
         verdict: "helps", "hurts" or "no clear difference".
     """
 
@@ -60,7 +64,13 @@ class Transferred:
     borrowed: float | None = None
     worth: float | None = None
     lenders: dict[str, float] | None = None
+    sharing: float | None = None
     verdict: str = EVEN
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has stopped borrowing."""
+        return self.sharing is not None and self.sharing < BORROWS
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -74,6 +84,8 @@ class Transferred:
             "borrowed": self.borrowed,
             "worth": self.worth,
             "lenders": self.lenders,
+            "sharing": self.sharing,
+            "stopped": self.stopped,
         }
 
 
@@ -144,7 +156,11 @@ def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
     """Return what sharing did for a controller whose predictions are given; further options are `lending_of`'s."""
     settings = settings_of(recorded)
     rows = told_rows_of(settings, recorded.journal)
-    gain = made.log_density - foretold_alone(settings, rows, made)
+    gain, epochs = made.log_density, epochs_of(recorded)
+    numbers = epoch_numbers(recorded, epochs)
+    for number, epoch in enumerate(epochs):
+        mine = np.flatnonzero(numbers == number)
+        gain[mine] -= foretold_alone(epoch.settings, rows, made.take(mine))
     gain[np.abs(gain) < _ROUNDING] = 0.0
     return Earned(settings.stations, made.tasks, gain, lending_of(recorded, rows, **options))
 
@@ -176,8 +192,10 @@ def transfer_of(parts: Sequence[Earned]) -> Transfer:
 
 def _station(names: Sequence[str], task: int, gain: FloatArray, lending: Lending) -> Transferred:
     gain = gain[~np.isnan(gain)]
-    shares, worth = lending.shares[task], float(lending.worth[task])
-    found = Transferred(names[task], len(gain), mean_of(gain), float(gain.sum()))
+    shares, worth, sharing = lending.shares[task], float(lending.worth[task]), float(lending.sharing[task])
+    found = Transferred(
+        names[task], len(gain), mean_of(gain), float(gain.sum()), sharing=None if np.isnan(sharing) else sharing
+    )
     if np.isnan(worth):
         return found
     order = [int(m) for m in np.argsort(-shares, kind="stable") if shares[m] > 0 and m != task]
@@ -208,6 +226,7 @@ def _overall(stations: Sequence[Transferred]) -> Transferred:
     gain = mean_of(gains)
     borrowed = [s.borrowed for s in stations if s.borrowed is not None]
     worth = [s.worth for s in stations if s.worth is not None]
+    sharing = [s.sharing for s in stations if s.sharing is not None]
     return Transferred(
         "all",
         sum(s.rewards for s in told),
@@ -215,6 +234,7 @@ def _overall(stations: Sequence[Transferred]) -> Transferred:
         float(sum(s.total for s in told)),
         borrowed=float(np.mean(borrowed)) if borrowed else None,
         worth=float(np.mean(worth)) if worth else None,
+        sharing=float(np.mean(sharing)) if sharing else None,
         verdict={1: HELPS, -1: HURTS}.get(_sure(gain), EVEN),
     )
 

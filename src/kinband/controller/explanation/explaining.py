@@ -3,7 +3,7 @@
 Scores are those that were stored when asking. Whose evidence they rested on is worked out anew from the journal, by an
 exact posterior of the rows that were known *then*: what has been told since changes nothing about a decision of the
 past. That costs the cube of the rows that bear on it, a second for some 4,000, so that beyond `MOST_ROWS` it is left
-out, and said to be.
+out, and said to be. Where sharing is weighed, the weight is the one stored with the decision.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from kinband.controller.explanation.words import (
     choice_text,
     evidence_text,
     held_back_text,
+    kpis_text,
     outcome_text,
     why_text,
 )
@@ -94,6 +95,7 @@ class Explanation:
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "left_out": self.left_out,
             "safety": dict(decision.memo.get("safety", {})),
+            "kpis": dict(decision.memo.get("kpis", {})),
         }
 
 
@@ -120,13 +122,15 @@ def explain(
     explores = None if best is None or decision.mean is None else decision.mean < (best.mean or 0.0)
     evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
     against = _compared(decision, runner_up, C=C, settings=settings)
+    learned = None if journal is None else journal.told.get(decision.id)
     sentences = [
         choice_text(decision),
         held_back_text(decision) or why_text(decision, best),
+        kpis_text(decision, {} if settings is None else {kpi.name: kpi.floor.text() for kpi in settings.kpis}),
         against_text(runner_up, against),
         left_out if evidence is None else evidence_text(evidence),
         "" if evidence is None else approximate_text(decision.width, evidence),
-        outcome_text(reward),
+        outcome_text(reward, None if learned is None else learned.reward),
     ]
     text = " ".join(sentence for sentence in sentences if sentence)
     kind = _kind(decision, explores)
@@ -152,7 +156,8 @@ def _weighed(
         return None, None, _too_many(count, most_rows)
     X, rows = _contexts(asked, runner_up, settings), told_rows_of(settings, journal, known=asked.decision.known)
     try:
-        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
+        sharing = asked.decision.memo.get("sharing")
+        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z, sharing=sharing)
     except NotPositiveDefiniteError:
         return None, None, "Whose evidence it rests on cannot be worked out: rewards repeat with too little noise."
     return evidence, C if len(X) > 1 else None, ""
@@ -187,7 +192,8 @@ def _compared(
         return compare(decision, runner_up, C=None, beta=None, noise=1.0)
     beta = None
     aware = decision.round is not None and settings.options.get("rounds") == "aware"  # widths that others' picks leave
-    if settings.policy == "ucb" and settings.features is None and not aware:
+    weighed = "sharing" in decision.memo  # a further reward would move the weight of sharing too
+    if settings.policy == "ucb" and settings.features is None and not aware and not weighed:
         arms = len(settings.encoder.space)
         beta = settings.exploration.beta(known=decision.known, arms=arms, noise=settings.noise)
     found = compare(decision, runner_up, C=C, beta=beta, noise=settings.noise)

@@ -6,6 +6,7 @@ from typing import Any
 from kinband.controller.asking import ALTERNATIVES
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
+from kinband.posterior.weighing import BORROWS
 from kinband.records import Alternative, Alternatives, Decision
 
 _LENDERS = 3  # how many are named
@@ -61,6 +62,37 @@ def held_back_text(decision: Decision) -> str:
     return f"A trial of {configuration_text(held, arm)} was held back: it {why}."
 
 
+def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
+    """Say what was expected of KPIs that have a floor, given in words by KPI, and how many configurations keep it.
+
+    Example:
+        >>> note = {"open": 3, "kept": True, "arms": [1], "means": {"load": [0.5]}, "widths": {"load": [0.1]}}
+        >>> decision = Decision("d1", "a", 1, None, 0.9, 0.1, 1.0, memo={"kpis": note})
+        >>> kpis_text(decision, {"load": "at most 0.9"})
+        'load, which must be at most 0.9, is expected to be 0.500, give or take 0.100. 3 configurations keep to that.'
+    """
+    note = decision.memo.get("kpis")
+    if note is None:
+        return ""
+    said = [
+        f"{name}, which must be {floors.get(name, 'within limits')}, is expected to be {means[0]:.3f}, give or take "
+        f"{note['widths'][name][0]:.3f}."
+        for name, means in note["means"].items()
+    ]
+    overruled = "held_back" in decision.memo.get("safety", {})
+    match note.get("fallback"):
+        case str() if overruled:
+            end = "No configuration is sure to keep to that, and a rule of safety had the last word."
+        case "running":
+            end = "No configuration is sure to keep to that: the station keeps what it runs."
+        case "closest":
+            end = "No configuration is sure to keep to that: this one comes closest."
+        case _:
+            end = f"{note['open']:,} configuration{' keeps' if note['open'] == 1 else 's keep'} to that."
+            end += "" if note["kept"] else " This one does not: a rule of safety had the last word."
+    return " ".join([*said, end])
+
+
 def against_text(runner_up: Alternative | None, found: Comparison | None) -> str:
     """Say how far the runner-up lay behind, and what would have put it first."""
     if runner_up is None:
@@ -96,17 +128,42 @@ def evidence_text(found: Evidence) -> str:
         return "No reward known so far says anything about this state: the estimate is the prior."
     own = f"its own {found.own_rows:,} reward{'' if found.own_rows == 1 else 's'}"
     lent = 1.0 - found.own_share
+    weighed = sharing_text(found)
     if lent < _SHARE:
-        return f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
+        text = f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
+        return f"{text} {weighed}".rstrip()
     named = [f"{name} ({percent(share)})" for name, share in found.lenders.items() if share >= _SHARE][:_LENDERS]
     most = f", most from {listed(named)}" if named else f" from {len(found.lenders):,} stations"
     start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
     if not found.own_rows:
         start = f"It has no rewards of its own: all evidence is borrowed{most}."
-    return (
+    text = (
         f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state: alone the "
         f"width would be {found.width_alone:.3f}, not {found.width:.3f}."
     )
+    return f"{text} {weighed}".rstrip()
+
+
+def sharing_text(found: Evidence) -> str:
+    """Say how far the station borrows, where that is weighed and there is something to borrow.
+
+    Example:
+        >>> print(sharing_text(Evidence("a", {"a": 1.0}, 8, 40, 1.0, 0.2, 0.2, 6.0, 0.0, sharing=0.01)))
+        a has stopped borrowing: its own rewards were foretold better without the others.
+        >>> print(sharing_text(Evidence("a", {"a": 1.0}, 8, 40, 1.0, 0.2, 0.3, 6.0, 0.0, sharing=0.4)))
+        What the others' rewards say counts 40 %, as it is not settled whether it foretells those of a; the two beliefs
+        disagree, which makes the width larger.
+    """
+    w = found.sharing
+    if w is None or not found.other_rows or w > 1.0 - BORROWS:
+        return ""
+    if w >= BORROWS:
+        wider = "; the two beliefs disagree, which makes the width larger" if found.width > found.width_alone else ""
+        settled = f"it is not settled whether it foretells those of {found.station}"
+        return f"What the others' rewards say counts {percent(w)}, as {settled}{wider}."
+    if not found.own_rows:
+        return f"Stations here have stopped borrowing, so that {found.station} hardly does before it has rewards."
+    return f"{found.station} has stopped borrowing: its own rewards were foretold better without the others."
 
 
 def worth_text(worth: float) -> str:
@@ -123,12 +180,25 @@ def approximate_text(stored: float | None, found: Evidence) -> str:
     """Say so where the controller's own width is another one, as a sparse posterior's may be."""
     if stored is None or abs(stored - found.width) <= 0.02 * max(stored, found.width):
         return ""
+    if found.sharing is not None:
+        return (
+            f"(The evidence is weighed exactly and with rewards as they stand now; the controller took {stored:.3f}.)"
+        )
     return f"(The evidence is weighed exactly; the controller itself, which approximates, took {stored:.3f}.)"
 
 
-def outcome_text(reward: float | None) -> str:
-    """Say what came of it."""
-    return "" if reward is None else f"It earned {reward:.3f}."
+def outcome_text(reward: float | None, learned: float | None = None) -> str:
+    """Say what came of it, and what was learned where neighbours' rewards are mixed in.
+
+    Example:
+        >>> outcome_text(0.9, 0.75)
+        'It earned 0.900, and with its neighbours 0.750, which was learned.'
+    """
+    if reward is None:
+        return ""
+    if learned is None or learned == reward:
+        return f"It earned {reward:.3f}."
+    return f"It earned {reward:.3f}, and with its neighbours {learned:.3f}, which was learned."
 
 
 def percent(share: float) -> str:

@@ -4,15 +4,15 @@ A slot is a measurement period. Its state is what the sectors measured in the pe
 action; playing sets thresholds, runs the network for a period and pays each sector its share of satisfied sessions,
 with the variance that the number of sessions leaves. Stations that are not played keep their threshold. What is
 played changes what comes, for the station and for its neighbours: the environment is not exogenous, and it does not
-know what other arms would have earned. Days run from the first hour to the last and then start again with the next
-day's people.
+know what other arms would have earned. Who the neighbours are follows from the map (`neighbours`). Days run from the
+first hour to the last and then start again with the next day's people.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from kinband.arrays import positive_number
+from kinband.arrays import FloatArray, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.environments.contract import Outcome, Slot, checked_arms, whole_number
@@ -63,6 +63,9 @@ class RadioEnvironment:
 
     exogenous = False
     reward_range = (0.0, 1.0)
+    _slot: Slot
+    _report: Report
+    _earned: Report
 
     def __init__(
         self,
@@ -119,6 +122,45 @@ class RadioEnvironment:
         return self._report
 
     @property
+    def earned(self) -> Report:
+        """All measurements of the slot played last; at the turn of a day `report` is that of the next day's start."""
+        return self._earned
+
+    def neighbours(self, count: int = 4) -> dict[str, list[str]]:
+        """Return for each station the stations that its users are most likely handed over to, the likeliest first.
+
+        Where a sector's capacity cell is the strongest, its users go to the strongest coverage cell, which may be
+        another sector's, when their level falls below the threshold, and to the second strongest capacity cell when
+        they move. Both are counted over the map, each place with the share of users that is there.
+
+        Example:
+            >>> environment = RadioEnvironment(6, period_s=20)
+            >>> sorted({len(names) for names in environment.neighbours(2).values()})
+            [2]
+        """
+        relations = handover_relations(self.map)
+        order = np.argsort(-relations, axis=1, kind="stable")
+        most = min(whole_number(count, name="count", least=1), len(self.stations) - 1)
+        return {
+            station: [self.stations[j] for j in order[i] if j != i][:most] for i, station in enumerate(self.stations)
+        }
+
+    def coverage_cells(self, count: int = 4) -> dict[str, dict[str, float]]:
+        """Return for each station the stations whose coverage cell its users fall to, its own among them, and shares.
+
+        Example:
+            >>> environment = RadioEnvironment(6, period_s=20)
+            >>> name = environment.stations[0]
+            >>> name in environment.coverage_cells(6)[name]
+            True
+        """
+        found: dict[str, dict[str, float]] = {}
+        for station, row in zip(self.stations, coverage_relations(self.map), strict=True):
+            most = [int(j) for j in np.argsort(-row, kind="stable")[:count] if row[j] > 0]
+            found[station] = {self.stations[j]: float(row[j]) for j in most}
+        return found
+
+    @property
     def hour(self) -> float:
         """Hour of the day at which the present slot starts."""
         return self.network.hour
@@ -128,6 +170,7 @@ class RadioEnvironment:
         self._seed = whole_number(seed, name="seed", least=0)
         self.thresholds = np.full(len(self.stations), self.parameters.start_threshold_dbm)
         self._begin_day(0)
+        self._earned = self._report
         self._show(0)
         return self._slot
 
@@ -136,7 +179,7 @@ class RadioEnvironment:
         played = checked_arms(arms, stations=self.stations, count=self.arms)
         for station, arm in played.items():
             self.thresholds[self.stations.index(station)] = self.space[arm][KNOB]
-        self._report = self.network.run_period(self.thresholds, seconds=self.period_s)
+        self._report = self._earned = self.network.run_period(self.thresholds, seconds=self.period_s)
         shares, noise = self._report.good_share, self._report.noise
         numbers = {station: self.stations.index(station) for station in played}
         outcomes = {station: Outcome(float(shares[i]), float(noise[i])) for station, i in numbers.items()}
@@ -159,6 +202,43 @@ class RadioEnvironment:
         for X in contexts.values():
             X.setflags(write=False)
         self._slot = Slot(number, contexts, states)
+
+
+def handover_relations(map_: PowerMap) -> FloatArray:
+    """Return the share of users that are at home in one sector and next in another, (S, S), zero on the diagonal.
+
+    Example:
+        >>> map_ = build_map(draw_layout(6), Parameters())
+        >>> relations = handover_relations(map_)
+        >>> relations.shape, bool((np.diagonal(relations) == 0).all())
+        ((6, 6), True)
+    """
+    S = len(map_.layout.names)
+    users = map_.layout.demand.sum(axis=0)
+    home = map_.best_sector(0)
+    second = np.argsort(-map_.power[:, 0], axis=1, kind="stable")[:, min(1, S - 1)]
+    relations = np.zeros((S, S))
+    for next_ in (second, map_.best_sector(map_.power.shape[1] - 1)):
+        np.add.at(relations, (home, next_), users)
+    np.fill_diagonal(relations, 0.0)
+    shares: FloatArray = relations / max(float(relations.sum()), 1e-300)
+    return shares
+
+
+def coverage_relations(map_: PowerMap) -> FloatArray:
+    """Return by home sector the share of its users whose strongest coverage cell is each sector's, (S, S).
+
+    Example:
+        >>> coverage_relations(build_map(draw_layout(6), Parameters())).sum(axis=1).round(9).tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    S = len(map_.layout.names)
+    relations = np.zeros((S, S))
+    last = map_.power.shape[1] - 1
+    np.add.at(relations, (map_.best_sector(0), map_.best_sector(last)), map_.layout.demand.sum(axis=0))
+    whole = relations.sum(axis=1, keepdims=True)
+    shares: FloatArray = np.divide(relations, whole, out=np.eye(S), where=whole > 0)
+    return shares
 
 
 def _day(hours: tuple[float, float]) -> tuple[float, float]:

@@ -1,0 +1,253 @@
+"""From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it.
+
+What a station earned is noted as told; where neighbours count (`kinband.kpis.neighbours`), so is what was learned of
+it, and beside whose rewards. A replay learns what was noted and mixes nothing anew; a correction of one reward puts
+right what was learned of every decision that it was mixed into.
+
+Whose reward belongs to a decision: of each neighbour, that of the same round, told in the same call or before it; for
+decisions made alone, that of the same call; and before either, what the caller says that it earned in this slot
+(`others`), which serves cells that decide nothing. `tell_all` takes no further ones, and a station none of whose
+neighbours' came learns its own reward. `tell` brings one reward at a time, so that those of the round may be still to
+come: in their place it takes the last that a neighbour was told, which says nothing of this slot but keeps the reward
+on its level.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kinband.arrays import finite_number, positive_number
+from kinband.controller.journal import Corrected, Entry, Journal, Told
+from kinband.controller.settings import Settings
+from kinband.errors import BadInputError, CannotCorrectError
+from kinband.kpis import Measured, NeighbourReward
+from kinband.kpis.policy import KpiPolicy
+from kinband.policies.contract import Corrects, Policy
+
+KpiValues = Mapping[str, float | tuple[float, float]]
+"""KPIs by name: values, or values with their variance."""
+
+
+@dataclass(eq=False)
+class LastTold:
+    """Which decision of each station was told last, and which in each round; empty where neighbours do not count."""
+
+    latest: dict[str, str] = field(default_factory=dict)
+    in_round: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    def note(self, entry: Entry, journal: Journal, rule: NeighbourReward | None) -> None:
+        """Take in an entry that has been added to the journal."""
+        if rule is None or not isinstance(entry, Told):
+            return
+        decision = journal.asked[entry.id].decision
+        self.latest[decision.station] = entry.id
+        if decision.round is not None:
+            self.in_round[decision.round, decision.station] = entry.id
+
+
+def told_entry(
+    journal: Journal, settings: Settings, decision_id: str, *, reward: Any, noise: Any, kpis: KpiValues | None
+) -> Told:
+    """Return what was told of a decision, checked; the reward is made of KPIs where settings say so."""
+    journal.find_untold(decision_id)
+    measured = checked_kpis(kpis, settings)
+    variance = None if noise is None else positive_number(noise, name="noise")
+    value, known = _reward_of(settings, reward, measured)
+    return Told(decision_id, settings.check_reward(value), known if variance is None else variance, measured)
+
+
+def told_together(
+    journal: Journal,
+    settings: Settings,
+    *,
+    rewards: Mapping[str, float] | None,
+    noise: Mapping[str, float] | None,
+    kpis: Mapping[str, KpiValues] | None,
+) -> list[Told]:
+    """Return what was told of many decisions, checked, in the order given."""
+    for name, given in (("rewards", rewards), ("noise", noise), ("kpis", kpis)):
+        if given is not None and not isinstance(given, Mapping):
+            raise BadInputError(f"{name} must be given by decision, as a mapping, got {type(given).__name__}")
+    rewards, noise, kpis = rewards or {}, noise or {}, kpis or {}
+    ids = list(dict.fromkeys([*rewards, *kpis]))
+    if not ids:
+        raise BadInputError("tell_all was told nothing: give rewards by decision, or kpis")
+    if unknown := [key for key in noise if key not in ids]:
+        raise BadInputError(f"noise names decision {unknown[0]!r}, which is not told a reward")
+    return [
+        told_entry(journal, settings, key, reward=rewards.get(key), noise=noise.get(key), kpis=kpis.get(key))
+        for key in ids
+    ]
+
+
+def checked_others(others: KpiValues | None, settings: Settings) -> dict[str, Measured]:
+    """Return what neighbours earned that no decision led to, or say who is nobody's neighbour."""
+    rule = settings.neighbours
+    if others is None:
+        return {}
+    if not isinstance(others, Mapping):
+        raise BadInputError(f"others must map neighbours to rewards, got {type(others).__name__}")
+    known = set() if rule is None else {name for station in rule.neighbours for name in rule.of(station)}
+    if unknown := [name for name in others if name not in known]:
+        raise BadInputError(f"others names {unknown[0]!r}, which is nobody's neighbour: declare it in neighbours=")
+    found = {name: _measured(name, value, what="the reward of") for name, value in others.items()}
+    return {name: (settings.check_reward(value), noise) for name, (value, noise) in found.items()}
+
+
+def with_neighbours(
+    told: Sequence[Told],
+    journal: Journal,
+    rule: NeighbourReward | None,
+    last: LastTold,
+    *,
+    others: Mapping[str, Measured],
+    alone: bool,
+) -> list[Told]:
+    """Return rewards told together with their neighbours' mixed in.
+
+    Args:
+        told: What came in one call.
+        journal: What was decided and told before.
+        rule: Whose rewards count, if any do.
+        last: What was told last.
+        others: Neighbours' rewards of this slot that no decision led to.
+        alone: Whether rewards are told one by one, so that the last known stand in for those to come.
+    """
+    if rule is None:
+        return list(told)
+    decided = {one.id: journal.asked[one.id].decision for one in told}
+    together = {(decided[one.id].round, decided[one.id].station): one for one in told}
+    found = []
+    for one in told:
+        number, station = decided[one.id].round, decided[one.id].station
+        mates: dict[str, Told] = {}
+        given = {name: others[name] for name in rule.of(station) if name in others}
+        for name in rule.of(station):
+            if name in given:
+                continue
+            mate = together.get((number, name)) or _earlier(journal, last, number, name, alone=alone)
+            if mate is not None:
+                mates[name] = mate
+        found.append(_mixed(one, station, mates, given, rule))
+    return found
+
+
+def correction(
+    journal: Journal, settings: Settings, decision_id: str, *, reward: Any, kpis: KpiValues | None
+) -> Corrected:
+    """Return the entry that puts a decision's reward or KPIs right, and all that was learned from them."""
+    told = journal.find_told(decision_id)
+    measured = checked_kpis(kpis, settings)
+    if reward is None and not measured:
+        raise BadInputError("a correction needs a reward, or kpis")
+    right = {**told.kpis, **measured}
+    own = own_of(told)[0]
+    if reward is not None:
+        own = settings.check_reward(reward)
+    elif settings.weighted is not None and any(name in settings.weighted.weights for name in measured):
+        own = settings.check_reward(settings.weighted.of(right)[0])
+    rule = settings.neighbours
+    if rule is None:
+        return Corrected(told.id, own, kpis=measured)
+    values = {told.id: own}
+    others = {one.id: _learned(one, journal, rule, values) for one in journal.told.values() if told.id in one.beside}
+    learned = _learned(told, journal, rule, values)
+    return Corrected(told.id, learned, None if told.own is None else own, others, measured)
+
+
+def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, first: int) -> bool:
+    """Let a policy take in a correction; False where it has to learn everything anew.
+
+    Args:
+        policy: What learned the rewards.
+        journal: The log, to which the entry is not added yet.
+        entry: The correction.
+        first: How many rows the policy had learned before the first reward was told.
+    """
+    if not isinstance(policy, Corrects):
+        return False
+    order = {key: first + i for i, key in enumerate(journal.told)}
+    try:
+        for key, told in journal.put_right(entry).items():
+            if not entry.kpis or told.reward != journal.told[key].reward:
+                policy.correct(order[key], told.reward)
+        if entry.kpis and isinstance(policy, KpiPolicy):
+            policy.correct_kpis(order[entry.id], entry.kpis)
+    except CannotCorrectError:
+        return False
+    return True
+
+
+def own_of(told: Told) -> Measured:
+    """Return what a decision itself earned, and the variance of that.
+
+    Example:
+        >>> own_of(Told("d1", 0.7, None, own=(0.9, 0.01))), own_of(Told("d1", 0.7, None))
+        ((0.9, 0.01), (0.7, None))
+    """
+    return (told.reward, told.noise) if told.own is None else told.own
+
+
+def checked_kpis(kpis: KpiValues | None, settings: Settings) -> dict[str, Measured]:
+    """Return KPIs with what is known of their variance, or say which is not known here or is no number."""
+    if kpis is None:
+        return {}
+    if not isinstance(kpis, Mapping):
+        raise BadInputError(f"kpis must map names to values, got {type(kpis).__name__}")
+    known = dict.fromkeys([kpi.name for kpi in settings.kpis])
+    known |= dict.fromkeys([] if settings.weighted is None else settings.weighted.weights)
+    for name in kpis:
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none: declare reward= or kpis= when making it"
+            raise BadInputError(f"KPI {name!r} is not known to this controller, which has {listed}")
+    return {name: _measured(name, value) for name, value in kpis.items()}
+
+
+def _measured(name: str, value: object, *, what: str = "KPI") -> Measured:
+    if not isinstance(value, tuple | list):
+        return finite_number(value, name=f"{what} {name!r}"), None
+    if len(value) != 2:
+        raise BadInputError(f"{what} {name!r} is a value, or a value with its variance, got {value!r:.60}")
+    noise = None if value[1] is None else positive_number(value[1], name=f"the variance of {what} {name!r}")
+    return finite_number(value[0], name=f"{what} {name!r}"), noise
+
+
+def _reward_of(settings: Settings, reward: Any, measured: Mapping[str, Measured]) -> Measured:
+    if settings.weighted is None:
+        if reward is None:
+            raise BadInputError("a reward must be told: give it, or declare reward= to have it made of kpis")
+        return reward, None
+    if reward is not None:
+        raise BadInputError(f"the reward of this controller is {settings.weighted}: tell kpis alone, and no reward")
+    return settings.weighted.of(measured)
+
+
+def _earlier(journal: Journal, last: LastTold, number: int | None, name: str, *, alone: bool) -> Told | None:
+    """The reward of a neighbour that was told before."""
+    key = None if number is None else last.in_round.get((number, name))
+    if key is None and alone:
+        key = last.latest.get(name)
+    return None if key is None else journal.told[key]
+
+
+def _mixed(
+    told: Told, station: str, mates: Mapping[str, Told], given: Mapping[str, Measured], rule: NeighbourReward
+) -> Told:
+    if not (mates or given) or not rule.weight_of(station):
+        return told
+    own, beside = own_of(told), tuple(mate.id for mate in mates.values())
+    reward, noise = rule.mixed(station, own, {name: own_of(mate) for name, mate in mates.items()} | dict(given))
+    return replace(told, reward=reward, noise=noise, own=own, beside=beside, others=dict(given))
+
+
+def _learned(told: Told, journal: Journal, rule: NeighbourReward, values: Mapping[str, float]) -> float:
+    """What is learned of a decision with some own rewards put right."""
+
+    def right(key: str) -> Measured:
+        own = own_of(told if key == told.id else journal.told[key])
+        return values.get(key, own[0]), own[1]
+
+    if told.own is None:
+        return right(told.id)[0]
+    others = {journal.asked[key].decision.station: right(key) for key in told.beside} | dict(told.others)
+    return rule.mixed(journal.asked[told.id].decision.station, right(told.id), others)[0]

@@ -1,0 +1,108 @@
+"""The watch over drift: what time it is, and which stations have changed, kept up with a journal entry by entry.
+
+The clock must not run back: a decision made at an earlier time than the one before would count as old from the start. A
+reward may come as late as it likes, it counts at the time of its decision. Stations are judged by the predictions that
+were stored when asking and by rewards as they were first told, so that a replay stands where the original stood; a
+correction does not undo a reset.
+
+A station that has changed is a newcomer: it gets a new task, whose row of the task matrix `kinband.drift.likeness`
+finds. Nothing is learned anew, its old rewards stay evidence for those it resembled, and its past is called
+"<station> until <decision>".
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kinband.controller.journal import Asked, Entry, Journal, Renewed, Told
+from kinband.controller.roster import InForce
+from kinband.controller.settings import Settings
+from kinband.controller.timing import log_end
+from kinband.drift.clock import read_time
+from kinband.drift.evidence import Evidence, residual
+from kinband.drift.likeness import renewed_row
+from kinband.errors import BadInputError
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """What drift asks of the journal.
+
+    Args:
+        settings: The fixed settings of the controller; without `drift` nothing is watched.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> from kinband.drift import Drift
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> controller = Controller(space, ["a"], noise=0.01, mean=0.5, reward_range=(0, 1), drift=Drift())
+        >>> for reward in [0.5] * 20 + [0.1] * 6:
+        ...     controller.tell(controller.ask("a", allowed=[0]).id, reward)
+        >>> controller.in_force.stations
+        ('a until d000022', 'a')
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        drift, self._noise = settings.drift, settings.noise
+        self._rule = None if drift is None else drift.resets
+        self._kind = drift.clock if drift is not None and drift.forgets else None
+        self._column = settings.clock_column
+        self._latest: float | None = None
+        self._evidence: dict[int, Evidence] = {}
+
+    def read(self, time: Any, present: Settings, journal: Journal) -> float | None:
+        """Return what the clock shows at the next decision, None without a clock; refuse one that runs back."""
+        if self._kind in (None, "decisions"):
+            if time is not None:
+                raise BadInputError(
+                    "this controller has no clock that can be set: leave time= out, or declare one by "
+                    "drift=Drift(half_life=..., clock=...)"
+                )
+            return None if self._kind is None else float(len(journal.asked))
+        if time is None:
+            raise BadInputError(f"this controller's clock counts {self._kind}: say the time of a decision by time=")
+        now = read_time(time, self._kind)
+        last = self._latest if self._latest is not None else log_end(present.start, self._column or 0)
+        if now < last:
+            whose = "the last decision" if self._latest is not None else "the log"
+            raise BadInputError(
+                f"the clock jumped back: time {self._shown(now)} lies before {self._shown(last)} of {whose}; nothing "
+                "was recorded: set the clock right and ask again"
+            )
+        return now
+
+    def note(self, entry: Entry, journal: Journal) -> None:
+        """Take in an entry that has been added to the journal."""
+        match entry:
+            case Asked() if self._column is not None:
+                self._latest = float(entry.x[self._column])
+            case Told() if self._rule is not None:
+                self._judge(entry, journal.asked[entry.id])
+
+    def renewals(self, told: Told, present: InForce, journal: Journal) -> Sequence[Renewed]:
+        """Return the entry with which the station of a reward starts anew, if it has changed."""
+        asked = journal.asked[told.id]
+        evidence = self._evidence.get(asked.task)
+        if self._rule is None or evidence is None or evidence.value < self._rule.run_length:
+            return ()
+        station = present.stations[asked.task]
+        if station not in present.active:  # it has left, or has started anew already
+            return ()
+        row = renewed_row(present.K_Z, asked.task, former=present.former, kept=self._rule.kept)
+        _log.info("station %s has changed: it starts anew after decision %s", station, told.id)
+        return (Renewed(station, len(present.stations), tuple(row.tolist()), told.id, evidence.value),)
+
+    def _judge(self, told: Told, asked: Asked) -> None:
+        decision = asked.decision
+        if decision.mean is None or decision.width is None:  # a policy without a model
+            return
+        noise = self._noise + (told.noise or 0.0)
+        z = residual(told.reward, mean=decision.mean, width=decision.width, noise=noise)
+        self._evidence.setdefault(asked.task, Evidence()).add(z)
+
+    def _shown(self, time: float) -> str:
+        return (
+            f"{time:g}" if self._kind == "numbers" else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        )

@@ -1,0 +1,189 @@
+"""What runs on drifting stations say: how soon a learner is back, and what being prepared costs.
+
+A learner is *back* once its regret a slot, averaged over `window` slots, is within 20 % of its own level before the
+step; the time until the first such window begins is counted in decisions. It is taken from the mean curve of all seeds,
+as a curve of one seed crosses any line by luck; its interval is by bootstrap over seeds (Efron 1979), and so is that of
+its ratio to the restart's, in pairs. What being prepared costs where nothing drifts is the ratio of regrets to *plain*,
+in pairs too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.experiments.metrics import Estimate, mean_of, saving_of
+
+PLAIN, FORGETTING, RESETS, BOTH = "plain", "forgetting", "resets", "both"
+RESTART, FROM_NOTHING = "restart", "from nothing"
+LEARNERS, ORACLES = (PLAIN, FORGETTING, RESETS, BOTH), (RESTART, FROM_NOTHING)
+NEAR = 1.2
+"""A level is back at another if it is at most so many times as high."""
+
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is played.
+
+    Attributes:
+        stations: How many stations of the city take part, spread over its list; the synthetic bandit has ten.
+        before: Slots before the change.
+        after: Slots from the change on; a slow one takes all of them.
+        window: Slots over which a level is averaged.
+        half_life: Of those who forget, in slots.
+        beta: Weight of the width.
+    """
+
+    stations: int = 18
+    before: int = 40
+    after: int = 50
+    window: int = 5
+    half_life: float = 400.0
+    beta: float = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One run.
+
+    Attributes:
+        problem, scenario, sharing, learner, seed: Which one it is.
+        stations: How many stations decide in a slot.
+        regret: In expectation, summed over stations, (slots,).
+        resets: How many times a station started anew, before the change and from it on.
+    """
+
+    problem: str
+    scenario: str
+    sharing: str
+    learner: str
+    seed: int
+    stations: int
+    regret: FloatArray
+    resets: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One learner in one scenario, over all seeds.
+
+    Attributes:
+        problem, scenario, sharing, learner: Which one it is.
+        before: Regret a slot in the second half of the slots before the change.
+        after: The same of the slots from the change on.
+        back: Decisions until its level is back; those of the whole run where it never is. Of a step only.
+        of_restart: The same as a share of the restart's, which keeps what the log taught.
+        of_plain: Regret of all slots as a multiple of the plain learner's.
+        resets: Stations that started anew, a run.
+    """
+
+    problem: str
+    scenario: str
+    sharing: str
+    learner: str
+    before: Estimate
+    after: Estimate
+    back: Estimate | None
+    of_restart: Estimate | None
+    of_plain: Estimate
+    resets: float
+
+
+def findings(records: Sequence[Record], plan: Plan | None = None) -> list[Finding]:
+    """Return what records of the same plan say, one finding for each learner of each scenario."""
+    plan, found = plan or Plan(), []
+    runs: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in records:
+        runs.setdefault((record.problem, record.scenario, record.sharing, record.learner), []).append(record)
+    for (problem, scenario, sharing, learner), own in runs.items():
+        curves, many = np.array([r.regret for r in own]), own[0].stations
+        plain = np.array([r.regret for r in runs[problem, scenario, sharing, PLAIN]])
+        back, of_restart = None, None
+        if scenario == "step":
+            other = np.array([r.regret for r in runs[problem, scenario, sharing, RESTART]])
+            back, of_restart = _returns(curves, other, plan, decisions=many)
+        saved = saving_of(curves.sum(axis=1), plain.sum(axis=1))
+        found.append(
+            Finding(
+                problem, scenario, sharing, learner, mean_of(curves[:, plan.before // 2 : plan.before].mean(axis=1)),
+                mean_of(curves[:, plan.before :].mean(axis=1)), back, of_restart,
+                Estimate(1.0 - saved.value, 1.0 - saved.high, 1.0 - saved.low),
+                float(np.mean([sum(r.resets) for r in own])),
+            )
+        )  # fmt: skip
+    return found
+
+
+def slots_until_back(curve: FloatArray, plan: Plan) -> int:
+    """Return how many slots pass from the change on until a mean curve (slots,) is back at its level before.
+
+    Example:
+        >>> plan = Plan(before=4, after=6, window=2)
+        >>> slots_until_back(np.array([1.0, 1, 1, 1, 3, 2, 1.2, 1.1, 1, 1]), plan)
+        2
+        >>> slots_until_back(np.array([1.0, 1, 1, 1, 3, 3, 3, 3, 3, 3]), plan)
+        6
+    """
+    level = float(curve[plan.before // 2 : plan.before].mean())
+    after = curve[plan.before :]
+    means = np.convolve(after, np.full(plan.window, 1.0 / plan.window), mode="valid")
+    near = np.flatnonzero(means <= NEAR * level)
+    return int(near[0]) if len(near) else len(after)
+
+
+def _returns(curves: FloatArray, restart: FloatArray, plan: Plan, *, decisions: int) -> tuple[Estimate, Estimate]:
+    """Decisions until back, and as a share of the restart's, from curves (runs, slots) on the same seeds."""
+    runs = len(curves)
+    picks: IntArray = np.random.default_rng(0).integers(runs, size=(_RESAMPLES if runs > 1 else 0, runs))
+    drawn = [np.arange(runs), *picks]
+    ours = np.array([slots_until_back(curves[pick].mean(axis=0), plan) for pick in drawn], dtype=np.float64)
+    theirs = np.array([slots_until_back(restart[pick].mean(axis=0), plan) for pick in drawn], dtype=np.float64)
+    share = ours / np.maximum(theirs, 1.0)
+    return _estimate(decisions * ours), _estimate(share)
+
+
+def _estimate(values: FloatArray) -> Estimate:
+    """The first of the values, with the interval of those resampled behind it."""
+    low, high = np.quantile(values[1:], [0.025, 0.975]) if len(values) > 1 else (np.nan, np.nan)
+    return Estimate(float(values[0]), float(low), float(high))
+
+
+def table_of(found: Sequence[Finding]) -> str:
+    """Return findings as a Markdown table."""
+    head = ("problem", "scenario", "sharing", "learner", "regret a slot before", "and after", "decisions until back")
+    titles = (*head, "as a share of a restart's", "regret against plain", "resets")
+    lines: list[tuple[str, ...]] = [titles, ("---",) * len(titles), *map(_cells, found)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cells(f: Finding) -> tuple[str, ...]:
+    back = "" if f.back is None else f"{f.back:.0f}"
+    share = "" if f.of_restart is None else f"{f.of_restart:.2f}"
+    named = (f.problem, f.scenario, f.sharing, f.learner)
+    return *named, f"{f.before:.3f}", f"{f.after:.3f}", back, share, f"{f.of_plain:.3f}", f"{f.resets:.1f}"
+
+
+def draw(records: Sequence[Record], plan: Plan, path: str) -> None:
+    """Draw the regret around a step, the mean of all seeds, of the learners that share; one panel a problem."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(r.problem for r in records))
+    figure = Figure(figsize=(5.0 * len(names), 3.4), layout="constrained")
+    panels = np.atleast_1d(np.array(figure.subplots(1, len(names))))
+    smooth = np.full(plan.window, 1.0 / plan.window)
+    for name, panel in zip(names, panels.tolist(), strict=True):
+        for learner in (PLAIN, FORGETTING, RESETS, BOTH, RESTART):
+            key = (name, "step", "shared", learner)
+            curves = [r.regret for r in records if (r.problem, r.scenario, r.sharing, r.learner) == key]
+            parts = np.split(np.mean(curves, axis=0), [plan.before])
+            means = [np.convolve(part, smooth, mode="valid") for part in parts]
+            slots = np.concatenate([np.arange(len(means[0])) - plan.before, [np.nan], np.arange(len(means[1]))])
+            panel.plot(slots, np.concatenate([means[0], [np.nan], means[1]]), label=learner)
+        panel.axvline(0, color="grey", linewidth=0.8, linestyle=":")
+        panel.set(title=name, xlabel="slots after the step", ylabel=f"regret a slot, mean of {plan.window}")
+        panel.set_ylim(bottom=0)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
+    figure.savefig(path, dpi=150)
