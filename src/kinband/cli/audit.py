@@ -86,7 +86,7 @@ def _explained(records: list[Recorded], decision: str, *, most_rows: int) -> Exp
         recorded = records[shard]
     journal = recorded.journal
     asked = journal.find(local)
-    settings = settings_of(recorded)
+    settings = settings_of(recorded, at=asked)
     return explain(asked, reward=journal.reward(local), settings=settings, journal=journal, most_rows=most_rows)
 
 

@@ -14,6 +14,7 @@ from kinband.cli.recommend import recommend
 from kinband.cli.reproduce import reproduce
 from kinband.cli.similarity import similarity
 from kinband.cli.simulate import simulate
+from kinband.cli.trust import trust
 from kinband.version import __version__
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command("check-city")(check_city)
 app.command()(evaluate)
 app.command()(recommend)
 app.command("audit")(audit_command)
+app.command()(trust)
 app.command()(bench)
 
 

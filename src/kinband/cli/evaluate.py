@@ -32,6 +32,7 @@ from kinband.cli.columns import (
     in_options,
 )
 from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import check_log, log_in_words, noted
 from kinband.cli.progress import progress
 from kinband.configurations import ConfigurationSpace
@@ -40,7 +41,6 @@ from kinband.evaluation import Estimate, Evaluation
 from kinband.evaluation import evaluate as evaluation_of
 from kinband.evaluation.evaluating import LEARN_ROWS
 from kinband.evaluation.result import MODEL
-from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.trace import Trace
 
 _LARGEST = 10_000  # rows that a model can be learned from
@@ -87,12 +87,7 @@ def evaluate(
     clip: Annotated[
         float | None, typer.Option(min=1.0, help="Cut weights above this, which biases the answer; none if not given.")
     ] = None,
-    similarity: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|FILE", help=f"How alike stations are: {', '.join(NAMES)}, or a similarity.npz or .csv file."
-        ),
-    ] = "embedding",
+    similarity: LikenessOption = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -121,7 +116,7 @@ def evaluate(
         log, column = _read(trace, options, propensity)
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
-        likeness = _likeness(similarity)
+        likeness = likeness_of(similarity) or "blended"
         _check_size(rows, len(log.stations))
         chances = None if column is None else _numbers(column, propensity or "", decimal_point=decimal_point)
         with progress(folds + 2, quiet=as_json) as step:
@@ -187,13 +182,6 @@ def _value(text: str, like: Any, *, knob: str) -> Any:
             pass
     kind = "true or false" if isinstance(like, bool) else "a number"
     raise BadInputError(f"--policy {knob}= takes {kind}, got {text!r}")
-
-
-def _likeness(similarity: str) -> str | TaskMatrix:
-    if Path(similarity).suffix.lower() in (".npz", ".csv"):
-        return TaskMatrix.load(similarity)
-    similarity_from(similarity)  # an unknown name is refused before any work
-    return similarity
 
 
 def _check_size(rows: int | None, stations: int) -> None:

@@ -36,11 +36,11 @@ from kinband.cli.columns import (
     in_options,
 )
 from kinband.cli.folders import make_folder
+from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.errors import BadInputError
-from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.trace import Trace
 from kinband.trace.lines import located
 
@@ -84,12 +84,7 @@ def recommend(
         list[str] | None,
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
-    similarity: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|FILE", help=f"How alike stations are: {', '.join(NAMES)}, or a similarity.npz or .csv file."
-        ),
-    ] = "embedding",
+    similarity: LikenessOption = None,
     rows: Rows = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
@@ -113,7 +108,7 @@ def recommend(
         space = trace.space()
         present = _present(now, trace, station=station or "station", marks=options.marks)
         steps = _steps(step or [], space)
-        likeness = _likeness(similarity)
+        likeness = likeness_of(similarity)
         _check_out(out, replace=replace)
         used = _learnable(used_rows(trace, rows, seed=seed))
         notes += few_rows(used)
@@ -162,14 +157,6 @@ def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
             raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
         check_step(space, knob, step=steps[knob])
     return steps
-
-
-def _likeness(similarity: str) -> str | TaskMatrix:
-    is_file = Path(similarity).suffix.lower() in (".npz", ".csv")
-    if is_file:
-        return TaskMatrix.load(similarity)
-    similarity_from(similarity)  # an unknown name is refused before any work
-    return similarity
 
 
 def _check_out(out: Path, *, replace: bool) -> None:

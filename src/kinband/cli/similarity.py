@@ -51,6 +51,7 @@ class Method(StrEnum):
     prediction = "prediction"
     coregionalisation = "coregionalisation"
     tempered = "tempered"
+    blended = "blended"
 
 
 class Sigma(StrEnum):
@@ -65,12 +66,14 @@ _NOISE = {  # what they call the noise variance
     Method.embedding: "regularisation",
     Method.prediction: "noise",
     Method.tempered: "regularisation",
+    Method.blended: "regularisation",
 }
 METHODS = {
     Method.embedding: "by how much the distributions of rewards differ (conditional embedding)",
     Method.prediction: "by how well one station's rows predict another's rewards (average R²)",
     Method.coregionalisation: "by what makes the log most likely (coregionalisation)",
     Method.tempered: "by how much the distributions of rewards differ, as far as later rows bear it out (tempered)",
+    Method.blended: "by how much learning as one, from those alike and alone foretell rows held back (blended)",
 }
 
 

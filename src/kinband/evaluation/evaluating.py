@@ -40,7 +40,7 @@ def evaluate(
     policy: Policy = "recommend",
     *,
     propensity: ArrayLike | None = None,
-    similarity: SimilarityLike = "embedding",
+    similarity: SimilarityLike = "blended",
     model: Model | None = None,
     learn_share: float = 0.5,
     folds: int = 5,

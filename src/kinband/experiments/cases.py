@@ -24,6 +24,8 @@ class Learner:
         sigma: Rule for σ_Z, where the similarity is "embedding".
         arm: The configuration that the policy "fixed" always plays.
         engine: Which posterior: one of `kinband.posterior.ENGINES`.
+        rounds: How the policy "ucb" decides a round: "plain", or "aware" of the round's other picks.
+        adapts: Whether sharing is kept in check as rewards come in.
 
     Example:
         >>> Learner("embedding", "embedding").policy
@@ -37,6 +39,18 @@ class Learner:
     sigma: str = "median"
     arm: int | None = None
     engine: str = "exact"
+    rounds: str = "plain"
+    adapts: bool = False
+
+    @property
+    def options(self) -> dict[str, Any] | None:
+        """Further options of the policy, as the controller takes them; None where there are none."""
+        options: dict[str, Any] = {}
+        if self.arm is not None:
+            options["arm"] = self.arm
+        if self.rounds != "plain":
+            options["rounds"] = self.rounds
+        return options or None
 
 
 @dataclass(frozen=True)
@@ -65,7 +79,7 @@ class Case:
     Attributes:
         experiment: Which experiment it belongs to.
         protocol: "paper" or "fair".
-        environment: "synthetic", "bundled", or the path of a trace.
+        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries`.
         learner: Who learns.
         mode: Parallel rounds (Algorithm 1) or one station at a time (Algorithm 2).
         slots: Slots to play.
@@ -94,7 +108,7 @@ class Case:
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON-able values; what came later only where it is used, so that older keys stay."""
         values = asdict(self)
-        for name, usual in (("arm", None), ("engine", "exact")):
+        for name, usual in (("arm", None), ("engine", "exact"), ("rounds", "plain"), ("adapts", False)):
             if values["learner"][name] == usual:
                 del values["learner"][name]
         return values
@@ -107,9 +121,9 @@ class Case:
     @property
     def model_key(self) -> str:
         """A digest of what decides the learner's model: cases that share it can share the model."""
-        fixed_log = self.environment != "synthetic"  # its log is drawn with the seed, that of a trace is not
+        drawn = self.environment == "synthetic" or self.environment.startswith(("drawn:", "runs:"))
         parts = (self.environment, self.learner.similarity, self.learner.sigma, self.log_rows, self.prior)
-        return _digest([*map(_plain, parts), None if fixed_log else self.seed])
+        return _digest([*map(_plain, parts), self.seed if drawn else None])
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,8 @@ Regret is counted over newcomers alone and compared in pairs of runs on the same
 descriptors predict rows of the learned task matrix that were held out.
 
     python -m kinband.experiments.newcomers --runs 20
+
+`kinband trust newcomers`, which has the target, plays the same runs, keeps them and uses all cores.
 """
 
 import argparse
@@ -53,7 +55,7 @@ class Plan:
     newcomers: int = 15
     rounds: int = 10
     decisions: int = 20
-    similarity: str = "tempered"
+    similarity: str = "blended"
     beta: float = 0.3
 
 
@@ -66,6 +68,14 @@ class Scene:
     newcomers: tuple[str, ...]
     descriptors: Mapping[str, Mapping[str, Any]]
     seed: int
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What was found on one seed, as `Finding` sums it up: regret by start, and what descriptors explain."""
+
+    regret: Mapping[str, float]
+    explained: float
 
 
 @dataclass(frozen=True)
@@ -95,22 +105,26 @@ def measure(seeds: Sequence[int], plan: Plan | None = None) -> Finding:
         >>> list(found.regret), found.saved["alone"].value
         (['described', 'on average', 'alone'], 0.0)
     """
-    plan, stage = plan or Plan(), stage_of("bundled")
-    regrets: dict[str, list[float]] = {start: [] for start in STARTS}
-    explained: list[float] = []
-    for seed in seeds:
-        scene = scene_of(stage, plan, seed=seed)
-        for start in STARTS:
-            regret = first_decisions(joined(scene, start), scene, decisions=plan.decisions)
-            regrets[start].append(float(regret.sum()) / len(scene.newcomers))
-        explained.append(_explained(scene))
-    by_start = {start: np.array(values) for start, values in regrets.items()}
+    return finding([draw(seed, plan or Plan()) for seed in seeds])
+
+
+def draw(seed: int, plan: Plan) -> Draw:
+    """Play every start on one seed."""
+    scene = scene_of(stage_of("bundled"), plan, seed=seed)
+    regret = {start: first_decisions(joined(scene, start), scene, decisions=plan.decisions).sum() for start in STARTS}
+    return Draw({start: float(total) / len(scene.newcomers) for start, total in regret.items()}, _explained(scene))
+
+
+def finding(draws: Sequence[Draw]) -> Finding:
+    """Return what several seeds say together."""
+    by_start = {start: np.array([one.regret[start] for one in draws]) for start in STARTS}
+    explained = np.array([one.explained for one in draws])
     return Finding(
         {start: mean_of(values) for start, values in by_start.items()},
         {start: saving_of(values, by_start[ALONE]) for start, values in by_start.items()},
         saving_of(by_start[DESCRIBED], by_start[AVERAGE]),
-        mean_of(np.array(explained)),
-        trusted=float(np.mean(np.array(explained) > 0)),
+        mean_of(explained),
+        trusted=float(np.mean(explained > 0)),
     )
 
 

@@ -5,34 +5,17 @@ folder holds a trace that `parts` has parted already.
 """
 
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from kinband.contexts import StateScaler
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.experiments.adversaries import adversary_of
 from kinband.experiments.cases import Case
 from kinband.experiments.parts import read_parts
-from kinband.experiments.play import Referee
-from kinband.records import Samples
+from kinband.experiments.problem import Problem
 from kinband.trace import Trace
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What a learner meets.
-
-    Attributes:
-        environment: What it plays.
-        log: What it may learn from beforehand.
-        scaler: Scales states, fitted to the log; None where the environment shows context rows only.
-    """
-
-    environment: Referee
-    log: Samples
-    scaler: StateScaler | None = None
 
 
 def problem_of(case: Case) -> Problem:
@@ -47,7 +30,8 @@ def problem_of(case: Case) -> Problem:
     if case.environment == "synthetic":
         bandit = SyntheticBandit()
         return Problem(bandit, bandit.log(case.log_rows, np.random.default_rng([case.seed, 1])))
-    return _trace_problem(case.environment, case.log_rows)
+    adversary = adversary_of(case.environment, log_rows=case.log_rows, seed=case.seed)
+    return adversary or _trace_problem(case.environment, case.log_rows)
 
 
 @lru_cache(maxsize=2)

@@ -20,11 +20,13 @@ from kinband.experiments.cases import Case
 from kinband.experiments.models import model_of, read_model, write_model
 from kinband.experiments.play import play
 from kinband.experiments.pool import Job, run_jobs
-from kinband.experiments.problems import Problem, problem_of
+from kinband.experiments.problem import Problem
+from kinband.experiments.problems import problem_of
 from kinband.model import Model
 from kinband.version import __version__
 
 _POINTS = 400
+_SIZES = {"synthetic": (5, 5), "drawn": (20, 10), "city": (30, 29), "runs": (7, 84)}  # stations and arms
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ def effort_of(case: Case) -> float:
         >>> effort_of(shared) > 5 * effort_of(alone)
         True
     """
-    stations, arms = (5, 5) if case.environment == "synthetic" else (105, 29)
+    stations, arms = _SIZES.get(case.environment.partition(":")[0], (105, 29))
     decisions = case.slots * (stations if case.mode == "parallel" else 1)
     log = stations * case.log_rows if case.start else 0
     if case.learner.similarity == "independent":
@@ -126,15 +128,17 @@ def controller_for(problem: Problem, model: Model, case: Case) -> Controller:
         policy=case.learner.policy,
         beta=case.learner.beta,
         engine=case.learner.engine,
-        options=None if case.learner.arm is None else {"arm": case.learner.arm},
+        options=case.learner.options,
         log=problem.log if case.start else None,
+        sharing="adaptive" if case.learner.adapts else None,
         seed=case.seed,
         **way_of_asking,
     )
 
 
 def _learn(file: Path, case: Case) -> None:
-    write_model(file, model_of(case, problem_of(case).log))
+    problem = problem_of(case)
+    write_model(file, model_of(case, problem.likeness or problem.log))
 
 
 def _run(file: Path, case: Case, model_file: Path) -> None:

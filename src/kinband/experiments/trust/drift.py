@@ -1,0 +1,80 @@
+"""Drift: back within half the time of a restart after a step, and next to no price where nothing changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kinband.environments.drifting import How
+from kinband.experiments.drift import PROBLEMS, SCENARIOS
+from kinband.experiments.drift import measure as played
+from kinband.experiments.drift_results import RESETS, Finding, Plan, Record, findings
+from kinband.experiments.trust.running import Call, Part, Runner
+from kinband.experiments.trust.running import Record as Plain
+from kinband.experiments.trust.targets import Size, Target, target_of
+
+NAME = "drift"
+OF_RESTART, NO_DRIFT = 0.5, 1.05
+_SECONDS = {"step": 22.0, "slow": 12.0, "none": 12.0}
+
+
+def plan_of(size: Size) -> Plan:
+    """Return what is played in a size."""
+    return Plan(stations=4, before=6, after=6, window=2) if size.short else Plan()
+
+
+def drawn(problem: str, scenario: How, seed: int, plan: Plan) -> Plain:
+    """Return what every learner paid in one scenario on one seed."""
+    records = played([seed], plan, problems=[problem], scenarios=[scenario])
+    return {"records": [{**vars(r), "regret": r.regret.tolist(), "resets": list(r.resets)} for r in records]}
+
+
+def measure(size: Size, runner: Runner) -> list[Finding]:
+    """Play all scenarios and return what was found."""
+    found = runner.records("drift", _calls(size))
+    records = [_record(values) for one in found for values in one["records"]]
+    return findings(records, plan_of(size))
+
+
+def targets(found: Sequence[Finding], size: Size) -> list[Target]:
+    """Hold the time until regret is back against a restart's, and the price of watching against none."""
+    common: dict[str, Any] = {"sense": "at most", "runs": len(size.seeds(usual=20)), "size": size}
+    lines = []
+    for one in found:
+        if one.learner != RESETS:
+            continue
+        name = f"{one.problem}, {one.sharing}"
+        if one.scenario == "step" and one.of_restart is not None and one.back is not None:
+            words = f"{name}: decisions until back after a step, as a share of a restart's"
+            note = f"{one.back.value:.0f} decisions"
+            lines.append(target_of(NAME, words, one.of_restart, aim=OF_RESTART, style=".2f", note=note, **common))
+        if one.scenario in ("none", "slow"):
+            aim = NO_DRIFT if one.scenario == "none" else None
+            words = f"{name}: regret with {'no' if aim else 'slow'} drift over that without the feature"
+            note = f"{one.resets:.1f} resets a run"
+            lines.append(target_of(NAME, words, one.of_plain, aim=aim, style=".3f", note=note, **common))
+    return lines
+
+
+def _record(values: Plain) -> Record:
+    regret, resets = np.array(values["regret"]), (values["resets"][0], values["resets"][1])
+    return Record(**{**values, "regret": regret, "resets": resets})
+
+
+def _calls(size: Size) -> list[Call]:
+    plan = plan_of(size)
+    return [
+        Call(drawn, {"problem": problem, "scenario": how, "seed": seed, "plan": plan}, effort=_SECONDS[how])
+        for problem in PROBLEMS
+        for how in SCENARIOS
+        for seed in size.seeds(usual=20)
+    ]
+
+
+PART = Part(
+    NAME,
+    "after a step regret is back in half the decisions of a restart; without drift the watch costs at most 5 %",
+    effort=lambda size: sum(call.effort for call in _calls(size)) * (0.02 if size.short else 1.0),
+    measure=measure,
+    targets=targets,
+)

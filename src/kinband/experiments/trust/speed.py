@@ -1,0 +1,43 @@
+"""Speed: what is on by default must not slow a decision by more than half."""
+
+from typing import Any
+
+import numpy as np
+
+from kinband.experiments.metrics import Estimate, ratio_of
+from kinband.experiments.speed import seconds
+from kinband.experiments.trust.running import Call, Part, Runner
+from kinband.experiments.trust.targets import Size, Target, target_of
+
+NAME = "speed"
+SLOWER = 1.5
+RUNS = 3
+
+
+def measure(size: Size, runner: Runner) -> Estimate:
+    """Time decisions by default and to the letter of the paper, in turns."""
+    records = runner.records("speed", _calls(size))
+    default, paper = (np.array([record[name] for record in records]) for name in ("default", "paper"))
+    return ratio_of(default, paper)
+
+
+def targets(found: Estimate, size: Size) -> list[Target]:
+    """Hold the ratio of the two against what is promised."""
+    common: dict[str, Any] = {"sense": "at most", "runs": len(_calls(size)), "size": size, "least_runs": RUNS}
+    words = "time of a decision by default over that of paper=True"
+    return [target_of(NAME, words, found, aim=SLOWER, style=".2f", **common)]
+
+
+def _calls(size: Size) -> list[Call]:
+    plan: dict[str, Any] = {"decisions": 20, "stations": 6} if size.short else {"decisions": 2500}
+    effort = 1.0 if size.short else 60.0
+    return [Call(seconds, plan | {"seed": seed}, effort=effort) for seed in size.seeds(usual=RUNS)]
+
+
+PART = Part(
+    NAME,
+    "what is on by default slows a decision by half at most",
+    effort=lambda size: sum(call.effort for call in _calls(size)),
+    measure=measure,
+    targets=targets,
+)
