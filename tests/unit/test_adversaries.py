@@ -68,7 +68,8 @@ def test_every_second_sector_of_the_opposed_city_has_its_thresholds_mirrored() -
 def test_permuted_problems_show_a_log_in_which_no_station_bears_its_own_name() -> None:
     for name in ("city:permuted", "drawn:permuted"):
         problem = adversary_of(name, log_rows=3, seed=2)
-        assert problem is not None and problem.likeness is not None
+        assert problem is not None
+        assert problem.likeness is not None
         assert (problem.likeness.tasks != problem.log.tasks).all()
         assert_allclose(problem.likeness.y, problem.log.y, rtol=0)
 

@@ -66,7 +66,7 @@ def contests(*, trace: str | None) -> list[Contest]:
         Contest("drawn, half inverted", "drawn:opposed", "parallel", 50),
         Contest("drawn, half inverted, permuted", "drawn:permuted", "parallel", 50, misled=True),
         Contest("drawn unrelated", "drawn:unrelated", "parallel", 50),
-        Contest("synthetic bandit", "synthetic", "parallel", 1000, realised=True),
+        Contest("synthetic bandit", "synthetic", "parallel", 1000, realised=True, engine="sparse"),
         Contest("bundled city", "bundled", "sequential", 4000, engine="sparse"),
     ]
 
