@@ -28,7 +28,7 @@ _TUNING_SEEDS = 101
 
 
 ENGINE = "sparse"
-"""The posterior of those that share: an exact one pays 2 % less regret (docs/scaling.md) and takes five times as long."""
+"""The posterior of those that share: an exact one pays 2 % less regret (docs/scaling.md) and takes far longer."""
 
 
 @dataclass(frozen=True)
