@@ -169,7 +169,9 @@ class Controller:
         similarity is estimated, and unless `start` is False the beliefs start from the rows of the log.
 
         Where no similarity is named, how much to share is learned: "blended" to begin with, and kept in check from then
-        on as by sharing="adaptive", unless that is False. With `paper`, it is the paper's embedding, and mean 0.
+        on as by sharing="adaptive", unless that is False. Where `running` declares what every station runs and no
+        safety is named, a budget is on: `Conservative(0.05, delta=0.05)`; `safety=[]` asks for none. With `paper`, it
+        is the paper's embedding, mean 0, and no rule.
 
         Example:
             >>> rng = np.random.default_rng(0)

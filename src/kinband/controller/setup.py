@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from kinband.arrays import finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
+from kinband.controller.defaults import as_in_the_paper, usual_safety
 from kinband.controller.settings import Settings
-from kinband.controller.sharing import SharingLike, as_in_the_paper, sharing_from
+from kinband.controller.sharing import SharingLike, sharing_from
 from kinband.controller.standing import arm_of
 from kinband.controller.timing import (
     check_judged,
@@ -130,6 +131,9 @@ def settings_from_trace(
             f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file"
         )
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
+    if not paper:
+        about = {name: common[name] for name in ("policy", "running", "reward_range")}
+        common["safety"] = usual_safety(trace, common["safety"], **about)
     floors = floors_from(kpis)
     if neighbours is not None:
         trace = _checked_neighbours(neighbours, trace.stations).in_log(trace)

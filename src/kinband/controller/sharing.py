@@ -1,8 +1,6 @@
 """The rule by which sharing is kept in check; `adapting` carries it out."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kinband.arrays import finite_number
 from kinband.errors import BadInputError
@@ -60,33 +58,3 @@ def sharing_from(given: SharingLike) -> Sharing | None:
     if isinstance(given, Sharing):
         return given
     raise BadInputError(f'sharing is "adaptive", a Sharing(...) or None, got {given!r:.60}')
-
-
-def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
-    """Return what to change in arguments so that a controller keeps to the paper; refuse what goes beyond it.
-
-    Args:
-        given: Arguments of the controller, by name.
-        beyond: Further ones that the paper knows nothing of.
-
-    Example:
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "sharing": None})
-        {'engine': 'exact', 'mean': 0.0, 'sharing': False}
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "sharing": "adaptive"})
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: paper=True keeps to the paper, which has no sharing=: leave one of them out
-    """
-    for name in ("sharing", "safety", "neighbours", "reward"):
-        beyond[name] = given.get(name)
-    for name, value in beyond.items():
-        if value is not None and value is not False:
-            raise BadInputError(f"paper=True keeps to the paper, which has no {name}=: leave one of them out")
-    options = given.get("options")
-    if isinstance(options, Mapping) and options.get("rounds", "plain") != "plain":
-        raise BadInputError("paper=True keeps to the paper, whose rounds are plain: leave options={'rounds': ...} out")
-    if given["engine"] not in ("auto", "exact", "schur"):
-        raise BadInputError(f"paper=True needs an exact posterior, 'exact' or 'schur', not engine={given['engine']!r}")
-    if given["mean"]:
-        raise BadInputError(f"paper=True has prior mean 0, got mean={given['mean']!r}: leave one of them out")
-    return {"engine": "exact" if given["engine"] == "auto" else given["engine"], "mean": 0.0, "sharing": False}

@@ -1,7 +1,8 @@
 """What the defaults cost: the time of a decision with everything that is on by default, over that of the paper's own.
 
-Both controllers start from the log of the bundled city and take turns, a decision of one after a decision of the other,
-so that whatever else the machine does hits both alike. A decision is asking and telling; estimating the task matrix
+Three controllers start from the log of the bundled city: by default, by default with a declared running configuration
+(which switches a budget on), and to the letter of the paper. They take turns, a decision of one after a decision of the
+other, so that whatever else the machine does hits all alike. A decision is asking and telling; estimating the task matrix
 again and learning the log anew count among the decisions that they happen in.
 """
 
@@ -16,14 +17,18 @@ from kinband.trace import Trace
 
 
 def seconds(seed: int, *, decisions: int, stations: int | None = None) -> dict[str, float]:
-    """Return the seconds that so many decisions take by default and to the letter of the paper.
+    """Return the seconds that so many decisions take by default, with a budget, and to the letter of the paper.
 
     Example:
         >>> sorted(seconds(1, decisions=2, stations=4))
-        ['default', 'paper']
+        ['default', 'declared', 'paper']
     """
     log, environment = _city(stations)
-    controllers = {"default": Controller.from_trace(log, seed=seed), "paper": Controller.from_trace(log, paper=True)}
+    controllers = {
+        "default": Controller.from_trace(log, seed=seed),
+        "declared": Controller.from_trace(log, running=stage_of("bundled").space[stage_of("bundled").today], seed=seed),
+        "paper": Controller.from_trace(log, paper=True),
+    }
     spent = dict.fromkeys(controllers, 0.0)
     environment.reset(seed)
     for t in range(decisions):
