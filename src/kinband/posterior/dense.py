@@ -54,6 +54,10 @@ class DensePosterior(ABC):
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
 
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+        return self.predict(tasks, X).mean, self.covariance(tasks, X)
+
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
         return draw_joint(self.predict(tasks, X).mean, self.covariance(tasks, X), size=size, rng=rng)

@@ -139,12 +139,16 @@ class ExactPosterior(DensePosterior):
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
+        return self.moments(tasks, X)[1]
+
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
         index, X = self._checked_contexts(tasks, X)
         prior = self.kernel.cross(index, X, index, X)
         if not len(self):
-            return prior
+            return np.full(len(X), self.mean), prior
         V = self._factor.sweep(self._cross(index, X))
-        return prior - V.T @ V
+        return self.mean + self._w @ V, prior - V.T @ V
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`; the factor does not depend on rewards and stays."""

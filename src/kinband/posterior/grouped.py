@@ -174,13 +174,18 @@ class GroupedPosterior:
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m); zero between groups."""
+        return self.moments(tasks, X)[1]
+
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
         index, X = self._checked(tasks, X)
         groups = self._group_of[index]
-        covariance = np.zeros((len(X), len(X)))
+        mean, covariance = np.empty(len(X)), np.zeros((len(X), len(X)))
         for g in np.unique(groups):
             rows = np.flatnonzero(groups == g)
-            covariance[np.ix_(rows, rows)] = self.groups[g].covariance(self._local[index[rows]], X[rows])
-        return covariance
+            mean[rows], C = self.groups[g].moments(self._local[index[rows]], X[rows])
+            covariance[np.ix_(rows, rows)] = C
+        return mean, covariance
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""

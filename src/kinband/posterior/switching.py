@@ -130,6 +130,10 @@ class SwitchingPosterior:
         _log.log(self._level, words, len(exact), self.budget)
         self._exact, self._sparse = None, sparse
 
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+        return self.present.moments(tasks, X)
+
     def foretold(self, count: int) -> FloatArray:
         """Return the log density of each of the last `count` rewards given those before it, nan where not known."""
         return self.present.foretold(count)

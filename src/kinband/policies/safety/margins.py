@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.policies.safety.rules import Conservative
-from kinband.posterior import Prediction
 from kinband.records import Choice
 
 TOGETHER = 32
@@ -34,11 +33,8 @@ class JointBeliefs(Protocol):
         True
     """
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean and width of f for tasks (m,) at contexts X (m, d)."""
-
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at m contexts, (m, m)."""
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f for tasks (m,) at contexts X (m, d)."""
 
 
 def own_beta(choice: Choice) -> float:
@@ -72,7 +68,7 @@ def lower_differences(
         part = slice(start, start + TOGETHER - 1)
         stacked = np.vstack([against, X[part]])
         tasks = np.full(len(stacked), task)
-        mean, C = posterior.predict(tasks, stacked).mean, posterior.covariance(tasks, stacked)
+        mean, C = posterior.moments(tasks, stacked)
         variance = np.diagonal(C)[1:] + C[0, 0] - 2.0 * C[0, 1:]
         bounds[part] = mean[1:] - mean[0] - beta * np.sqrt(np.maximum(variance, 0.0))
     return bounds
@@ -120,7 +116,8 @@ def _margins(
 ) -> FloatArray:
     m, rest = len(X), 1.0 - rule.alpha
     both, stacked = np.concatenate([tasks, tasks]), np.vstack([X, against])
-    mean, C = posterior.predict(both, stacked).mean - rule.least, posterior.covariance(both, stacked)
+    mean, C = posterior.moments(both, stacked)
+    mean = mean - rule.least
     mine, its = np.arange(m), np.arange(m, 2 * m)
     variance = C[mine, mine] + rest**2 * C[its, its] - 2.0 * rest * C[mine, its]
     joint = mean[:m] - rest * mean[m:] - beta * np.sqrt(np.maximum(variance, 0.0))

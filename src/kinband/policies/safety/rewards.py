@@ -179,7 +179,8 @@ class RewardBudget:
         """Return mean (2n,) and covariance (2n, 2n) of f at what was tried and, behind it, at what it replaced."""
         tasks = [t.task for t in trials] * 2
         X = np.array([t.x for t in trials] + [t.today for t in trials])
-        return self._beliefs.predict(tasks, X).mean - self.rule.least, self._beliefs.covariance(tasks, X)
+        mean, C = self._beliefs.moments(tasks, X)
+        return mean - self.rule.least, C
 
     def _added(self, trials: Sequence[Trial], mean: FloatArray, C: FloatArray) -> tuple[FloatArray, float]:
         """Return what trials are believed to add, (n,), and the standard deviation of their sum."""

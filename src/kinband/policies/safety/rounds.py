@@ -64,7 +64,8 @@ class Round:
         tried = [d.query.X[d.arm] for d in drafts]
         self.kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
         X = np.vstack([tried, self.kept])
-        self._mean, self._covariance = beliefs.predict(tasks, X).mean - rule.least, beliefs.covariance(tasks, X)
+        mean, self._covariance = beliefs.moments(tasks, X)
+        self._mean = mean - rule.least
         self._alpha, self._noise, self._size = rule.alpha, noise, len(drafts)
 
     @property

@@ -166,12 +166,16 @@ class SparsePosterior:
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
+        return self.moments(tasks, X)[1]
+
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
         index, X = self._checked_contexts(tasks, X)
         prior = self.kernel.cross(index, X, index, X)
         if self._belief is None:
-            return prior
-        _, _, V = self._belief.predict(index, X)
-        return prior - V.T @ V + V.T @ self._belief.C @ V
+            return np.full(len(X), self.mean), prior
+        mean, _, V = self._belief.predict(index, X)
+        return self.mean + mean, prior - V.T @ V + V.T @ self._belief.C @ V
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""

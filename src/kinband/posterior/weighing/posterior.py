@@ -38,8 +38,8 @@ class Weighable(Restorable, TakesTasks, PredictsTogether, ScoresArms, Posterior,
 
     noise: float
 
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at m contexts, (m, m)."""
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at m contexts."""
         ...
 
     def foretold(self, count: int) -> FloatArray:
@@ -122,16 +122,20 @@ class WeighedPosterior:
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
+        return self.moments(tasks, X)[1]
+
+    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
         index = np.asarray(tasks, dtype=np.int64)
-        w, shared = self.weights.of(index), self.shared.covariance(tasks, X)
-        d = self.shared.predict(tasks, X).mean - self.own.predict(tasks, X).mean
+        (mean, shared), (own_mean, own) = self.shared.moments(tasks, X), self.own.moments(tasks, X)
+        w, d = self.weights.of(index), mean - own_mean
         share, rest = w[:, None], (w * (1.0 - w))[:, None]
-        alike = share * shared + (1.0 - share) * self.own.covariance(tasks, X) + rest * np.outer(d, d)
-        return np.where(index[:, None] == index, alike, np.outer(w, w) * shared)
+        alike = share * shared + (1.0 - share) * own + rest * np.outer(d, d)
+        return own_mean + w * d, np.where(index[:, None] == index, alike, np.outer(w, w) * shared)
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
-        return draw_joint(self.predict(tasks, X).mean, self.covariance(tasks, X), size=size, rng=rng)
+        return draw_joint(*self.moments(tasks, X), size=size, rng=rng)
 
     def correct(self, index: int, y: float) -> NoReturn:
         """Refuse: what was foretold rests on every reward before it."""
