@@ -12,6 +12,7 @@ import pytest
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.metrics import Estimate, ratio_of, saving_gap_of
 from kinband.experiments.trust import PARTS, measured, parts_named
+from kinband.experiments.trust.figure import draw_targets
 from kinband.experiments.trust.running import Call, Part, Runner
 from kinband.experiments.trust.table import BEGIN, END, cells, in_words, kept, markdown, to_json, write_into
 from kinband.experiments.trust.targets import Size, Target, target_of
@@ -206,3 +207,16 @@ def test_a_part_plugs_in_by_what_it_measures_and_what_it_aims_at(tmp_path: Path)
         targets=lambda found, _: [line(value=found[0]), line(value=len(found[1].parts))],
     )
     assert [t.value for t in measured([one], size, Runner(tmp_path))] == [7, len(tmp_path.parts)]
+
+
+def test_targets_with_an_aim_are_drawn_in_panels_and_others_left_out(tmp_path: Path) -> None:
+    found = [
+        target_of("sharing", "city: regret", Estimate(0.96, 0.9, 1.02), aim=1.05, sense="at most", runs=20),
+        target_of("sharing", "bandit: regret", Estimate(1.2, 1.1, 1.3), aim=1.05, sense="at most", runs=20),
+        target_of("sharing", "city: kept", Estimate(0.96, 0.9, 1.02), aim=0.9, sense="at least", runs=20),
+        target_of("sharing", "city: told", Estimate(0.96, 0.9, 1.02), aim=None, sense="at least", runs=20),
+    ]
+    draw_targets(found, tmp_path / "targets.svg", title="sharing")
+    drawn = (tmp_path / "targets.svg").read_text()
+    assert drawn.count("axes_") >= 2
+    assert (tmp_path / "targets.svg").stat().st_size > 5000

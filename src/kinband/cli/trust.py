@@ -11,6 +11,7 @@ from kinband.cli.folders import make_folder
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.trust import PARTS, Runner, Size, measured, parts_named
+from kinband.experiments.trust.figure import draw_targets
 from kinband.experiments.trust.table import BEGIN, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
 from kinband.experiments.trust.targets import SHORT, Target
 
@@ -30,6 +31,9 @@ def trust(
     write: Annotated[
         Path | None, typer.Option(help="A Markdown page to put the table into, such as docs/trust.md.")
     ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="A .png or .svg file to draw the measured targets into.", dir_okay=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table for machines.")] = False,
 ) -> None:
     """Measure every promise of learning that an operator can trust, and say which are kept.
@@ -43,6 +47,8 @@ def trust(
         raise BadInputError(f"there is no file {trace}: give the path of a ColO-RAN table, as docs/coloran.md makes it")
     make_folder(out)
     _check_page(write)
+    if figure is not None and figure.suffix not in (".png", ".svg", ".pdf"):
+        raise BadInputError(f"{figure} has no format that can be drawn: name a .png, .svg or .pdf file")
     size = Size(runs, seed, small, None if trace is None else str(trace))
     with progress(sum(part.effort(size) for part in wanted), quiet=as_json) as step:
         found = measured(wanted, size, Runner(out, workers or None, step))
@@ -50,6 +56,8 @@ def trust(
     (out / "table.json").write_text(to_json(found) + "\n", encoding="utf-8")
     if write is not None:
         write_into(write, found)
+    if figure is not None:
+        draw_targets(found, figure, title=f"kinband trust {' '.join(part.name for part in wanted)}")
     if as_json:
         typer.echo(to_json(found))
     else:
