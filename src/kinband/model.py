@@ -1,5 +1,8 @@
 """From a log to everything a posterior is built from: kernel, task matrix, noise and prior mean.
 
+Few rows do not determine a kernel: by chance a likelihood prefers no noise at all, or a knob that does not matter, and
+a learner that believes it is lost. So kernel and noise have a weak prior around what suits the units of the log.
+
 In this order: kernel, noise and mean by marginal likelihood with the stations taken as independent, so that likeness is
 not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more, given the
 similarity, except with "blended", whose weights were found for the kernel as it is: fitted once more, it forgot
@@ -18,6 +21,9 @@ from kinband.kernels import FixedTasks, Kernel, as_kernel
 from kinband.likelihood import BLOCK_ROWS, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Log, Similarity, TaskMatrix, similarity_from
+
+PULL = 2.0
+"""Standard deviation of the logarithm of a kernel's parameters and the noise around what suits the units of a log."""
 
 SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 
@@ -65,6 +71,8 @@ class Search:
         mean: Whether the prior mean moves.
         starts: Starts of the first search; later ones begin where it ended.
         max_rows: The most rows a search uses, spread evenly over stations; None for all.
+        pull: Prior of kernel and noise, as in `likelihood.fit`: how far, in logarithms, they may well lie from what
+            suits the units of the log; None for marginal likelihood alone.
         quiet: Whether to report parameters at a bound in the model only, without a warning.
 
     Example:
@@ -77,6 +85,7 @@ class Search:
     mean: bool = True
     starts: int = 3
     max_rows: int | None = 2500
+    pull: float | None = PULL
     quiet: bool = True
 
     @property
@@ -161,6 +170,7 @@ def _fitted(
         starts=starts,
         max_rows=search.max_rows,
         block_rows=block_rows,
+        pull=search.pull,
         quiet=search.quiet,
         rng=rng,
     )

@@ -352,3 +352,13 @@ def test_a_linear_kernel_serves_a_kpi_too() -> None:
     floor = KpiFloor("p", at_least=-9.0, mean=0.0, deviation=1.0, noise=0.1)
     controller = Controller(SPACE, ["a"], features=["x"], kernel=Linear(0.3), kpis=floor)
     assert controller.ask("a", contexts=np.linspace(-1, 1, 7)[:, None]).memo["kpis"]["open"] == 7
+
+
+def test_a_reward_made_of_kpis_is_corrected_by_kpis_alone() -> None:
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], reward={"good": 0.8, "rate": 0.2})
+    decision = controller.ask("a")
+    controller.tell(decision.id, kpis={"good": 0.9, "rate": 0.5})
+    with pytest.raises(BadInputError, match="correct kpis alone"):
+        controller.correct(decision.id, 0.3)
+    controller.correct(decision.id, kpis={"good": 0.5})
+    assert controller.journal.reward(decision.id) == pytest.approx(0.5)

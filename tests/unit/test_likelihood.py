@@ -27,6 +27,7 @@ from kinband.likelihood import (
     fit,
     log_marginal_likelihood,
     spread_rows,
+    starting_kernel,
     value_and_gradient,
 )
 from kinband.likelihood.search import Problem
@@ -397,3 +398,36 @@ def test_few_rows_are_all_taken_and_fit_says_how_many() -> None:
     rng = np.random.default_rng(25)
     log = make_log(rng, RBF(0.8), np.eye(3), n=60)
     assert fit_quietly(log, RBF(0.8), tasks=FixedTasks(np.eye(3)), rng=rng, max_rows=31, starts=1).rows == 31
+
+
+@pytest.mark.parametrize("pull", [0.7, 2.3])
+def test_a_pull_adds_the_log_density_of_its_prior_and_its_gradient(pull: float) -> None:
+    rng = np.random.default_rng(17)
+    X, tasks = rng.normal(size=(30, 2)), rng.integers(0, 3, 30)
+    log = Samples(("a", "b", "c"), tasks, X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=30), None, ("u", "v"))
+    kernel, free = RBF((0.8, 1.7), variance=0.6).bind(log.features), (True, True, True)
+    parts = (log, kernel, FixedTasks(np.eye(3)), 0.07, 0.1)
+    plain, pulled = Problem(*parts, free=free), Problem(*parts, free=free, pull=pull)
+    z = plain.starts(2, rng)[1]
+    theta, noise = np.log([0.8, 1.7, 0.6]), np.log(0.07)
+    away = np.append(z[:3] - theta, z[3] - noise)  # the mean is not pulled
+    value, gradient = pulled.value_and_gradient(z)
+    assert value == pytest.approx(plain.value_and_gradient(z)[0] - 0.5 * np.sum(away**2) / pull**2, rel=1e-12)
+    for i in range(len(z)):
+        step = np.zeros_like(z)
+        step[i] = 1e-5
+        above, below = (pulled.value_and_gradient(z + side * step)[0] for side in (1, -1))
+        assert gradient[i] == pytest.approx((above - below) / 2e-5, rel=1e-4, abs=1e-6)
+
+
+def test_a_pull_keeps_the_noise_of_short_logs_from_vanishing() -> None:
+    collapsed = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.random(48), rng.integers(0, 12, 48)])
+        y = 0.9 - ((X[:, 1] - 4 - 4 * X[:, 0]) / 12) ** 2 + 0.05 * rng.normal(size=48)
+        log = Samples(tuple("abcdef"), np.arange(48) % 6, X, y, None, ("load", "tilt"))
+        kernel = starting_kernel(log)
+        found = fit(log, kernel, tasks=FixedTasks(np.eye(6)), rng=rng, quiet=True, pull=2.0)
+        collapsed.append(found.noise < 0.05**2 / 20)
+    assert not any(collapsed)

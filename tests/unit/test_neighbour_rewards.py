@@ -230,3 +230,14 @@ def test_the_experiment_gives_a_record_per_learner_and_seed_and_keeps_them(
     main(["--runs", "1", "--first-seed", "101", "--quick", "--keep", str(tmp_path), "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert [found["share"]["value"] for found in printed] == [record.share for record in records]
+
+
+def test_a_neighbour_that_has_left_no_longer_stands_in_for_anything() -> None:
+    rule = NeighbourReward({"a": ["b"], "b": ["a"]}, weight=0.5)
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], neighbours=rule)
+    made = controller.ask_all({"a": {}, "b": {}})
+    controller.tell_all({made["a"].id: 0.9, made["b"].id: 0.1})
+    controller.tell(controller.ask("a").id, 0.9)
+    controller.remove_station("b")
+    controller.tell(controller.ask("a").id, 0.9)
+    assert [one.reward for one in controller.observations()][-2:] == [0.5, 0.9]

@@ -192,3 +192,13 @@ def test_a_policy_of_ones_own_must_be_handed_in_again(tmp_path: Path) -> None:
         Controller.load(tmp_path / "state")
     loaded = Controller.load(tmp_path / "state", policy=factory)
     assert loaded.ask("a") == made.ask("a")
+
+
+def test_damaged_beliefs_are_no_hindrance_to_learning_the_log_anew(tmp_path: Path) -> None:
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+    controller.tell(controller.ask("a").id, 0.7)
+    controller.save(tmp_path / "state")
+    (tmp_path / "state" / "beliefs.npz").write_bytes(b"damaged")
+    with pytest.raises(SavedStateError, match="or load with rebuild=True"):
+        Controller.load(tmp_path / "state")
+    assert len(Controller.load(tmp_path / "state", rebuild=True)) == 1

@@ -69,7 +69,7 @@ def estimates(controller: Controller) -> list[Estimated]:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is ever clearly better than what is in force."""
-    monkeypatch.setattr(Blended, "weigh", lambda *_: None)
+    monkeypatch.setattr(Blended, "weigh", lambda *_, **__: None)
 
 
 # --- When -----------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_matrix_that_is_kept_leaves_the_beliefs_as_they_are(kept: None) -> Non
 def test_rewards_are_learned_even_where_no_estimate_can_be_made(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
         raise NotPositiveDefiniteError("raise the noise")
 
     monkeypatch.setattr(Blended, "weigh", fails)
@@ -270,7 +270,7 @@ def test_weights_go_with_the_stations_that_are_there() -> None:
 
 
 def test_a_station_that_has_changed_borrows_as_a_newcomer() -> None:
-    controller = make(sharing=Sharing(again=None), drift=Drift(reset=Reset(3.0)))
+    controller = make(sharing=Sharing(again=None), drift=Drift(reset=Reset(3.0, kept=0.4)))
     tell(controller, 8)
     for reward in [0.5] * 12 + [-0.5] * 8:
         controller.tell(controller.ask("a", allowed=[0]).id, reward)
@@ -421,3 +421,30 @@ def test_from_a_log_the_papers_way_is_the_embedding_around_zero() -> None:
     for beyond in ({"sharing": "adaptive"}, {"mean": 0.3}, {"kpis": [FLOOR]}):
         with pytest.raises(BadInputError, match="paper=True"):
             from_trace(paper=True, **beyond)
+
+
+def test_nothing_is_borrowed_where_there_is_nobody_to_borrow_from() -> None:
+    alone = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b", "c"], similarity=np.eye(3), sharing="adaptive")
+    assert alone.borrowing == {"a": 0.0, "b": 0.0, "c": 0.0}
+
+
+@pytest.mark.parametrize("again", ["2", np.array([2.0, 3.0]), True + 0.0])
+def test_a_factor_that_is_none_is_refused_when_the_rule_is_made(again: Any) -> None:
+    with pytest.raises(BadInputError, match="again is a factor above 1"):
+        Sharing(again=again)
+
+
+def test_a_sharing_that_is_no_rule_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadInputError, match="sharing is"):
+        Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], sharing=np.array([1, 2]))  # type: ignore[arg-type]
+
+
+def test_a_reward_beyond_all_numbers_is_said_at_the_next_decision_and_can_be_put_right() -> None:
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], similarity="pooled", sharing="adaptive")
+    decision = controller.ask("a")
+    with np.errstate(all="ignore"):
+        controller.tell(decision.id, 1e160)
+        with pytest.raises(BadInputError, match="not finite: look for an absurd reward"):
+            controller.ask("b")
+    controller.correct(decision.id, 0.8)
+    assert controller.ask("a").mean is not None

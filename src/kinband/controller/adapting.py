@@ -20,6 +20,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.controller.journal import Entry, Estimated
 from kinband.controller.roster import InForce
+from kinband.drift.likeness import between_eras
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kpis.policy import KpiPolicy
 from kinband.policies import UCB, Policy, SuperUCB
@@ -31,6 +32,8 @@ from kinband.records import Observation, Samples
 from kinband.similarity import Blended
 
 _log = logging.getLogger(__name__)
+
+_JUDGES = 4  # rows of the log a station from which on it judges alone
 
 
 class Schedule:
@@ -73,15 +76,24 @@ def estimated(observations: Sequence[Observation], present: InForce) -> Estimate
     samples = _samples(observations, present)
     estimator = Blended(present.kernel, regularisation=present.noise, mean=present.mean, seed=present.seed)
     try:
-        found = estimator.weigh(samples, present.K_Z)
+        found = estimator.weigh(samples, present.K_Z, unchosen=_unchosen(present))
     except NotPositiveDefiniteError as error:  # the reward is learned all the same
         _log.warning("after %d rows sharing could not be estimated anew: %s", len(samples), error)
         found = None
     if found is None:
         return Estimated(len(samples))
+    reset = None if present.drift is None else present.drift.resets
+    kept = between_eras(present.former, len(present.stations), kept=1.0 if reset is None else reset.kept)
+    K_Z = kept * found.matrix  # what a change has proved wrong stays so
     common, alike = float(found.details["common"]), float(found.details["alike"])
     _log.info("after %d rows sharing is estimated anew: %.2f common, %.2f alike", len(samples), common, alike)
-    return Estimated(len(samples), common, alike, tuple(found.matrix[np.tril_indices(len(found.matrix))].tolist()))
+    return Estimated(len(samples), common, alike, tuple(K_Z[np.tril_indices(len(K_Z))].tolist()))
+
+
+def _unchosen(present: InForce) -> int | None:
+    """How many rows of the starting log can judge; None where it has too few, and all rows must."""
+    rows = 0 if present.start is None else len(present.start)
+    return rows if rows >= _JUDGES * len(present.active) else None
 
 
 def taught(
@@ -112,7 +124,12 @@ def sharing_weights(policy: Policy, present: InForce) -> dict[str, float] | None
     posterior = posterior_of(policy)
     if not isinstance(posterior, WeighedPosterior):
         return None
-    return {station: float(posterior.weights.of(present.task(station))) for station in present.active}
+    found = {}
+    for station in present.active:
+        task = present.task(station)
+        shares = np.delete(present.K_Z[task], task).any()
+        found[station] = float(posterior.weights.of(task)) if shares else 0.0
+    return found
 
 
 def posterior_of(policy: Policy) -> FullPosterior | None:

@@ -64,7 +64,7 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
             ...
         kinband.errors.BadInputError: paper=True keeps to the paper, which has no sharing=: leave one of them out
     """
-    for name in ("sharing", "safety", "neighbours", "reward"):
+    for name in ("sharing", "safety", "neighbours", "reward", "descriptors"):
         beyond[name] = given.get(name)
     for name, value in beyond.items():
         if value is not None and value is not False:
@@ -72,6 +72,8 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
     options = given.get("options")
     if isinstance(options, Mapping) and options.get("rounds", "plain") != "plain":
         raise BadInputError("paper=True keeps to the paper, whose rounds are plain: leave options={'rounds': ...} out")
+    if given.get("policy") in ("thompson", "random", "fixed"):
+        raise BadInputError(f"paper=True keeps to the paper, which has no policy {given['policy']!r}: take another")
     if given["engine"] not in ("auto", "exact", "schur"):
         raise BadInputError(f"paper=True needs an exact posterior, 'exact' or 'schur', not engine={given['engine']!r}")
     if given["mean"]:

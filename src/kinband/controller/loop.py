@@ -510,5 +510,6 @@ class Controller:
         """Learn and note rewards that were told together, with their neighbours' where those count."""
         rule, last = self.settings.neighbours, self._memory.last_told
         given = checked_others(others, self.settings)
-        for one in with_neighbours(told, self.journal, rule, last, others=given, alone=alone):
+        gone = self.in_force.gone
+        for one in with_neighbours(told, self.journal, rule, last, others=given, alone=alone, gone=gone):
             self._memory.learn(one)

@@ -68,7 +68,7 @@ class InForce(Settings):
         """Return the task number of a station that can be asked for, or say why there is none."""
         if isinstance(station, str) and station in self.gone:
             raise NotFoundError(f"station {station!r} was removed: add_station brings it back with what it knew")
-        if not isinstance(station, str) or station not in self._tasks:
+        if not isinstance(station, str) or self._tasks.get(station) in (None, *self.former.values()):
             some = ", ".join(map(repr, self.active[:5])) + (", ..." if len(self.active) > 5 else "")
             raise NotFoundError(f"unknown station {station!r}: this controller runs {some}")
         return self._tasks[station]

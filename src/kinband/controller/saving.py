@@ -81,7 +81,8 @@ def load_controller(path: str | PathLike[str], *, policy: PolicyFactory | None, 
     path = _folder(path)
     _recover(path)
     manifest = _read_manifest(path)
-    _check_files(path, manifest["files"])
+    sums = {name: one for name, one in manifest["files"].items() if not (rebuild and name == _BELIEFS)}
+    _check_files(path, sums)
     try:
         return _assemble(path, manifest, policy=policy, rebuild=rebuild)
     except SavedStateError:
@@ -180,9 +181,13 @@ def _check_files(path: Path, sums: Mapping[str, str]) -> None:
     for name in {_LOG, _ARRAYS, *sums}:
         file = path / Path(name).name
         if not file.is_file():
-            raise SavedStateError(f"the saved state in {path} is incomplete: {name} is missing")
+            raise SavedStateError(f"the saved state in {path} is incomplete: {name} is missing{_advice(name)}")
         if _checksum(file) != sums.get(name):
-            raise SavedStateError(f"{file} is damaged (its checksum differs): restore it from a backup")
+            raise SavedStateError(f"{file} is damaged (its checksum differs): restore it from a backup{_advice(name)}")
+
+
+def _advice(name: str) -> str:
+    return ", or load with rebuild=True, which learns the log anew" if name == _BELIEFS else ""
 
 
 def _read_arrays(file: Path) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Sharing:
     def __post_init__(self) -> None:
         if not isinstance(self.weighed, bool):
             raise BadInputError(f"weighed is True or False, got {self.weighed!r}")
+        if self.again is not None and not isinstance(self.again, int | float):
+            raise BadInputError(f"again is a factor above 1, or None, got {self.again!r:.60}")
         if self.again is not None and finite_number(self.again, name="again") <= 1:
             raise BadInputError(f"again is a factor above 1, got {self.again:g}")
         if isinstance(self.first, bool) or not isinstance(self.first, int) or self.first < 2:
@@ -53,7 +55,7 @@ def sharing_from(given: SharingLike) -> Sharing | None:
     """
     if given is None or given is False:
         return None
-    if given is True or given == "adaptive":
+    if given is True or (isinstance(given, str) and given == "adaptive"):
         return Sharing()
     if isinstance(given, Sharing):
         return given

@@ -102,6 +102,7 @@ def with_neighbours(
     *,
     others: Mapping[str, Measured],
     alone: bool,
+    gone: frozenset[str] = frozenset(),
 ) -> list[Told]:
     """Return rewards told together with their neighbours' mixed in.
 
@@ -112,6 +113,7 @@ def with_neighbours(
         last: What was told last.
         others: Neighbours' rewards of this slot that no decision led to.
         alone: Whether rewards are told one by one, so that the last known stand in for those to come.
+        gone: Stations that have left, whose last rewards stand in for nothing.
     """
     if rule is None:
         return list(told)
@@ -125,7 +127,8 @@ def with_neighbours(
         for name in rule.of(station):
             if name in given:
                 continue
-            mate = together.get((number, name)) or _earlier(journal, last, number, name, alone=alone)
+            stands_in = alone and name not in gone
+            mate = together.get((number, name)) or _earlier(journal, last, number, name, alone=stands_in)
             if mate is not None:
                 mates[name] = mate
         found.append(_mixed(one, station, mates, given, rule))
@@ -142,6 +145,8 @@ def correction(
         raise BadInputError("a correction needs a reward, or kpis")
     right = {**told.kpis, **measured}
     own = own_of(told)[0]
+    if reward is not None and settings.weighted is not None:
+        raise BadInputError(f"the reward of this controller is {settings.weighted}: correct kpis alone, and no reward")
     if reward is not None:
         own = settings.check_reward(reward)
     elif settings.weighted is not None and any(name in settings.weighted.weights for name in measured):

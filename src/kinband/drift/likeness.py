@@ -68,6 +68,20 @@ def _borne(K_Z: FloatArray, row: FloatArray) -> FloatArray:
     return found
 
 
+def between_eras(former: Mapping[int, int], tasks: int, *, kept: float) -> FloatArray:
+    """Return what likeness between tasks is multiplied by, (tasks, tasks): 1 within an era, `kept` between two.
+
+    Positive semidefinite, so that its product with a task matrix, entry by entry, is one again (Schur 1911).
+
+    Example:
+        >>> between_eras({2: 0}, 3, kept=0.1).tolist()  # the first station has changed once
+        [[1.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 1.0]]
+    """
+    eras = np.array([_origin(task, former)[1] for task in range(tasks)])
+    found: FloatArray = np.where(eras[:, None] == eras, 1.0, kept)
+    return found
+
+
 def _origin(task: int, former: Mapping[int, int]) -> tuple[int, int]:
     """The first task of the same station, and how often it had changed by then."""
     era = 0

@@ -41,9 +41,11 @@ class Reset:
     kept: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not finite_number(self.run_length, name="run_length") >= 2.0:
+        for name in ("run_length", "kept"):
+            object.__setattr__(self, name, finite_number(getattr(self, name), name=name))
+        if not self.run_length >= 2.0:
             raise BadInputError(f"run_length counts decisions and must be at least 2, got {self.run_length:g}")
-        if not 0.0 <= finite_number(self.kept, name="kept") < 1.0:
+        if not 0.0 <= self.kept < 1.0:
             raise BadInputError(
                 f"kept is the share of its likeness that a station keeps, from 0 on and below 1, got {self.kept:g}"
             )

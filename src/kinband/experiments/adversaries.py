@@ -100,7 +100,10 @@ def _renamed(log: Samples, seed: int) -> Samples:
 def _of_runs(path: str, seed: int) -> Problem:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
+        raise BadInputError(f"{path} is no Parquet file that can be read: make it as docs/coloran.md says") from error
     if not {"task", "run", "r_qos"} <= set(table.column_names):
         raise BadInputError(f"{path} is no table of measurement runs as docs/coloran.md describes it")
     names = table.column_names

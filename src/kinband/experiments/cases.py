@@ -26,6 +26,8 @@ class Learner:
         engine: Which posterior: one of `kinband.posterior.ENGINES`.
         rounds: How the policy "ucb" decides a round: "plain", or "aware" of the round's other picks.
         adapts: Whether sharing is kept in check as rewards come in.
+        pulled: Whether its kernel has a prior (`kinband.model.PULL`), as controllers have by default; experiments that
+            repeat the paper's fit by marginal likelihood alone.
 
     Example:
         >>> Learner("embedding", "embedding").policy
@@ -41,6 +43,7 @@ class Learner:
     engine: str = "exact"
     rounds: str = "plain"
     adapts: bool = False
+    pulled: bool = False
 
     @property
     def options(self) -> dict[str, Any] | None:
@@ -108,7 +111,8 @@ class Case:
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON-able values; what came later only where it is used, so that older keys stay."""
         values = asdict(self)
-        for name, usual in (("arm", None), ("engine", "exact"), ("rounds", "plain"), ("adapts", False)):
+        later = {"arm": None, "engine": "exact", "rounds": "plain", "adapts": False, "pulled": False}
+        for name, usual in later.items():
             if values["learner"][name] == usual:
                 del values["learner"][name]
         return values
@@ -123,7 +127,8 @@ class Case:
         """A digest of what decides the learner's model: cases that share it can share the model."""
         drawn = self.environment == "synthetic" or self.environment.startswith(("drawn:", "runs:"))
         parts = (self.environment, self.learner.similarity, self.learner.sigma, self.log_rows, self.prior)
-        return _digest([*map(_plain, parts), self.seed if drawn else None])
+        values = [*map(_plain, parts), self.seed if drawn else None]
+        return _digest([*values, "pulled"] if self.learner.pulled else values)
 
 
 def _plain(value: Any) -> Any:

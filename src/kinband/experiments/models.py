@@ -9,7 +9,7 @@ import numpy as np
 from kinband.errors import SavedStateError
 from kinband.experiments.cases import Case
 from kinband.kernels import RBF, kernel_from_dict
-from kinband.model import Model, learn_model
+from kinband.model import PULL, Model, Search, learn_model
 from kinband.records import Samples
 from kinband.similarity import Embedding, ProjectionWarning, TaskMatrix
 
@@ -24,8 +24,9 @@ def model_of(case: Case, log: Samples) -> Model:
 def _model_of(case: Case, log: Samples) -> Model:
     learner, prior = case.learner, case.prior
     rng = np.random.default_rng([case.seed, 2])
+    free = Search(pull=PULL if learner.pulled else None)
     if prior is None:
-        model = learn_model(log, learner.similarity, rng=rng)
+        model = learn_model(log, learner.similarity, rng=rng, search=free)
         kernel, noise, mean = model.kernel, model.noise, model.mean
     else:
         kernel, noise, mean = RBF(prior.length_scale).bind(log.features), prior.noise, prior.mean
@@ -33,7 +34,8 @@ def _model_of(case: Case, log: Samples) -> Model:
     if learner.similarity == "embedding" and learner.sigma != "median":
         estimator = Embedding(kernel, regularisation=noise, sigma=learner.sigma)  # type: ignore[arg-type]
         given = {} if prior is None else {"kernel": kernel, "noise": noise, "mean": mean}
-        model = learn_model(log, estimator.fit(log), rng=rng, **given)  # type: ignore[arg-type]
+        again = free if prior is None else None
+        model = learn_model(log, estimator.fit(log), rng=rng, search=again, **given)  # type: ignore[arg-type]
     return model
 
 

@@ -123,11 +123,11 @@ def _counted(plan: Plan, beta: Callable[[Figure, str], float | str]) -> list[Cas
 def _candidates(figure: Figure, plan: Plan) -> list[Learner]:
     """The learners of a mode with every weight they may take; taking turns, there are no picks to be aware of."""
     betas: tuple[float | str, ...] = (*figure.betas, *figure.baseline_betas)
-    alone = [Learner(BASELINE, "independent", "kernel-ucb", beta) for beta in betas]
+    alone = [Learner(BASELINE, "independent", "kernel-ucb", beta, pulled=True) for beta in betas]
     shared = [
-        Learner(PLAIN, plan.similarity, engine=ENGINE),
-        Learner(AWARE, plan.similarity, engine=ENGINE, rounds="aware"),
-        Learner(THOMPSON, plan.similarity, "thompson", engine=ENGINE),
+        Learner(PLAIN, plan.similarity, engine=ENGINE, pulled=True),
+        Learner(AWARE, plan.similarity, engine=ENGINE, rounds="aware", pulled=True),
+        Learner(THOMPSON, plan.similarity, "thompson", engine=ENGINE, pulled=True),
     ]
     playing = shared if figure.mode == "parallel" else shared[:1]
     return [*alone, *(replace(one, beta=beta) for one in playing for beta in figure.betas)]

@@ -105,7 +105,7 @@ def learners(contest: Contest, *, betas: Sequence[float] = BETAS) -> list[Learne
         Learner(EMBEDDING, "embedding", engine=contest.engine),
         Learner(ADAPTIVE, first, engine=contest.engine, adapts=True),
     ]
-    return [replace(one, beta=beta) for one in kinds for beta in betas]
+    return [replace(one, beta=beta, pulled=True) for one in kinds for beta in betas]
 
 
 def tuning_cases(contest: Contest) -> list[Case]:
@@ -155,7 +155,7 @@ def coverage(
     environment: str, adapts: bool, seed: int, *, slots: int, similarity: str = "embedding"
 ) -> dict[str, float]:
     """Return the share of decisions whose expected reward lay within the stated 95 % interval."""
-    learner = Learner(ADAPTIVE if adapts else EMBEDDING, similarity, adapts=adapts)
+    learner = Learner(ADAPTIVE if adapts else EMBEDDING, similarity, adapts=adapts, pulled=True)
     case = Case("sharing", "fair", environment, learner, "parallel", slots, seed, start=True)
     problem = problem_of(case)
     controller = controller_for(problem, model_of(case, problem.likeness or problem.log), case)

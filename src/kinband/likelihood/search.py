@@ -74,6 +74,7 @@ def fit(
     starts: int = 3,
     max_rows: int | None = None,
     block_rows: int | None = None,
+    pull: float | None = None,
     max_iterations: int = 200,
     quiet: bool = False,
 ) -> Fit:
@@ -95,6 +96,9 @@ def fit(
         block_rows: Put stations into groups of at most this many rows, at random, and add up the groups' likelihoods as
             if groups shared nothing: much less work on long logs. Of one station at most four times as many rows are
             used. Not for task models with parameters of each station, whose scale groups would not have in common.
+        pull: Prior of the kernel's parameters and the noise: log-normal around the values given, with this standard
+            deviation of the logarithm. It keeps short logs from extremes that a likelihood of few rows prefers by
+            chance, such as no noise at all, or a knob that does not matter. None for none.
         max_iterations: Iterations of L-BFGS-B for each start.
         quiet: Whether to leave bounds to `Fit.at_bound`. A feature that does not matter sends its length-scale to the
             bound: an answer, where nobody chose the bound.
@@ -121,7 +125,7 @@ def fit(
     mean = float(np.mean(samples.y)) if mean is None and len(samples) else mean or 0.0
     kernel = check_problem(samples, kernel, tasks, noise, mean)
     free = (fit_kernel, fit_noise, fit_mean)
-    problem = Problem(samples, kernel, tasks, noise, mean, free=free, groups=groups)
+    problem = Problem(samples, kernel, tasks, noise, mean, free=free, groups=groups, pull=pull)
     runs = [_climb(problem, z, max_iterations) for z in problem.starts(starts, rng)]
     z, log_likelihood, converged = max(runs, key=lambda run: run[1])
     if not np.isfinite(log_likelihood):
@@ -170,6 +174,7 @@ class Problem:
         *,
         free: tuple[bool, bool, bool],
         groups: IntArray | None = None,
+        pull: float | None = None,
     ) -> None:
         self.blocks = row_blocks(samples.tasks, tasks, groups=groups)
         self.samples, self.kernel, self.tasks, self.noise, self.mean = samples, kernel, tasks, noise, mean
@@ -181,6 +186,8 @@ class Problem:
         self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, [1.0, np.sqrt(self.spread)]])
         self.given = self._pack(kernel.theta, tasks.theta, np.log(noise))
         self.bounds = self._bounds()
+        pulled = np.array([*[True] * len(kernel.theta), *[False] * len(tasks.theta), True, False])
+        self._pull = np.where(pulled, 0.0 if pull is None else pull**-2, 0.0)[self.free]
 
     def _pack(self, theta: FloatArray, task_theta: FloatArray, log_noise: float) -> FloatArray:
         """All parameters, fixed ones included, in their units."""
@@ -220,7 +227,8 @@ class Problem:
             value, gradient = unchecked_value_and_gradient(self.samples, *self.unpack(z), blocks=self.blocks)
         except NotPositiveDefiniteError:
             return -np.inf, np.zeros_like(z)
-        return value, (gradient * self.units)[self.free]
+        away = z - self.given[self.free]
+        return value - 0.5 * float(self._pull @ away**2), (gradient * self.units)[self.free] - self._pull * away
 
     def at_bound(self, z: FloatArray) -> tuple[str, ...]:
         """Names of the entries of z that lie on a bound."""

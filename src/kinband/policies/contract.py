@@ -208,5 +208,7 @@ def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
         1
     """
     best = score.max()
+    if not np.isfinite(best):  # beliefs have overflowed; `check_choice` says so
+        return 0
     ties = np.flatnonzero(score >= best - 1e-12 * max(1.0, abs(best)))
     return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])

@@ -325,6 +325,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             mean=self.optimise and mean is None,
             starts=self.starts,
             max_rows=self.max_rows,
+            pull=None,  # as in scikit-learn's own, optimising means the likelihood
             quiet=self.kernel is None,  # a column that does not matter ends at a bound, and those bounds are ours
         )
         rng = _generator(self.random_state)

@@ -14,7 +14,7 @@ assumed. a + b stays at 0.9 or below: own rewards must be able to overrule all o
 """
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -87,8 +87,16 @@ class Blended:
             details["log_predictive_density"] = {"chosen": chosen, "alone": alone}
         return TaskMatrix(samples.stations, self._matrix(samples, learned, a, b), "blended", details)
 
-    def weigh(self, samples: Samples, present: FloatArray) -> TaskMatrix | None:
-        """Return a task matrix that is clearly better than the one in force, (M, M), or None where none is.
+    def weigh(self, samples: Samples, present: FloatArray, *, unchosen: int | None = None) -> TaskMatrix | None:
+        """Return a task matrix that is clearly better than the one in force, or None where none is.
+
+        Rewards of configurations that a learner chose say little about sharing: they lie where a station knows most by
+        itself. Where some rows were chosen by nobody, they alone are foretold, from half of them and all others.
+
+        Args:
+            samples: All rows known.
+            present: The matrix in force, (M, M).
+            unchosen: How many of the first rows were chosen by nobody; None for all.
 
         Example:
             >>> rng = np.random.default_rng(5)
@@ -98,11 +106,11 @@ class Blended:
             True
         """
         learned = self._learned(samples)
-        scores = self._scores(samples, learned, present)
+        scores = self._scores(samples, learned, present, unchosen=unchosen)
         if scores is None:
             return None
         tried, now = scores[:-1], scores[-1]
-        found = least_sharing(tried)
+        found = int(tried.mean(axis=1).argmax())
         gain = tried[found] - now
         if gain.mean() <= _CLEARLY * standard_error(gain) + _ROUNDING:  # the same matrix again is no better
             return None
@@ -114,13 +122,25 @@ class Blended:
         found = learn_kernel(samples, self.kernel, noise=self.regularisation, rng=rng)
         return found if self.mean is None else Learned(found.kernel, found.noise, self.mean)
 
-    def _scores(self, samples: Samples, learned: Learned, present: FloatArray | None = None) -> FloatArray | None:
+    def _scores(
+        self,
+        samples: Samples,
+        learned: Learned,
+        present: FloatArray | None = None,
+        *,
+        unchosen: int | None = None,
+    ) -> FloatArray | None:
         """Log densities of rows held back, (weights, n), that of the matrix in force last; None if nobody has two."""
-        rows = self._looked_at(samples)
-        first, second = (rows.take(half) for half in halves(rows.tasks))
+        rows = self._looked_at(replace(samples, arms=np.arange(len(samples))))  # to be recognised after thinning
+        numbers = np.arange(len(rows)) if rows.arms is None else rows.arms
+        told = np.zeros(len(rows), dtype=np.bool_) if unchosen is None else numbers >= unchosen
+        kept = np.flatnonzero(~told)
+        first, second = (kept[half] for half in halves(rows.tasks[kept]))
         if not len(second) or len(samples.stations) < 2:
             return None
-        turns = ((first, second), (second, first))
+        always = np.flatnonzero(told)
+        pairs = ((first, second), (second, first))
+        turns = [(rows.take(np.sort(np.append(known, always))), rows.take(asked)) for known, asked in pairs]
         return np.concatenate([self._turn(known, asked, learned, present) for known, asked in turns], axis=1)
 
     def _looked_at(self, samples: Samples) -> Samples:

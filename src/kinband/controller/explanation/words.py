@@ -30,9 +30,10 @@ def choice_text(decision: Decision) -> str:
     what = configuration_text(decision.configuration, decision.arm)
     if decision.mean is None or decision.width is None:
         return f"{decision.station} should run {what}; the policy predicts nothing."
+    known = "1 reward" if decision.known == 1 else f"{decision.known:,} rewards"
     return (
         f"{decision.station} should run {what}: expected reward {decision.mean:.3f}, give or take "
-        f"{decision.width:.3f} (one standard deviation), with {decision.known:,} rewards known so far."
+        f"{decision.width:.3f} (one standard deviation), with {known} known so far."
     )
 
 
