@@ -22,6 +22,7 @@ ROOMS = [
     "kinband.errors",
     "kinband.evaluation",
     "kinband.fleet",
+    "kinband.guard",
     "kinband.kernels",
     "kinband.likelihood",
     "kinband.model",

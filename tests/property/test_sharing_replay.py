@@ -178,7 +178,7 @@ def test_loading_takes_up_a_station_that_joined_before_an_estimate_changed_nothi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Built at once for all stations, a posterior may fall into groups that one grown station by station has not."""
-    monkeypatch.setattr(Blended, "weigh", lambda *_: None)  # nothing is ever clearly better
+    monkeypatch.setattr(Blended, "weigh", lambda *_, **__: None)  # nothing is ever clearly better
     controller = make("ucb", "exact", "alike", seed=3)
     controller.add_station("lone", similarity={"a": 0.0})
     rng = np.random.default_rng(2)
