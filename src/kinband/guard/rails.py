@@ -1,0 +1,233 @@
+"""The rails themselves: hard limits as values.
+
+What is not given does not limit: `Rails()` lets everything through. `kinband.guard.reading` makes them from a file,
+`kinband.guard.guard` holds proposals against them. What can be checked without knowing the file is checked here, in
+one place for files and programs; what needs the space of configurations, in `check_rails`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, timedelta, tzinfo
+from math import isfinite
+
+from kinband.configurations import ConfigurationSpace
+from kinband.configurations.knobs import Knob, Scalar
+from kinband.errors import BadInputError
+from kinband.guard.windows import Window
+
+_ROUNDING = 1e-9  # so that 0.1 * 3 is not outside "up to 0.3"
+
+
+@dataclass(frozen=True)
+class KnobLimit:
+    """What a knob may be set to, and how far it may move in one change.
+
+    Attributes:
+        low: Smallest number allowed, None for no limit.
+        high: Largest number allowed.
+        step: How far one change may move it; 0 keeps a knob of any kind as it is.
+        values: The values allowed, None for all; the way to limit a knob of categories.
+
+    Example:
+        >>> limit = KnobLimit(low=-108, high=-88, step=3)
+        >>> limit.allows(-88), limit.allows(-87), limit.reaches(-100, -97), limit.reaches(-100, -96)
+        (True, False, True, False)
+    """
+
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    values: frozenset[Scalar] | None = None
+
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise BadInputError(f"min is {self.low:g}, max is {self.high:g}: min must not be above max")
+        if self.step is not None and not (isfinite(self.step) and self.step >= 0):
+            raise BadInputError(f"step must be a number from 0, got {self.step:g}")
+
+    def allows(self, value: Scalar) -> bool:
+        """Say whether the knob may be set to a value."""
+        if self.values is not None and value not in self.values:
+            return False
+        if isinstance(value, str):
+            return self.low is None and self.high is None
+        above = self.low is None or value >= self.low - _ROUNDING * max(abs(self.low), abs(value))
+        return above and (self.high is None or value <= self.high + _ROUNDING * max(abs(self.high), abs(value)))
+
+    def reaches(self, before: Scalar, after: Scalar) -> bool:
+        """Say whether one change may take the knob from one value to another."""
+        if self.step is None or before == after:
+            return True
+        if isinstance(before, str) or isinstance(after, str):
+            return False
+        return abs(after - before) <= self.step + _ROUNDING * max(abs(before), abs(after))
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            return "one of " + ", ".join(sorted(map(str, self.values)))
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} to {self.high:g}"
+        if self.high is not None:
+            return f"at most {self.high:g}"
+        return "anything" if self.low is None else f"at least {self.low:g}"
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """A station that is left alone, for good or until the end of a day.
+
+    Example:
+        >>> Freeze("3714", until=date(2026, 5, 1), why="antenna swap").holds(date(2026, 5, 1))
+        True
+    """
+
+    station: str
+    until: date | None = None
+    why: str = ""
+
+    def holds(self, today: date) -> bool:
+        """Say whether the station is still frozen on a day."""
+        return self.until is None or today <= self.until
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """When a station returns to what it ran before.
+
+    Attributes:
+        drop: By how much rewards must have fallen, at least; more than that counts.
+        share: True if `drop` is a share of what was earned before, False if it is in units of the reward.
+        slots: How many slots in a row must be as low.
+        before: How many slots before the change are averaged, at most.
+        own: Whether a station's own rewards are watched.
+        neighbours: Whether its neighbours' rewards are watched, each for itself.
+        within: How long after a change slots are watched; None for as long as it stays.
+        retry_after: How long the change that was taken back is not made again.
+        outside_windows: Whether a roll-back may be made outside maintenance windows.
+
+    Example:
+        >>> Fallback(drop=0.05, slots=3).allowance(0.9), Fallback(drop=0.1, slots=3, share=True).allowance(-2.0)
+        (0.05, 0.2)
+    """
+
+    drop: float
+    slots: int
+    share: bool = False
+    before: int = 24
+    own: bool = True
+    neighbours: bool = True
+    within: timedelta | None = None
+    retry_after: timedelta = timedelta(days=1)
+    outside_windows: bool = False
+
+    def __post_init__(self) -> None:
+        if not isfinite(self.drop) or self.drop < 0:
+            raise BadInputError(f"drop must be a number from 0, got {self.drop:g}")
+        if min(self.slots, self.before) < 1:
+            raise BadInputError(f"slots and before must be at least 1, got {self.slots} and {self.before}")
+
+    def allowance(self, earned: float) -> float:
+        """Return how far below what was earned before a reward may fall."""
+        return self.drop * abs(earned) if self.share else self.drop
+
+
+@dataclass(frozen=True)
+class Rails:
+    """Everything that limits changes.
+
+    Attributes:
+        zone: The zone of days and of words.
+        stop: The stop switch: nothing changes.
+        knobs: Limits of knobs, for all stations.
+        stations: Limits of knobs for single stations, on top of those for all.
+        min_time: Least time between two changes of a station.
+        per_day: Most changes of a station in a local day.
+        per_round: Most changes of all stations in a round.
+        round: Changes less than this apart are of one round.
+        neighbours_together: Whether neighbours may change in one round.
+        neighbours: Who is a neighbour of whom; if a is one of b, b is one of a.
+        maintenance: Windows outside which nothing changes; None for any time.
+        forbidden: Windows in which nothing changes.
+        freeze: Stations that are left alone.
+        fallback: When a station returns to what it ran before; None for never.
+
+    Example:
+        >>> Rails(neighbours={"a": frozenset({"b"})}).neighbours["b"]
+        frozenset({'a'})
+    """
+
+    zone: tzinfo = UTC
+    stop: bool = False
+    knobs: Mapping[str, KnobLimit] = field(default_factory=dict)
+    stations: Mapping[str, Mapping[str, KnobLimit]] = field(default_factory=dict)
+    min_time: timedelta = timedelta(0)
+    per_day: int | None = None
+    per_round: int | None = None
+    round: timedelta = timedelta(0)
+    neighbours_together: bool = True
+    neighbours: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    maintenance: tuple[Window, ...] | None = None
+    forbidden: tuple[Window, ...] = ()
+    freeze: tuple[Freeze, ...] = ()
+    fallback: Fallback | None = None
+
+    def __post_init__(self) -> None:
+        mutual: dict[str, set[str]] = {}
+        for station, others in self.neighbours.items():
+            for other in others - {station}:
+                mutual.setdefault(station, set()).add(other)
+                mutual.setdefault(other, set()).add(station)
+        object.__setattr__(self, "neighbours", {name: frozenset(others) for name, others in mutual.items()})
+        if self.maintenance == ():
+            raise BadInputError("maintenance names no window, so nothing could ever change: use stop, or leave it out")
+
+    def limits(self, station: str) -> Iterator[tuple[str, KnobLimit]]:
+        """Return the limits that hold for a station, by knob: those for all, then its own."""
+        yield from self.knobs.items()
+        yield from self.stations.get(station, {}).items()
+
+
+def check_limit(limit: KnobLimit, knob: Knob) -> None:
+    """Refuse a limit that its knob cannot have, or that names what the knob never is.
+
+    Example:
+        >>> check_limit(KnobLimit(low=28), Knob.of("threshold_dbm", range(-112, -83)))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: min is 28, but 'threshold_dbm' goes from -112 to -84: ...
+    """
+    if knob.categorical:
+        if limit.low is not None or limit.high is not None:
+            raise BadInputError(f"knob {knob.name!r} holds categories, which have no min or max: list its values")
+        if limit.step:
+            raise BadInputError(f"knob {knob.name!r} holds categories, which have no step: 0 keeps it as it is")
+    else:
+        numbers = [float(value) for value in knob.values]
+        for name, given in (("min", limit.low), ("max", limit.high)):
+            if given is not None and not min(numbers) <= given <= max(numbers):
+                span = f"{min(numbers):g} to {max(numbers):g}"
+                raise BadInputError(
+                    f"{name} is {given:g}, but {knob.name!r} goes from {span}: check the unit, or leave it out"
+                )
+    if not any(limit.allows(value) for value in knob.values):
+        raise BadInputError(f"no value of {knob.name!r} is {limit}: widen the limit")
+
+
+def check_rails(rails: Rails, space: ConfigurationSpace, *, station: str | None = None) -> None:
+    """Refuse limits that do not fit the space, or that leave nothing to run: to all, or to one station.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4, 6])
+        >>> rails = Rails(knobs={"tilt": KnobLimit(high=3)}, stations={"a": {"tilt": KnobLimit(low=4)}})
+        >>> check_rails(rails, space)
+        >>> check_rails(rails, space, station="a")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the limits leave station 'a' no configuration: widen the limits of a knob
+    """
+    limits = list(rails.knobs.items() if station is None else rails.limits(station))
+    for name, limit in limits:
+        check_limit(limit, space.knob(name)[1])
+    if not any(all(limit.allows(row[name]) for name, limit in limits) for row in space):
+        whom = "stations" if station is None else f"station {station!r}"
+        raise BadInputError(f"the limits leave {whom} no configuration: widen the limits of a knob")
