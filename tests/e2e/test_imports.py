@@ -10,6 +10,7 @@ import pytest
 import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
+HEAVY += ["yaml", "sqlalchemy", "alembic", "psycopg"]
 ROOMS = [
     "kinband",
     "kinband.arrays",
@@ -33,6 +34,7 @@ ROOMS = [
     "kinband.similarity",
     "kinband.theory",
     "kinband.trace",
+    "kinband.service.ledger",
 ]
 
 

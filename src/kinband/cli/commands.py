@@ -11,6 +11,7 @@ from kinband.cli.compare import compare
 from kinband.cli.demo import demo
 from kinband.cli.evaluate import evaluate
 from kinband.cli.recommend import recommend
+from kinband.cli.replay import replay
 from kinband.cli.reproduce import reproduce
 from kinband.cli.similarity import similarity
 from kinband.cli.simulate import simulate
@@ -34,6 +35,7 @@ app.command()(evaluate)
 app.command()(recommend)
 app.command("audit")(audit_command)
 app.command()(trust)
+app.command()(replay)
 app.command()(bench)
 
 

@@ -205,6 +205,10 @@ class Journal:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries)
 
+    def since(self, count: int) -> list[Entry]:
+        """Return the entries after the first `count`."""
+        return self._entries[count:]
+
     @property
     def asked(self) -> Mapping[str, Asked]:
         """Every decision by id, in the order of asking."""

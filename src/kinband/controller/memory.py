@@ -73,7 +73,7 @@ class Memory:
             self._take_up(entries, beliefs)
         else:
             self.policy = self._taught(policy, ())
-            self._replay(entries)
+            self.follow(entries)
 
     @property
     def starting_rows(self) -> int:
@@ -142,7 +142,7 @@ class Memory:
             present = present.after(entry)
         return present
 
-    def _replay(self, entries: Iterable[Entry]) -> None:
+    def follow(self, entries: Iterable[Entry]) -> None:
         """Add entries to the journal and teach them to the policy, in order."""
         for entry in entries:
             check_entry(entry, self.journal, self.settings)

@@ -1,0 +1,141 @@
+"""Any decision of the past again: as it was recorded, and decided anew from the ledger alone.
+
+The controller is brought back to the moment before the decision, from the events before it, and asked the same
+question in the same round. Everything that counted is on record, so the answer must be the same to the last bit of
+every score; if it is not, the ledger was changed, or the arithmetic is another (another machine, other versions).
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from kinband.controller import Explanation, Settings
+from kinband.controller.entries import entry_to_dict
+from kinband.controller.explanation import MOST_ROWS, explain
+from kinband.controller.journal import Asked
+from kinband.policies import PolicyFactory
+from kinband.records import Decision
+from kinband.service.ledger.events import Event
+from kinband.service.ledger.origin import read_settings
+from kinband.service.ledger.requests import Request, ask_alone, ask_round
+from kinband.service.ledger.restoring import EntryReader, restored
+from kinband.service.ledger.schema import events
+from kinband.service.ledger.store import Ledger
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A decision as recorded and as decided again.
+
+    Attributes:
+        event: The event of the decision.
+        recorded: The decision as it was recorded.
+        again: The decision as it is decided again.
+        same: Whether the two agree, bit for bit, in everything that was recorded.
+        explanation: Why it was made, as of then, with the reward that it earned since.
+        learned: How many events were taken in for it beyond a snapshot.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> made = controller.ask("a")
+        >>> event = Event(2, "decision", "2026-11-20T10:00:00Z", "", "a", made.id, None, None, None, "{}", "")
+        >>> Replayed(event, made, made, True, controller.explain(made.id), 0).to_dict()["same"]
+        True
+    """
+
+    event: Event
+    recorded: Decision
+    again: Decision
+    same: bool
+    explanation: Explanation
+    learned: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        event = self.event
+        when = {"seq": event.seq, "at": event.at, "actor": event.actor, "slot": event.slot, "round": event.round}
+        return {**when, "same": self.same, **self.explanation.to_dict()}
+
+
+def replay(
+    ledger: Ledger,
+    decision_id: str,
+    *,
+    snapshots: bool = True,
+    policy: PolicyFactory | None = None,
+    most_rows: int = MOST_ROWS,
+) -> Replayed:
+    """Return a decision of the past as recorded, as decided again, and why it was made.
+
+    Args:
+        ledger: The truth.
+        decision_id: Which decision.
+        snapshots: Whether beliefs may be taken from a snapshot; if not, everything before is learned anew.
+        policy: The factory of a policy of your own, which cannot be stored.
+        most_rows: Up to how many rows it is weighed whose evidence the decision rests on.
+
+    Example:
+        >>> import tempfile
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> from kinband.service.ledger import DurableController
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], similarity="pooled")
+        >>> durable = DurableController.open(ledger, controller)
+        >>> for reward in (0.2, 0.9, 0.4):
+        ...     durable.tell(durable.ask("a", allowed=[0, 2]).id, reward)
+        >>> replay(ledger, "d000002").same
+        True
+        >>> ledger.close()
+        >>> folder.cleanup()
+    """
+    event = ledger.find(decision_id)
+    mates = _round(ledger, event)
+    settings = read_settings(ledger, policy=policy)
+    asked = {mate.station: Request.read(mate, timed=settings.clock_column is not None) for mate in mates}
+    found = restored(ledger, settings, before=mates[0].seq, snapshots=snapshots)
+    if event.round is None:
+        ask_alone(found.controller, event.station, asked[event.station])
+    else:
+        ask_round(found.controller, asked)
+    recorded, again = _entry(settings, event), found.controller.journal.find(decision_id)
+    same = json.dumps(entry_to_dict(again)) == json.dumps(event.payload["entry"])
+    reason = explain(
+        recorded,
+        reward=_earned(ledger, decision_id),
+        settings=found.controller.in_force,
+        journal=found.controller.journal,
+        most_rows=most_rows,
+    )
+    learned = mates[0].seq - 1 - found.snapshot
+    return Replayed(event, recorded.decision, again.decision, same, reason, learned)
+
+
+def _round(ledger: Ledger, event: Event) -> list[Event]:
+    """Return the decisions that were made together with one, in order."""
+    if event.round is None:
+        return [event]
+    wanted = select(events).where(events.c.round == event.round).order_by(events.c.seq)
+    with ledger.reading() as connection:
+        return [Event(*row) for row in connection.execute(wanted)]
+
+
+def _entry(settings: Settings, event: Event) -> Asked:
+    entry = EntryReader(settings).entry(event)
+    if not isinstance(entry, Asked):
+        raise AssertionError("the event of a decision holds a decision")
+    return entry
+
+
+def _earned(ledger: Ledger, decision_id: str) -> float | None:
+    """Return what a decision itself earned, as it stands now."""
+    earned: float | None = None
+    for event in ledger.read(decision=decision_id, kinds=["outcome", "correction"]):
+        entry = event.payload["entry"]
+        own = entry.get("own")
+        if "reward" in entry:
+            earned = entry["reward"] if own is None else (own[0] if isinstance(own, list) else own)
+    return earned

@@ -1,0 +1,232 @@
+"""The ledger itself: events are appended and read, never changed.
+
+Every write is one transaction that holds the ledger's one write lock from its first read to its commit. So a writer
+knows everything that was recorded before it, numbers have no gaps, and the chain of checksums has no forks, however
+many processes there are. What a writer wants to append is recorded together or not at all.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, Select, select
+
+from kinband.arrays import positive_number
+from kinband.errors import NotFoundError, SavedStateError
+from kinband.service.ledger import migrations
+from kinband.service.ledger.engines import WRITES, ledger_url, name_of, open_engine
+from kinband.service.ledger.errors import in_one_sentence
+from kinband.service.ledger.events import FIRST, Draft, Event, check_chain
+from kinband.service.ledger.schema import events
+
+_AT_ONCE = 1000  # rows of one fetch or one insert
+
+Clock = Callable[[], datetime]
+"""What says the time of an event."""
+
+
+class Ledger:
+    """An append-only record of events in SQLite or PostgreSQL. Use `Ledger.open`.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+        >>> ledger.append([Draft("observation", {"load": 0.3}, station="3714")])
+        [1]
+        >>> [(event.seq, event.station, event.payload) for event in ledger.read()]
+        [(1, '3714', {'load': 0.3})]
+        >>> ledger.verify()
+        1
+        >>> ledger.close()
+        >>> folder.cleanup()
+    """
+
+    def __init__(self, engine: Engine, url: URL, *, clock: Clock) -> None:
+        self.engine = engine
+        self.name = name_of(url)
+        self._clock = clock
+
+    @classmethod
+    def open(
+        cls, url: str | PathLike[str], *, create: bool = True, timeout: float = 10.0, clock: Clock | None = None
+    ) -> "Ledger":
+        """Open a ledger, and bring its tables up to date.
+
+        Args:
+            url: A file (SQLite), or postgresql://user@host/name.
+            create: Whether to start one where there is none and to migrate an older one; if not, those are refused.
+            timeout: Seconds to wait for the database or for another writer before `LedgerUnavailableError`.
+            clock: What says the time of events; by default the system's clock.
+        """
+        found = ledger_url(url)
+        engine = open_engine(found, timeout=positive_number(timeout, name="timeout"), create=create)
+        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)))
+        try:
+            if not create and engine.dialect.name == "sqlite" and not Path(str(found.database)).exists():
+                raise SavedStateError(f"{ledger.name} holds no ledger: there is no such file")
+            with ledger.reading() as connection:
+                known = migrations.revision(connection)
+            if create and known != migrations.latest():
+                with ledger.connected(writes=True) as connection:
+                    migrations.migrate(connection, where=ledger.name)
+            with ledger.reading() as connection:
+                migrations.check(connection, where=ledger.name)
+        except BaseException:
+            engine.dispose()
+            raise
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.name!r})"
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.engine.dispose()
+
+    def append(self, drafts: Sequence[Draft]) -> list[int]:
+        """Record events, all or none, and return their numbers once they are safe."""
+        with self.writing() as writer:
+            return [event.seq for event in writer.append(drafts)]
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        kinds: Sequence[str] | None = None,
+        station: str | None = None,
+        decision: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Return events in order, as they are fetched.
+
+        Args:
+            after: Only those after this number.
+            before: Only those before this number.
+            kinds: Only those of these kinds.
+            station: Only those of this station.
+            decision: Only those of this decision.
+            limit: At most so many.
+        """
+        wanted = select(events).where(events.c.seq > after)
+        wanted = wanted if before is None else wanted.where(events.c.seq < before)
+        wanted = wanted if kinds is None else wanted.where(events.c.kind.in_(kinds))
+        wanted = wanted if station is None else wanted.where(events.c.station == station)
+        wanted = wanted if decision is None else wanted.where(events.c.decision == decision)
+        with self.reading() as connection:
+            yield from _fetched(connection, wanted.order_by(events.c.seq).limit(limit))
+
+    def find(self, decision_id: str) -> Event:
+        """Return the event of a decision, or say that there is none."""
+        found = list(self.read(decision=decision_id, kinds=["decision"]))
+        if not found:
+            raise NotFoundError(f"no decision of the ledger {self.name} has the id {decision_id!r}: check the id")
+        return found[0]
+
+    def verify(self) -> int:
+        """Check the whole chain of checksums and return how many events there are; an error says where it breaks."""
+        return check_chain(self.read())[0]
+
+    @contextmanager
+    def writing(self) -> Iterator["Writer"]:
+        """Hold the ledger's write lock; what the writer appends is recorded when the block ends without an error."""
+        with self.connected(writes=True) as connection:
+            yield Writer(connection, self)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to read with."""
+        with self.connected(writes=False) as connection:
+            yield connection
+
+    @contextmanager
+    def connected(self, *, writes: bool) -> Iterator[Connection]:
+        """Give a connection in a transaction that is committed at the end; one that failed is not used again."""
+        with in_one_sentence(self.name):
+            connection = self.engine.connect().execution_options(**{WRITES: writes})
+        try:
+            with in_one_sentence(self.name):
+                transaction = connection.begin()
+            with in_one_sentence(self.name):
+                yield connection
+            with in_one_sentence(self.name, known=not writes or self.engine.dialect.name == "sqlite"):
+                transaction.commit()
+        except BaseException:
+            connection.invalidate()  # closes it, which takes back whatever is open
+            raise
+        finally:
+            connection.close()
+
+    def now(self) -> str:
+        """Return the time as events carry it."""
+        return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Writer:
+    """What may be done while holding the write lock; see `Ledger.writing`.
+
+    Attributes:
+        connection: The connection, in its transaction.
+        last: Number of the last event.
+        checksum: Its checksum.
+    """
+
+    def __init__(self, connection: Connection, ledger: Ledger) -> None:
+        self.connection = connection
+        self._ledger = ledger
+        newest = select(events.c.seq, events.c.checksum).order_by(events.c.seq.desc()).limit(1)
+        row = connection.execute(newest).one_or_none()
+        self.last, self.checksum = (0, FIRST) if row is None else (int(row.seq), str(row.checksum))
+
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Add events after the last one; they are recorded when the lock is given up."""
+        made, at = [], self._ledger.now()
+        last, checksum = self.last, self.checksum
+        for draft in drafts:
+            event = Event(last + 1, draft.kind, at, draft.actor, draft.station, draft.decision, draft.round,
+                          draft.slot, draft.key, draft.text, "")  # fmt: skip
+            last, checksum = event.seq, event.expected(checksum)
+            made.append(replace(event, checksum=checksum))
+        for first in range(0, len(made), _AT_ONCE):
+            rows = [dict(zip(_NAMES, _columns(event), strict=True)) for event in made[first : first + _AT_ONCE]]
+            self.connection.execute(events.insert(), rows)
+        self.last, self.checksum = last, checksum
+        return made
+
+    def read(self, *, after: int) -> list[Event]:
+        """Return all events after a number."""
+        wanted = select(events).where(events.c.seq > after).order_by(events.c.seq)
+        return list(_fetched(self.connection, wanted))
+
+    def keyed(self, kind: str, key: str) -> Event | None:
+        """Return the event of a kind that a call with this key recorded."""
+        return self._first(select(events).where(events.c.kind == kind, events.c.key == key))
+
+    def slotted(self, station: str, slot: str) -> Event | None:
+        """Return the decision of a station for a slot."""
+        return self._first(
+            select(events).where(events.c.kind == "decision", events.c.station == station, events.c.slot == slot)
+        )
+
+    def _first(self, wanted: Select[Any]) -> Event | None:
+        found = list(_fetched(self.connection, wanted.limit(1)))
+        return found[0] if found else None
+
+
+_NAMES = [column.name for column in events.columns]
+
+
+def _columns(event: Event) -> tuple[Any, ...]:
+    return (event.seq, event.kind, event.at, event.actor, event.station, event.decision, event.round, event.slot,
+            event.key, event.text, event.checksum)  # fmt: skip
+
+
+def _fetched(connection: Connection, wanted: Select[Any]) -> Iterator[Event]:
+    with connection.execute(wanted, execution_options={"yield_per": _AT_ONCE}) as rows:
+        for row in rows:
+            yield Event(*row)

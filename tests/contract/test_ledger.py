@@ -1,0 +1,469 @@
+"""One suite for every store of the ledger: what is on record stays, and leads to the same decisions."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import event, exc, text
+from tests.ledger_stores import STATIONS, fresh_database, live, new_controller, postgres_server
+from typer.testing import CliRunner
+
+from kinband import ConfigurationSpace, Controller, Drift
+from kinband.cli import main
+from kinband.cli.commands import app
+from kinband.controller.entries import entry_to_dict
+from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
+from kinband.service.ledger import (
+    Draft,
+    DurableController,
+    Ledger,
+    LedgerRefusedError,
+    LedgerUnavailableError,
+    replay,
+)
+from kinband.service.ledger.events import FIRST
+from kinband.service.ledger.snapshots import newest_snapshot
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    with postgres_server() as found:
+        yield found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "ledger.db")
+    return fresh_database(request.getfixturevalue("server"))
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    opened = Ledger.open(url, timeout=5)
+    yield opened
+    opened.close()
+
+
+def written(controller: Controller) -> list[str]:
+    """Everything in a journal, to the last bit of every number."""
+    return [json.dumps(entry_to_dict(entry)) for entry in controller.journal]
+
+
+def without_triggers(ledger: Ledger) -> None:
+    """What somebody with all rights can do."""
+    names = ["events_stay_UPDATE", "events_stay_DELETE", "meta_stay_UPDATE"]
+    with ledger.engine.begin() as connection:
+        if ledger.engine.dialect.name == "sqlite":
+            for name in names:
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        else:
+            connection.execute(text("DROP TRIGGER events_stay ON events"))
+            connection.execute(text("DROP TRIGGER meta_stay ON meta"))
+
+
+# --- The ledger ---------------------------------------------------------------------------------------------
+
+
+def test_events_are_read_back_as_they_were_appended(url: str) -> None:
+    at = datetime(2026, 11, 20, 10, 30, 0, 250, tzinfo=UTC)
+    ledger = Ledger.open(url, clock=lambda: at)
+    drafts = [
+        Draft("observation", {"load": 0.1 + 0.2, "ü": None}, station="Zürich 1", actor="nms"),
+        Draft("verdict", {"allowed": False}, station="b", decision="d000001", key="k"),
+    ]
+    assert ledger.append(drafts) == [1, 2]
+    assert ledger.append([Draft("observation", {"load": 0.7}, station="b")]) == [3]
+    first, second, third = ledger.read()
+    assert (first.payload, first.station, first.actor) == ({"load": 0.1 + 0.2, "ü": None}, "Zürich 1", "nms")
+    assert (second.decision, second.key, second.kind) == ("d000001", "k", "verdict")
+    assert {first.at, third.at} == {"2026-11-20T10:30:00.000250Z"}
+    assert [e.seq for e in ledger.read(after=1)] == [2, 3]
+    assert [e.seq for e in ledger.read(station="b")] == [2, 3]
+    assert [e.seq for e in ledger.read(kinds=["observation"])] == [1, 3]
+    assert [e.seq for e in ledger.read(limit=1, before=3)] == [1]
+    assert ledger.verify() == 3
+    ledger.close()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE events SET actor = 'x'", "DELETE FROM events", "DELETE FROM meta"])
+def test_history_cannot_be_changed(ledger: Ledger, statement: str) -> None:
+    DurableController.open(ledger, new_controller(3))
+    with pytest.raises(LedgerRefusedError, match="append-only"), ledger.connected(writes=True) as connection:
+        connection.execute(text(statement))
+    assert ledger.verify() == 1
+
+
+def test_a_changed_event_is_found(ledger: Ledger) -> None:
+    ledger.append([Draft("observation", {"load": load}) for load in (0.1, 0.2, 0.3)])
+    without_triggers(ledger)
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE events SET payload = :text WHERE seq = 2"), {"text": '{"load":0.9}'})
+    with pytest.raises(SavedStateError, match="event 2 of the ledger or one before it was changed"):
+        ledger.verify()
+
+
+def test_a_missing_event_is_found(ledger: Ledger) -> None:
+    ledger.append([Draft("observation", {"load": load}) for load in (0.1, 0.2, 0.3)])
+    without_triggers(ledger)
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("DELETE FROM events WHERE seq = 2"))
+    with pytest.raises(SavedStateError, match="gap: event 3 follows event 1"):
+        ledger.verify()
+
+
+def test_changed_settings_are_found(ledger: Ledger) -> None:
+    DurableController.open(ledger, new_controller(3))
+    without_triggers(ledger)
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE meta SET text = replace(text, '\"seed\": 3', '\"seed\": 4')"))
+    with pytest.raises(SavedStateError, match=r"settings of the ledger .* were changed"):
+        DurableController.open(ledger)
+
+
+def test_a_key_is_taken_once_a_kind_and_events_come_all_or_none(ledger: Ledger) -> None:
+    ledger.append([Draft("approval", {}, key="k")])
+    ledger.append([Draft("applied", {}, key="k")])
+    with pytest.raises(ConflictError, match="somebody else recorded this"):
+        ledger.append([Draft("approval", {}, key="other"), Draft("approval", {}, key="k")])
+    assert [e.key for e in ledger.read()] == ["k", "k"]
+
+
+def test_an_error_in_a_turn_records_nothing(ledger: Ledger) -> None:
+    with pytest.raises(BadInputError, match="JSON"), ledger.writing() as writer:
+        writer.append([Draft("applied", {}), Draft("applied", {"x": {1}})])
+    assert list(ledger.read()) == []
+
+
+def test_a_ledger_of_a_newer_kinband_asks_for_an_upgrade(url: str, ledger: Ledger) -> None:
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'"))
+    for create in (True, False):
+        with pytest.raises(SavedStateError, match=r"newer kinband \(schema v9999.*upgrade kinband"):
+            Ledger.open(url, create=create)
+
+
+def test_processes_may_start_a_ledger_at_once(url: str) -> None:
+    found: list[object] = []
+
+    def start() -> None:
+        try:
+            ledger = Ledger.open(url, timeout=20)
+            found.append(DurableController.open(ledger, new_controller(5)).ask("a", {"load": 0.4}, slot="1").id)
+            ledger.close()
+        except Exception as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["d000001"] * 3
+    ledger = Ledger.open(url)
+    assert ledger.verify() == 2
+    ledger.close()
+
+
+def test_a_writer_that_waits_too_long_is_told_to_come_later(url: str, ledger: Ledger) -> None:
+    impatient = Ledger.open(url, timeout=0.2)
+    with ledger.writing() as writer:
+        writer.append([Draft("applied", {})])
+        with pytest.raises(LedgerUnavailableError, match="is busy: nothing was recorded, try again later"):
+            impatient.append([Draft("applied", {})])
+        assert list(impatient.read()) == []  # reading needs no turn
+    assert impatient.append([Draft("applied", {})]) == [2]
+    impatient.close()
+
+
+# --- The controller on top of it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [7, 1000])
+def test_a_life_with_restarts_is_that_of_an_uninterrupted_controller(url: str, every: int) -> None:
+    seed = 11 + every
+    plain, cuts = new_controller(seed), np.random.default_rng(seed)
+    one, other = np.random.default_rng(99), np.random.default_rng(99)
+    for turn in range(5):
+        ledger = Ledger.open(url)
+        durable = DurableController.open(ledger, new_controller(seed) if turn % 2 == 0 else None, snapshot_every=every)
+        steps = int(cuts.integers(3, 15))
+        live(plain, one, steps)
+        live(durable, other, steps)
+        if turn == 2:
+            for life in (plain, durable):
+                life.add_station("d", similarity={"a": 0.7}, running={"tilt": 2, "power": 43})
+                life.remove_station("b")
+        assert written(durable.controller) == written(plain)
+        ledger.close()
+    ledger = Ledger.open(url)
+    assert (newest_snapshot(ledger) is not None) == (every == 7)
+    resumed = DurableController.open(ledger).controller
+    assert resumed.policy.state().keys() == plain.policy.state().keys()  # type: ignore[attr-defined]
+    for name, array in plain.policy.state().items():  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(resumed.policy.state()[name], array)  # type: ignore[attr-defined]
+    ledger.verify()
+    ledger.close()
+
+
+@pytest.mark.parametrize("changes", [{}, {"policy": "thompson"}, {"options": {"rounds": "aware"}}])
+def test_every_decision_is_decided_again_bit_for_bit(ledger: Ledger, changes: dict[str, Any]) -> None:
+    durable = DurableController.open(ledger, new_controller(17, **changes), snapshot_every=9)
+    live(durable, np.random.default_rng(5), 25)
+    made = list(durable.controller.journal.asked)
+    assert len(made) > 10
+    assert newest_snapshot(ledger) is not None
+    for decision_id in made[:: max(1, len(made) // 5)]:
+        for snapshots in (True, False):
+            found = replay(ledger, decision_id, snapshots=snapshots)
+            assert found.same
+            assert found.recorded == found.again == durable.decision(decision_id)
+            assert found.explanation.reward == durable.controller.journal.reward(decision_id)
+            assert found.explanation.text.startswith(durable.explain(decision_id).text[:60])
+
+
+def test_decisions_by_time_and_by_context_rows_are_decided_again(url: str, ledger: Ledger, tmp_path: Path) -> None:
+    space = ConfigurationSpace(tilt=[2, 4, 7])
+    clocked = Controller(
+        space, STATIONS, state=["load"], noise=0.2, seed=4, drift=Drift(half_life=3.0, clock="numbers")
+    )
+    durable = DurableController.open(ledger, clocked)
+    rng = np.random.default_rng(8)
+    for slot in range(6):
+        decision = durable.ask(STATIONS[slot % 3], {"load": float(rng.random())}, time=slot * 1.5)
+        durable.tell(decision.id, float(rng.normal()))
+    assert all(replay(ledger, decision_id).same for decision_id in ("d000001", "d000004", "d000006"))
+    other = Ledger.open(tmp_path / "rows.db")
+    by_rows = Controller(space, STATIONS, features=["u", "v"], noise=0.2, seed=4)
+    durable = DurableController.open(other, by_rows)
+    for slot in range(5):
+        rows = rng.normal(size=(4, 2))
+        allowed = [True, False, True, True]
+        decision = durable.ask(STATIONS[slot % 3], contexts=rows, allowed=allowed)
+        durable.tell(decision.id, float(rng.normal()))
+    assert all(replay(other, decision_id).same for decision_id in ("d000002", "d000005"))
+    other.close()
+
+
+def test_the_same_key_is_answered_from_the_record_in_any_process(url: str, ledger: Ledger) -> None:
+    mine = DurableController.open(ledger, new_controller(21))
+    elsewhere = Ledger.open(url)
+    yours = DurableController.open(elsewhere)
+    decision = mine.ask("a", {"load": 0.3}, key="k1")
+    assert yours.ask("a", {"load": 0.3}, key="k1") == decision
+    made = yours.ask_all({"a": {"load": 0.1}, "b": {"load": 0.9}}, key="k2")
+    assert mine.ask_all({"a": {"load": 0.1}, "b": {"load": 0.9}}, key="k2") == made
+    for life in (mine, yours, mine):
+        life.tell(decision.id, 0.4, key="k3")
+        life.note("applied", {"by": "nms"}, decision_id=decision.id, key="k4")
+        assert set(life.add_station("d", similarity={"a": 0.5}, key="k5")) == set(STATIONS)
+    with pytest.raises(ConflictError, match=r"the key 'k1' was used before for another call \(event 2\)"):
+        yours.ask("a", {"load": 0.4}, key="k1")
+    with pytest.raises(ConflictError, match="was used before"):
+        mine.tell(decision.id, 0.5, key="k3")
+    with pytest.raises(ConflictError, match="already told"):
+        yours.tell(decision.id, 0.4)
+    kinds = [e.kind for e in ledger.read()]
+    assert kinds == ["started", "decision", "decision", "decision", "outcome", "applied", "station"]
+    elsewhere.close()
+
+
+def test_a_station_has_one_decision_a_slot(url: str, ledger: Ledger) -> None:
+    mine, elsewhere = DurableController.open(ledger, new_controller(23)), Ledger.open(url)
+    yours = DurableController.open(elsewhere)
+    first = mine.ask("b", {"load": 0.3}, slot="10:00")
+    made = yours.ask_all({s: {"load": 0.6} for s in STATIONS}, slot="10:00", key="k")
+    assert made["b"] == first
+    assert [made[s].round for s in STATIONS] == [0, None, 0]
+    again = mine.ask_all({s: {"load": 0.6} for s in STATIONS}, slot="10:00", key="k")
+    assert again == made == mine.ask_all({s: {"load": 0.6} for s in STATIONS}, slot="10:00")
+    assert mine.ask("b", {"load": 0.3}, slot="11:00").id not in {d.id for d in made.values()}
+    elsewhere.close()
+
+
+def test_two_processes_taking_turns_decide_as_one(url: str, ledger: Ledger) -> None:
+    plain = new_controller(29)
+    mine, elsewhere = DurableController.open(ledger, new_controller(29), snapshot_every=5), Ledger.open(url)
+    yours = DurableController.open(elsewhere)
+    one, other, coin = np.random.default_rng(3), np.random.default_rng(3), np.random.default_rng(4)
+    for _ in range(12):
+        life = mine if coin.random() < 0.5 else yours
+        life.refresh()
+        live(plain, one, 2)
+        live(life, other, 2)
+    for life in (mine, yours):
+        life.refresh()
+        assert written(life.controller) == written(plain)
+    elsewhere.close()
+
+
+def test_threads_that_race_for_slots_get_one_decision_each(url: str) -> None:
+    ledgers = [Ledger.open(url, timeout=30) for _ in range(2)]
+    lives = [DurableController.open(ledger, new_controller(31)) for ledger in ledgers]
+    answers: list[dict[str, str]] = [{}, {}, {}, {}]
+
+    def race(number: int) -> None:
+        for slot in range(6):
+            decision = lives[number % 2].ask("a", {"load": 0.1 * number}, slot=str(slot))
+            answers[number][str(slot)] = decision.id
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers[0] == answers[1] == answers[2] == answers[3]
+    assert len(set(answers[0].values())) == 6
+    assert ledgers[0].verify() == 7
+    for ledger in ledgers:
+        ledger.close()
+
+
+@pytest.mark.parametrize("call", ["ask", "ask_all", "tell", "correct", "add_station"])
+def test_a_commit_that_fails_leaves_everything_as_it_was(ledger: Ledger, call: str) -> None:
+    durable, plain = DurableController.open(ledger, new_controller(37)), new_controller(37)
+
+    def act(life: Any) -> None:
+        done = {
+            "ask": lambda: life.ask("c", {"load": 0.8}),
+            "ask_all": lambda: life.ask_all({"a": {"load": 0.5}, "c": {"load": 0.1}}),
+            "tell": lambda: life.tell("d000002", 0.9),
+            "correct": lambda: life.correct("d000001", 0.7),
+            "add_station": lambda: life.add_station("d", similarity={"b": 0.4}),
+        }
+        done[call]()
+
+    for life in (durable, plain):
+        life.tell(life.ask("a", {"load": 0.2}).id, 0.3)
+        life.ask("b", {"load": 0.4})
+
+    def gone(connection: Any) -> None:
+        raise exc.OperationalError("COMMIT", {}, ConnectionError("the server closed the connection"))
+
+    event.listen(ledger.engine, "commit", gone)
+    with pytest.raises(LedgerUnavailableError, match="the server closed the connection"):
+        act(durable)
+    event.remove(ledger.engine, "commit", gone)
+    assert written(durable.controller) == written(plain)
+    for life in (durable, plain):
+        act(life)
+        life.tell(life.ask("a", {"load": 0.6}).id, 0.1)
+        life.ask_all({"b": {"load": 0.3}, "c": {"load": 0.9}})
+    assert written(durable.controller) == written(plain)
+    ledger.verify()
+
+
+def test_bad_input_is_refused_as_ever_and_records_nothing(ledger: Ledger) -> None:
+    durable = DurableController.open(ledger, new_controller(41))
+    with pytest.raises(NotFoundError, match="unknown station"):
+        durable.ask("z", {"load": 0.1})
+    with pytest.raises(BadInputError, match="load"):
+        durable.ask("a")
+    with pytest.raises(NotFoundError, match="no decision"):
+        durable.tell("d000009", 0.1)
+    with pytest.raises(BadInputError, match="printable"):
+        durable.ask("a", {"load": 0.1}, key="a\nb")
+    with pytest.raises(BadInputError, match="kind must be one of"):
+        durable.note("decision", {})
+    assert ledger.verify() == 1
+    assert durable.ask("a", {"load": 0.1}).id == "d000001"
+
+
+def test_a_ledger_belongs_to_one_controller(ledger: Ledger) -> None:
+    with pytest.raises(NotFoundError, match="has no controller yet"):
+        DurableController.open(ledger)
+    DurableController.open(ledger, new_controller(43))
+    DurableController.open(ledger, new_controller(43).settings)
+    with pytest.raises(ConflictError, match="other settings"):
+        DurableController.open(ledger, new_controller(44))
+
+
+def test_the_journal_of_a_controller_is_taken_over(ledger: Ledger) -> None:
+    plain = new_controller(47)
+    live(plain, np.random.default_rng(1), 20)
+    durable = DurableController.open(ledger, plain)
+    assert written(durable.controller) == written(plain)
+    for life in (plain, durable):
+        life.ask("a", {"load": 0.5})
+    assert written(durable.controller) == written(plain)
+    assert replay(ledger, durable.controller.pending[-1]).same
+    with pytest.raises(NotFoundError, match="taken over from elsewhere"):
+        replay(ledger, "d000001")
+
+
+def test_a_damaged_snapshot_is_passed_over(ledger: Ledger) -> None:
+    durable = DurableController.open(ledger, new_controller(53), snapshot_every=6)
+    live(durable, np.random.default_rng(2), 25)
+    newest = newest_snapshot(ledger)
+    assert newest is not None
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE snapshots SET checksum = 'x' WHERE seq = :seq"), {"seq": newest.seq})
+    older = newest_snapshot(ledger)
+    assert older is None or older.seq < newest.seq
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE snapshots SET kinband = '0'"))
+    assert newest_snapshot(ledger) is None
+    assert written(DurableController.open(ledger).controller) == written(durable.controller)
+
+
+def test_a_ledger_that_went_back_is_read_anew(url: str, ledger: Ledger) -> None:
+    durable = DurableController.open(ledger, new_controller(59))
+    for load in (0.1, 0.2, 0.3):
+        durable.ask("a", {"load": load})
+    without_triggers(ledger)
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("DELETE FROM events WHERE seq > 3"))
+    with pytest.raises(LedgerUnavailableError, match="went back to event 3 from 4"):
+        durable.ask("a", {"load": 0.4})
+    assert durable.ask("a", {"load": 0.4}).id == "d000003"
+
+
+# --- The command --------------------------------------------------------------------------------------------
+
+
+def test_the_command_shows_a_decision_again(url: str, ledger: Ledger) -> None:
+    durable = DurableController.open(ledger, new_controller(61))
+    live(durable, np.random.default_rng(6), 40)
+    shown = CliRunner().invoke(app, ["replay", url, "d000003"])
+    assert shown.exit_code == 0
+    assert "The same, bit for bit." in shown.stdout
+    assert repr(durable.decision("d000003").mean)[:10] in shown.stdout
+    as_json = json.loads(CliRunner().invoke(app, ["replay", url, "d000003", "--json", "--anew"]).stdout)
+    assert as_json["same"] is True
+    assert as_json["mean"] == durable.decision("d000003").mean
+
+
+def test_the_command_answers_bad_input_with_a_sentence(url: str, ledger: Ledger, capfd: Any, tmp_path: Path) -> None:
+    DurableController.open(ledger, new_controller(61))
+    assert main(["replay", url, "d000009"]) == 2
+    assert "has the id 'd000009'" in capfd.readouterr().err
+    assert main(["replay", str(tmp_path / "none.db"), "d000001"]) == 2
+    assert "holds no ledger" in capfd.readouterr().err
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger) -> None:
+    durable = DurableController.open(ledger, new_controller(67))
+    live(durable, np.random.default_rng(7), 40)
+    width = durable.decision("d000002").width
+    without_triggers(ledger)
+    checksum = FIRST
+    with ledger.connected(writes=True) as connection:
+        for row in list(ledger.read()):
+            mine = row.decision == "d000002" and row.kind == "decision"
+            forged = row.text.replace(repr(width), "0.123") if mine else row.text
+            checksum = replace(row, text=forged).expected(checksum)
+            connection.execute(
+                text("UPDATE events SET payload = :text, checksum = :sum WHERE seq = :seq"),
+                {"text": forged, "sum": checksum, "seq": row.seq},
+            )
+    ledger.verify()
+    shown = CliRunner().invoke(app, ["replay", url, "d000002"])
+    assert shown.exit_code == 1
+    assert "NOT the same" in shown.stdout
