@@ -362,3 +362,14 @@ def test_a_reward_made_of_kpis_is_corrected_by_kpis_alone() -> None:
         controller.correct(decision.id, 0.3)
     controller.correct(decision.id, kpis={"good": 0.5})
     assert controller.journal.reward(decision.id) == pytest.approx(0.5)
+
+
+def test_weights_of_log_and_life_must_be_the_same() -> None:
+    rng = np.random.default_rng(2)
+    columns = {"station": ["a", "b"] * 10, "tilt": [2, 4] * 10, "good": rng.random(20), "rate": rng.random(20)}
+    trace = Trace.from_frame(columns, {"configuration": ["tilt"], "reward": {"good": 0.8, "rate": 0.2}, "state": []})
+    for wrong in ({"good": 100.0}, {"zz": 0.1}, {"good": 0.8, "rate": 0.3}):
+        with pytest.raises(BadInputError, match="use the same weights for both"):
+            Controller.from_trace(trace, reward=wrong, similarity="pooled")
+    made = Controller.from_trace(trace, reward="0.2*rate+0.8*good", similarity="pooled")
+    assert made.settings.weighted is not None

@@ -134,6 +134,7 @@ def settings_from_trace(
     if not paper:
         about = {name: common[name] for name in ("policy", "running", "reward_range")}
         common["safety"] = usual_safety(trace, common["safety"], **about)
+    _check_weights(trace, common["reward"])
     floors = floors_from(kpis)
     if neighbours is not None:
         trace = _checked_neighbours(neighbours, trace.stations).in_log(trace)
@@ -162,6 +163,17 @@ def settings_from_trace(
         ),
         **common,
     )  # fmt: skip
+
+
+def _check_weights(trace: Trace, reward: Any) -> None:
+    """Refuse a reward that would be summed up otherwise in life than it was in the log."""
+    if reward is None or trace.weighted is None:
+        return
+    wanted = weighted_from(reward)
+    if dict(wanted.weights) != dict(trace.weighted.weights):
+        raise BadInputError(
+            f"the log's reward is {trace.weighted}, the one declared is {wanted}: use the same weights for both"
+        )
 
 
 def _checked_neighbours(rule: Any, stations: tuple[str, ...]) -> NeighbourReward:

@@ -8,7 +8,7 @@ share over few users is worth less than one over many, and the variance p(1 - p)
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from kinband.trace.rewards import as_shares, check_counted, check_range, noise_o
 from kinband.trace.roles import ColumnMap, arrays_of, roles_of, table_of, weighted_of
 from kinband.trace.rows import Rows
 from kinband.trace.values import RowError, natural_key
+from kinband.trace.weighted import WeightedReward
 
 Duplicates = Literal["keep", "drop", "error"]
 
@@ -35,6 +36,7 @@ class Trace(Rows):
 
     Attributes:
         carried: The configuration space that `with_space` attached.
+        weighted: What the reward was summed up from, where it was; not written to files.
 
     Example:
         >>> log = {"station": [1, 1, 2], "load": [0.2, 0.4, 0.3], "tilt": [2, 4, 4], "reward": [0.8, 0.9, 0.7]}
@@ -46,6 +48,7 @@ class Trace(Rows):
     """
 
     carried: ConfigurationSpace | None = None
+    weighted: WeightedReward | None = field(default=None, compare=False)
 
     @classmethod
     def read(
@@ -127,7 +130,7 @@ class Trace(Rows):
         roles, weighted = roles_of(table, columns), weighted_of(table, columns)
         check_counted(weighted, samples=roles["samples"].get("samples"))
         clean = arrays_of(table, roles, weighted=weighted)
-        trace = cls(**(as_shares(clean) if per_cent else clean))
+        trace = cls(**(as_shares(clean) if per_cent else clean), weighted=weighted)
         if limits is not None:
             label = f"column {roles['reward']['reward']!r}" if weighted is None else f"the reward {weighted}"
             check_range(trace.reward, limits, label=label)
