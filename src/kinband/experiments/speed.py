@@ -21,7 +21,7 @@ def seconds(seed: int, *, decisions: int, stations: int | None = None) -> dict[s
 
     Example:
         >>> sorted(seconds(1, decisions=2, stations=4))
-        ['default', 'declared', 'paper']
+        ['declared', 'default', 'paper']
     """
     log, environment = _city(stations)
     controllers = {
