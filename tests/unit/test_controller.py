@@ -182,7 +182,7 @@ def test_thousands_of_configurations_keep_the_best_few_scores() -> None:
     controller = Controller(space, ["a"], state=["load"], kernel=RBF(0.5))
     controller.tell(controller.ask("a", {"load": 0.1}).id, 1.0)
     decision = controller.ask("a", {"load": 0.1})
-    assert len(decision.alternatives) == 16
+    assert len(decision.alternatives) == 32
     assert decision.alternatives[0].arm == decision.arm
     scores = [a.ucb for a in decision.alternatives if a.ucb is not None]
     assert scores == sorted(scores, reverse=True)

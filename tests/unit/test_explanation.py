@@ -349,8 +349,8 @@ def test_of_many_configurations_only_those_kept_are_spoken_for() -> None:
     many = Controller(ConfigurationSpace(tilt=range(40)), ["a"], kernel=RBF(2.3, variance=0.3), noise=0.02, beta=0.0)
     many.tell(many.ask("a").id, 0.9)
     reason = many.explain(many.ask("a").id)
-    assert len(reason.to_dict()["considered"]) == 16
-    assert "None of the 16 configurations that scored best is expected to earn more." in reason.text
+    assert len(reason.to_dict()["considered"]) == 32
+    assert "None of the 32 configurations that scored best is expected to earn more." in reason.text
 
 
 # --- Hindsight ----------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_newer_schema_asks_for_an_upgrade(controller: Controller, tmp_path: Pa
     file = tmp_path / "state" / "manifest.json"
     manifest = json.loads(file.read_text())
     file.write_text(json.dumps(manifest | {"schema": 99, "kinband": "9.0"}))
-    with pytest.raises(SavedStateError, match=r"newer kinband \(9.0, schema 99; this one reads 3\): upgrade"):
+    with pytest.raises(SavedStateError, match=r"newer kinband \(9.0, schema 99; this one reads 4\): upgrade"):
         Controller.load(tmp_path / "state")
 
 

@@ -20,8 +20,8 @@ from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation
 
 State = Mapping[str, float]
 
-ALTERNATIVES = 16
-"""How many scored configurations a decision keeps."""
+ALTERNATIVES = 32
+"""How many scored configurations a decision keeps; guard rails go down the list where the best is not allowed."""
 
 
 def query_for(

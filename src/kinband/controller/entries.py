@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinband.controller.journal import (
+    NO_KPIS,
     Asked,
     CalledOff,
     Corrected,
@@ -15,6 +16,7 @@ from kinband.controller.journal import (
     Joined,
     Journal,
     Left,
+    Ran,
     Renewed,
     Returned,
     Told,
@@ -51,6 +53,8 @@ def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
             settings.check_reward(entry.reward)
         case CalledOff():
             journal.find_untold(entry.id)
+        case Ran():
+            _check_ran(entry, journal.find_untold(entry.id), settings)
 
 
 def entry_to_dict(entry: Entry) -> dict[str, Any]:
@@ -88,6 +92,9 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
             return corrected | _kpis_to_dict(entry) | own | ({"others": dict(entry.others)} if entry.others else {})
         case CalledOff():
             return {"entry": "called-off", "id": entry.id}
+        case Ran():
+            ran = {"entry": "ran", "id": entry.id, "arm": entry.arm, "x": entry.x.tolist()}
+            return ran if entry.lower is None else {**ran, "lower": entry.lower}
         case Joined():
             named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
             return {"entry": "joined", **named, "found": entry.found, **_said(entry)}
@@ -115,7 +122,7 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             return _asked_from_dict(values, configurations)
         case "told":
             own, beside = values.get("own"), tuple(values.get("beside", ()))
-            told = Told(values["id"], values["reward"], values["noise"], _kpis_from_dict(values))
+            told = Told(values["id"], values["reward"], values["noise"], _kpis_from_dict(values) or NO_KPIS)
             others = {name: (value, noise) for name, (value, noise) in values.get("others", {}).items()}
             return told if own is None else replace(told, own=(own[0], own[1]), beside=beside, others=others)
         case "corrected":
@@ -123,6 +130,9 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             return Corrected(values["id"], values["reward"], values.get("own"), mixed_into, kpis)
         case "called-off":
             return CalledOff(values["id"])
+        case "ran":
+            x = np.array(values["x"], dtype=np.float64)
+            return Ran(values["id"], int(values["arm"]), x, values.get("lower"))
         case "joined":
             likeness = tuple(map(float, values["likeness"]))
             said = values["descriptors"], values["running"]
@@ -139,6 +149,14 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             return Returned(values["station"], values["descriptors"], values["running"])
         case other:
             raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
+
+
+def _check_ran(entry: Ran, asked: Asked, settings: Settings) -> None:
+    arms = len(settings.encoder.space)
+    if not 0 <= entry.arm < arms or settings.features is not None:
+        raise BadInputError(f"decision {entry.id} cannot have run configuration {entry.arm}: there are {arms}")
+    if entry.x.shape != asked.x.shape or not np.isfinite(entry.x).all():
+        raise BadInputError(f"the context of what ran for decision {entry.id} must be {len(asked.x)} numbers")
 
 
 def _kpis_to_dict(entry: Told | Corrected) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The log of a controller: what was asked, told, corrected and called off, who came and went, in order: the truth.
+"""The log of a controller: what was asked, ran, was told and corrected, who came and went, in order: the truth.
 
 Everything a policy believes can be rebuilt from the journal and the settings; beliefs are a cache of it. Entries are
 plain values that survive JSON without loss (Python writes floats so that they read back the same).
@@ -10,7 +10,11 @@ from typing import Any
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.records import Decision, Observation
+from kinband.policies.safety import replaced_memo
+from kinband.records import Alternative, Decision, Memo, Observation
+
+NO_KPIS: Mapping[str, tuple[float, float | None]] = {}
+"""The KPIs of most rewards, one for all: a journal holds a million."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,10 +51,10 @@ class Told:
     id: str
     reward: float
     noise: float | None
-    kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=lambda: NO_KPIS)
     own: tuple[float, float | None] | None = None
     beside: tuple[str, ...] = ()
-    others: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+    others: Mapping[str, tuple[float, float | None]] = field(default_factory=lambda: NO_KPIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,26 @@ class Corrected:
     own: float | None = None
     others: Mapping[str, float] = field(default_factory=dict)
     kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ran:
+    """What a station ran in the place of what was decided; the decision's reward is learned as that of what ran.
+
+    Of several the last counts, and one that names what was decided takes back those before it.
+
+    Attributes:
+        id: The decision.
+        arm: The configuration that ran.
+        x: Its context in the state that was asked with, (d,).
+        lower: What the decision counts with in a budget from now on, until its reward is told; None where no budget is
+            kept, or where what was decided ran after all.
+    """
+
+    id: str
+    arm: int
+    x: FloatArray
+    lower: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +198,7 @@ Newcomer = Joined | Renewed
 Shaping = Newcomer | Estimated
 """What changes the tasks that a policy is built for, or how alike they are."""
 
-Entry = Asked | Told | Corrected | CalledOff | Newcomer | Left | Returned | Estimated
+Entry = Asked | Ran | Told | Corrected | CalledOff | Newcomer | Left | Returned | Estimated
 
 
 class Journal:
@@ -195,6 +219,8 @@ class Journal:
         self._asked: dict[str, Asked] = {}
         self._told: dict[str, Told] = {}  # in the order of tells; rewards as corrected
         self._called_off: set[str] = set()
+        self._ran: dict[str, Ran] = {}  # of decisions in whose place something else ran
+        self._replaced = False
         self._joined: list[Newcomer] = []
         self._shaping: list[Shaping] = []
         self._moved = False
@@ -240,6 +266,11 @@ class Journal:
         return self._moved
 
     @property
+    def replaced(self) -> bool:
+        """Whether anybody ever said that something else ran than what was decided."""
+        return self._replaced
+
+    @property
     def next_id(self) -> str:
         """The id of the decision to come: ids are counted, so that a replay gives them again."""
         return f"d{len(self._asked) + 1:06d}"
@@ -257,6 +288,11 @@ class Journal:
                 self._told |= self.put_right(entry)
             case CalledOff():
                 self._called_off.add(entry.id)
+            case Ran():
+                self._replaced = True
+                self._ran[entry.id] = entry
+                if entry.arm == self._asked[entry.id].decision.arm:
+                    del self._ran[entry.id]
             case Joined() | Renewed():
                 self._joined.append(entry)
                 self._shaping.append(entry)
@@ -305,8 +341,35 @@ class Journal:
             return None
         return told.reward if told.own is None else told.own[0]
 
+    def ran(self, decision_id: str) -> int:
+        """Return the arm that a station ran: what was decided, where nobody said that something else did."""
+        asked, ran = self.find(decision_id), self._ran.get(decision_id)
+        return asked.decision.arm if ran is None else ran.arm
+
+    def memo(self, decision_id: str) -> Memo:
+        """Return what a policy wanted to see again of what the station ran."""
+        asked, ran = self.find(decision_id), self._ran.get(decision_id)
+        memo = asked.decision.memo
+        return memo if ran is None else replaced_memo(memo, x=asked.x, ran=ran.x, lower=ran.lower)
+
+    def foretold(self, decision_id: str) -> tuple[float, float] | None:
+        """Return mean and width that were predicted for what the station ran, when asking; None where none is known."""
+        decision, arm = self.find(decision_id).decision, self.ran(decision_id)
+        scored: Decision | Alternative | None = decision
+        if arm != decision.arm:  # no more than the best-scored were kept
+            scored = next((one for one in decision.alternatives if one.arm == arm), None)
+        if scored is None or scored.mean is None or scored.width is None:
+            return None
+        return scored.mean, scored.width
+
     def observation(self, told: Told, cache: Any = None) -> Observation:
-        """Return what a policy is to learn from a reward."""
-        asked = self._asked[told.id]
-        arm, memo = asked.decision.arm, asked.decision.memo
+        """Return what a policy is to learn from a reward: what ran, and what it earned.
+
+        What was noted and kept when asking belongs to what was decided. Where something else ran, nothing is left of it
+        but what a budget needs, as if the row came out of a log.
+        """
+        asked, ran, memo = self._asked[told.id], self._ran.get(told.id), self.memo(told.id)
+        if ran is not None:
+            return Observation(asked.task, ran.x, ran.arm, told.reward, told.noise, memo, None, told.kpis)
+        arm = asked.decision.arm
         return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache, told.kpis)

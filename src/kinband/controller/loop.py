@@ -9,6 +9,7 @@ are counted, random numbers are keyed by (seed, decision), and beliefs come from
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kinband.controller.explanation import MOST_ROWS, Explanation, explain
 from kinband.controller.joining import joining, likeness
 from kinband.controller.journal import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.memory import Memory
+from kinband.controller.replacing import ran_instead
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_trace
@@ -269,15 +271,39 @@ class Controller:
             state: Its state features by name, measured in the period before.
             contexts: Instead of a state, one feature row per arm, (N, d).
             allowed: Which configurations may be chosen (see `ConfigurationSpace.mask`); all by default.
-            running: The configuration that the station runs; by default the last one decided for it and not called
-                off, else the one declared.
+            running: The configuration that the station runs; by default what ran last (see `ran`): the last one decided
+                for it and not called off, else the one declared.
             time: When, for a controller whose clock is set: a number or a date, never before that of the last decision.
         """
-        clock = self._memory.watch.read(time, self.in_force, self.journal)
-        query = query_for(self.in_force, station, state=state, contexts=contexts, allowed=allowed, clock=clock)
-        query = self._standing({station: query}, None if running is None else {station: running})[station]
-        choice = check_choice(self.policy.choose(query, self._rng(0)), query)
-        return self._record(query, choice, station=station, state=timed_state(state, clock), number=None)
+        query, clock = self._query(station, state, contexts=contexts, allowed=allowed, running=running, time=time)
+        return self._record(query, self._choose(query), station=station, state=timed_state(state, clock), number=None)
+
+    def consider(
+        self,
+        station: str,
+        state: State | None = None,
+        *,
+        contexts: ArrayLike | None = None,
+        allowed: Allowed = None,
+        running: Mapping[str, Any] | None = None,
+        time: Any = None,
+    ) -> Choice:
+        """Return what would be decided for one station now; nothing is recorded and nothing changes.
+
+        It comes with mean, width and score of every configuration that the policy weighed: all that are allowed, but
+        for policies that drop some before they score, as under floors of KPIs. Arguments are those of `ask`, which,
+        called next with the same, decides the same.
+
+        Example:
+            >>> controller = Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a"], mean=0.5, seed=4)
+            >>> choice = controller.consider("a", allowed={"tilt": [2, 6]})
+            >>> choice.arms, choice.mean, len(controller.journal)
+            (array([0, 2]), array([0.5, 0.5]), 0)
+            >>> controller.ask("a", allowed={"tilt": [2, 6]}).arm == choice.arm
+            True
+        """
+        query, _ = self._query(station, state, contexts=contexts, allowed=allowed, running=running, time=time)
+        return replace(self._choose(query), cache=None)
 
     def ask_all(
         self,
@@ -361,6 +387,30 @@ class Controller:
     def correct(self, decision_id: str, reward: float | None = None, *, kpis: KpiValues | None = None) -> None:
         """Replace a reward that was told before, KPIs that came with it, or both."""
         self._memory.take(correction(self.journal, self.settings, decision_id, reward=reward, kpis=kpis))
+
+    def ran(self, decision_id: str, configuration: Mapping[str, Any]) -> None:
+        """Say that the station ran something else than what was decided, before its reward is told.
+
+        The reward is then learned as that of what ran. Said several times, the last counts; naming what was decided
+        takes back what was said before.
+
+        Args:
+            decision_id: The decision's id.
+            configuration: What ran: because guard rails replaced the decision, somebody rejected it, or it was only a
+                recommendation.
+
+        Example:
+            >>> controller = Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a"], seed=1)
+            >>> decision = controller.ask("a", allowed={"tilt": [2, 4]})
+            >>> controller.ran(decision.id, {"tilt": 6})
+            >>> controller.tell(decision.id, 0.8)
+            >>> [(one.arm, one.reward) for one in controller.observations()]
+            [(2, 0.8)]
+        """
+        made = self.journal, self.settings, self.policy
+        entry = ran_instead(*made, decision_id=decision_id, configuration=configuration)
+        if entry is not None:
+            self._memory.note(entry)
 
     def call_off(self, decision_id: str) -> None:
         """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
@@ -482,6 +532,24 @@ class Controller:
         """Say in queries how things stand, which settings and journal tell."""
         memory = self._memory
         return with_standing(queries, memory.present, self.journal, standings=memory.standings, running=running)
+
+    def _query(
+        self,
+        station: str,
+        state: State | None,
+        *,
+        contexts: ArrayLike | None,
+        allowed: Allowed,
+        running: Mapping[str, Any] | None,
+        time: Any,
+    ) -> tuple[Query, float | None]:
+        """Return the query of one station, and what the clock shows."""
+        clock = self._memory.watch.read(time, self.in_force, self.journal)
+        query = query_for(self.in_force, station, state=state, contexts=contexts, allowed=allowed, clock=clock)
+        return self._standing({station: query}, None if running is None else {station: running})[station], clock
+
+    def _choose(self, query: Query) -> Choice:
+        return check_choice(self.policy.choose(query, self._rng(0)), query)
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]

@@ -23,6 +23,7 @@ from kinband.controller.journal import (
     Joined,
     Journal,
     Newcomer,
+    Ran,
     Renewed,
     Shaping,
     Told,
@@ -121,6 +122,8 @@ class Memory:
         self.last_told.note(entry, self.journal, self.settings.neighbours)
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self.rounds = entry.decision.round + 1
+        if isinstance(entry, Ran):
+            self.drop(entry.id)
 
     def keep(self, decision_id: str, cache: Any) -> None:
         """Keep the work done while asking, for when the reward comes."""

@@ -30,9 +30,10 @@ from kinband.version import __version__
 if TYPE_CHECKING:
     from kinband.controller.loop import Controller
 
-SCHEMA = 3
+SCHEMA = 4
 """What this version reads. 2 added stations that come and go, and descriptors, 3 rewards of several KPIs, floors under
-others, neighbours, drift, and sharing that adapts; without any, the older ones are still written."""
+others, neighbours, drift, and sharing that adapts, 4 what ran in the place of a decision; without any, the older ones
+are still written."""
 
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
 _OLD = ".{}-old"  # where the old state waits while the new one takes its place
@@ -117,6 +118,8 @@ def _write(controller: Kept, folder: Path, *, beliefs: bool) -> None:
 def _schema_of(controller: Kept) -> int:
     """Return the oldest schema that holds all there is to say, so that older versions read what they can."""
     settings = controller.settings
+    if controller.journal.replaced:
+        return 4
     later = (settings.weighted, settings.neighbours, settings.drift, settings.sharing)
     rule = None if settings.safety is None else settings.safety.conservative
     if settings.kpis or any(part is not None for part in later) or (rule is not None and rule.of == "rewards"):

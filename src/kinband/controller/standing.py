@@ -1,17 +1,19 @@
 """How things stand at every station, as the journal tells: what it runs, and what its pending decisions count for.
 
-A station runs what its caller says when asking; else what was last decided for it and not called off; else what was
-declared for it. All of it follows from settings and journal, so that a replay stands where the original stood.
+A station runs what its caller says when asking; else what ran for it last, which is what was decided and not called off
+unless somebody said that something else ran; else what was declared for it. All of it follows from settings and
+journal, so that a replay stands where the original stood.
 
 A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
-have cost and loses what it may have earned.
+have cost and loses what it may have earned. Where somebody said what ran in its place, that did run, whether or not a
+reward will come; in a budget it counts as `kinband.policies.safety.replaced` says.
 """
 
 from collections.abc import Mapping
 from math import fsum
 
 from kinband.configurations import ConfigurationSpace
-from kinband.controller.journal import Asked, CalledOff, Entry, Journal, Told
+from kinband.controller.journal import Asked, CalledOff, Entry, Journal, Ran, Told
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError
 from kinband.policies.safety import held_lower
@@ -50,24 +52,28 @@ class Standings:
         match entry:
             case Asked(decision=decision):
                 self._made.setdefault(entry.task, []).append(decision.id)
-                self._count(entry)
+                self._count(decision.id, journal)
             case Told():
                 self._called_off.discard(entry.id)
                 self._open.pop(entry.id, None)
             case CalledOff():
                 self._called_off.add(entry.id)
-                self._count(journal.find(entry.id))
+                self._count(entry.id, journal)
+            case Ran():
+                self._count(entry.id, journal)
 
-    def _count(self, asked: Asked) -> None:
-        key, lower = asked.decision.id, held_lower(asked.decision.memo) if self._budget else None
+    def _count(self, key: str, journal: Journal) -> None:
+        lower = held_lower(journal.memo(key)) if self._budget else None
         if lower is not None:
-            self._open[key] = asked.task, min(lower, 0.0) if key in self._called_off else lower
+            self._open[key] = journal.find(key).task, min(lower, 0.0) if key in self._called_off else lower
 
     def running(self, task: int, journal: Journal) -> int | None:
-        """Return the arm last decided for a task and not called off, None if there is none."""
-        kept = (key for key in reversed(self._made.get(task, ())) if key not in self._called_off)
-        last = next(kept, None)
-        return None if last is None else journal.find(last).decision.arm
+        """Return the arm that ran last for a task, None if there is none."""
+        for key in reversed(self._made.get(task, ())):
+            arm = journal.ran(key)
+            if key not in self._called_off or arm != journal.find(key).decision.arm:
+                return arm
+        return None
 
     @property
     def pending(self) -> dict[int, float]:
@@ -78,8 +84,8 @@ class Standings:
         return {task: fsum(bounds) for task, bounds in by_task.items()}
 
 
-def arm_of(configuration: object, space: ConfigurationSpace, *, station: str) -> int:
-    """Return the arm of a configuration that a station is said to run.
+def arm_of(configuration: object, space: ConfigurationSpace, *, station: str, said: str = "running") -> int:
+    """Return the arm of a configuration that a station is said to run; `said` is what the caller called it.
 
     Example:
         >>> arm_of({"tilt": 3}, ConfigurationSpace(tilt=[2, 4]), station="a")
@@ -88,11 +94,11 @@ def arm_of(configuration: object, space: ConfigurationSpace, *, station: str) ->
         kinband.errors.BadInputError: running names no configuration that 'a' has: knob 'tilt' has no value 3: ...
     """
     if not isinstance(configuration, Mapping):
-        raise BadInputError(f"running must be a configuration of {station!r}, got {configuration!r:.60}")
+        raise BadInputError(f"{said} must be a configuration of {station!r}, got {configuration!r:.60}")
     try:
         return space.index(configuration)
     except (LookupError, ValueError) as error:
-        raise BadInputError(f"running names no configuration that {station!r} has: {error}") from error
+        raise BadInputError(f"{said} names no configuration that {station!r} has: {error}") from error
 
 
 def check_standing(query: Query, settings: Settings, *, station: str) -> Query:

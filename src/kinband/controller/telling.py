@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kinband.arrays import finite_number, positive_number
-from kinband.controller.journal import Corrected, Entry, Journal, Told
+from kinband.controller.journal import NO_KPIS, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kpis import Measured, NeighbourReward
@@ -53,7 +53,7 @@ def told_entry(
     measured = checked_kpis(kpis, settings)
     variance = None if noise is None else positive_number(noise, name="noise")
     value, known = _reward_of(settings, reward, measured)
-    return Told(decision_id, settings.check_reward(value), known if variance is None else variance, measured)
+    return Told(decision_id, settings.check_reward(value), known if variance is None else variance, measured or NO_KPIS)
 
 
 def told_together(

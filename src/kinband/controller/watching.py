@@ -2,8 +2,8 @@
 
 The clock must not run back: a decision made at an earlier time than the one before would count as old from the start. A
 reward may come as late as it likes, it counts at the time of its decision. Stations are judged by the predictions that
-were stored when asking and by rewards as they were first told, so that a replay stands where the original stood; a
-correction does not undo a reset.
+were stored when asking, of what they ran, and by rewards as they were first told, so that a replay stands where the
+original stood; a correction does not undo a reset.
 
 A station that has changed is a newcomer: it gets a new task, whose row of the task matrix `kinband.drift.likeness`
 finds. Nothing is learned anew, its old rewards stay evidence for those it resembled, and its past is called
@@ -79,7 +79,7 @@ class Watch:
             case Asked() if self._column is not None:
                 self._latest = float(entry.x[self._column])
             case Told() if self._rule is not None:
-                self._judge(entry, journal.asked[entry.id])
+                self._judge(entry, journal)
 
     def renewals(self, told: Told, present: InForce, journal: Journal) -> Sequence[Renewed]:
         """Return the entry with which the station of a reward starts anew, if it has changed."""
@@ -94,13 +94,13 @@ class Watch:
         _log.info("station %s has changed: it starts anew after decision %s", station, told.id)
         return (Renewed(station, len(present.stations), tuple(row.tolist()), told.id, evidence.value),)
 
-    def _judge(self, told: Told, asked: Asked) -> None:
-        decision = asked.decision
-        if decision.mean is None or decision.width is None:  # a policy without a model
+    def _judge(self, told: Told, journal: Journal) -> None:
+        foretold = journal.foretold(told.id)
+        if foretold is None:  # a policy without a model, or something ran that was far from the best
             return
-        noise = self._noise + (told.noise or 0.0)
-        z = residual(told.reward, mean=decision.mean, width=decision.width, noise=noise)
-        self._evidence.setdefault(asked.task, Evidence()).add(z)
+        mean, width = foretold
+        z = residual(told.reward, mean=mean, width=width, noise=self._noise + (told.noise or 0.0))
+        self._evidence.setdefault(journal.asked[told.id].task, Evidence()).add(z)
 
     def _shown(self, time: float) -> str:
         return (

@@ -38,7 +38,7 @@ _TIE = 1e-9  # in standard deviations of a KPI: bounds that differ by less are a
 NOTE = "kpis"
 """Where a decision's memo keeps what was predicted of KPIs."""
 
-CONSIDERED = 16
+CONSIDERED = 32
 """Of how many of the best-scored configurations a memo keeps the KPIs, as many as a decision keeps scores of."""
 
 

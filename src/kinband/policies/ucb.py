@@ -77,6 +77,13 @@ class UCB:
         """Return the arm with the largest f̂ + βσ among those allowed."""
         return self._choice(query, self._predict_together([query])[0], rng)
 
+    def consider(self, query: Query, rng: np.random.Generator) -> tuple[Choice, Prediction | None]:
+        """Return what `choose` does and, for rules that look at other arms too, the prediction it was made from."""
+        if type(self).choose is not UCB.choose:  # a policy that chooses in a way of its own
+            return self.choose(query, rng), None
+        prediction = self._predict_together([query])[0]
+        return self._choice(query, prediction, rng), prediction
+
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
         if self.rounds == "aware" and len(queries) > 1:
@@ -128,7 +135,7 @@ class UCB:
         score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
         best = pick_best(score, rng)
         choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score, sharing_memo(prediction))
-        return _with_column(choice, prediction.column(best))
+        return with_column(choice, prediction.column(best))
 
     def _choose_aware(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide one station after the other, each with the widths that the picks before it leave."""
@@ -149,7 +156,7 @@ class UCB:
             return list(choices)
         played = np.array([query.X[choice.arm] for query, choice in zip(queries, choices, strict=True)])
         columns = posterior.columns(np.array([query.task for query in queries]), played)
-        return [_with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
+        return [with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
 
     def _parts(self, queries: Sequence[Query]) -> Iterator[slice]:
         """Cut a round into parts whose columns fit into memory together."""
@@ -169,7 +176,13 @@ class UCB:
         return [self.posterior.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in queries]
 
 
-def _with_column(choice: Choice, column: Column | None) -> Choice:
+def with_column(choice: Choice, column: Column | None) -> Choice:
+    """Return a choice that keeps the column of its arm, and remembers how it was solved, where there is one.
+
+    Example:
+        >>> with_column(Choice(2, np.arange(4), memo={"sharing": 0.7}), Column(arm=2)).memo
+        {'sharing': 0.7, 'arm': 2}
+    """
     if column is None:
         return choice
     return replace(choice, memo={**choice.memo, **column.memo}, cache=column)

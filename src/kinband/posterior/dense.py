@@ -1,6 +1,7 @@
 """What the engines that keep every row have in common: the rows, the prior, and the doors."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +10,7 @@ from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
 from kinband.posterior.contract import Prediction, Rows, checked_contexts, checked_rows, draw_joint
+from kinband.posterior.factor import Column
 from kinband.posterior.growing import extended_kernel
 from kinband.posterior.rows import LearnedRows
 
@@ -54,9 +56,17 @@ class DensePosterior(ABC):
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go; `columns` are for `exact`."""
+        del columns
         return self.predict(tasks, X).mean, self.covariance(tasks, X)
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) unsolved: nothing here takes them up."""
+        del tasks, X
+        return [Column.recall(column.memo) for column in columns]
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""

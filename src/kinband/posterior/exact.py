@@ -65,11 +65,21 @@ class ExactPosterior(DensePosterior):
         index, X = self._checked_contexts(tasks, X)
         prior, lanes = self.kernel.diag(index, X), lanes_for(len(X))
         if not len(self):
-            return Prediction(np.full(len(X), self.mean), np.sqrt(prior), lambda i: Column(i % lanes, lanes))
+            return Prediction(
+                np.full(len(X), self.mean),
+                np.sqrt(prior),
+                lambda i: Column(i % lanes, lanes),
+                covariance_of=lambda p: self._covariance(index[p], X[p]),
+            )
         V = self._factor.sweep(self._laned_cross(index, X, lanes))
         mean = self.mean + (self._w @ V)[: len(X)]
         variance = prior - np.einsum("ij,ij->j", V, V)[: len(X)]
-        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), self._keeper(V, lanes))
+        return Prediction(
+            mean,
+            np.sqrt(np.maximum(variance, 0.0)),
+            self._keeper(V, lanes),
+            covariance_of=lambda p: self._covariance(index[p], X[p], V[:, p]),
+        )
 
     def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
         """Return mean and width of f at the arms of each question, from one sweep over the pivots of them all."""
@@ -129,6 +139,13 @@ class ExactPosterior(DensePosterior):
             found += map(self._keeper(V, lanes), range(len(X[group])))
         return found
 
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d), those of arms solved as far as complete panels go.
+
+        One sweep serves all that share a state, such as those of what was played and of what it replaced.
+        """
+        return self._refreshed(*self._checked_contexts(tasks, X), columns)
+
     def foretold(self, count: int) -> FloatArray:
         """Return the log density of each of the last `count` rewards given those before it, (count,).
 
@@ -141,14 +158,23 @@ class ExactPosterior(DensePosterior):
         """Return the covariance of f at contexts X (m, d), (m, m)."""
         return self.moments(tasks, X)[1]
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go.
+
+        `columns`, one for each context, are work kept from a prediction, or what is remembered of it. Where a panel
+        was completed since they were told, solving all anew in one sweep is less work.
+        """
         index, X = self._checked_contexts(tasks, X)
-        prior = self.kernel.cross(index, X, index, X)
         if not len(self):
-            return np.full(len(X), self.mean), prior
-        V = self._factor.sweep(self._cross(index, X))
-        return self.mean + self._w @ V, prior - V.T @ V
+            return np.full(len(X), self.mean), self._covariance(index, X)
+        if columns is None or any(column.upto not in (None, self._factor.complete) for column in columns):
+            V = self._factor.sweep(self._cross(index, X))
+        else:
+            known = self._refreshed(index, X, columns)
+            V = self._factor.finish(self._unsolved(index, X, known), known)
+        return self.mean + self._w @ V, self._covariance(index, X, V)
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`; the factor does not depend on rewards and stays."""
@@ -218,36 +244,63 @@ class ExactPosterior(DensePosterior):
         """Return the prediction of all arms from the solved columns V (n, r) of the pivots."""
         W = self._shared.weights[:, question.arms]
         prior = self.kernel.diag(np.full(len(question.arms), question.task), question.X[question.arms])
-        mean = self.mean + (self._w @ V) @ W
-        variance = prior - np.einsum("pa,pa->a", W, (V.T @ V) @ W)
+        mean, G = self.mean + (self._w @ V) @ W, V.T @ V
+        variance = prior - np.einsum("pa,pa->a", W, G @ W)
         width = np.sqrt(np.maximum(variance, 0.0))
         if not alone:  # out of a sweep for many decisions no bits can be reused
             return Prediction(mean, width)
         era, solved = self._factor.era, V[: self._factor.complete]
-        arms = question.arms
+        arms, task, X = question.arms, question.task, question.X
         return Prediction(
             mean,
             width,
             lambda i: Column(solved=self._shared.combine(solved, int(arms[i])), era=era, arm=int(arms[i])),
+            covariance_of=lambda p: self._prior(np.full(len(p), task), X[arms[p]]) - W[:, p].T @ G @ W[:, p],
         )
 
-    def _as_solved(self, rows: Rows, column: Column) -> Column:
-        """Return the column of an arm combined from its pivots' as far as complete panels go."""
-        complete = self._factor.complete
+    def _prior(self, tasks: IntArray, X: FloatArray) -> FloatArray:
+        return self.kernel.cross(tasks, X, tasks, X)
+
+    def _covariance(self, tasks: IntArray, X: FloatArray, V: FloatArray | None = None) -> FloatArray:
+        """Return the covariance of f at contexts X (m, d) with solved columns V (n, m); without any, the prior's."""
+        return self._prior(tasks, X) if V is None else self._prior(tasks, X) - V.T @ V
+
+    def _refreshed(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column]) -> list[Column]:
+        pivots: dict[tuple[int, bytes], FloatArray] = {}
+        return [self._as_solved(int(t), x, column, pivots) for t, x, column in zip(tasks, X, columns, strict=True)]
+
+    def _as_solved(
+        self, task: int, x: FloatArray, column: Column, pivots: dict[tuple[int, bytes], FloatArray]
+    ) -> Column:
+        """Return the column of an arm combined from its pivots' as far as complete panels go; these go to `pivots`."""
+        complete, structure, era = self._factor.complete, self._shared.structure, self._factor.era
         if column.arm is None:
             return column
-        if self._shared.structure is None or not complete:
-            return Column()
-        if column.era is self._factor.era and len(column.solved) == complete:
-            return Column(solved=column.solved, era=self._factor.era)
-        R = np.empty((complete, len(self._shared.structure)))
-        tasks, X = self._rows.tasks[:complete], self._rows.X[:complete]
-        self._shared.cross(tasks, X, task=int(rows.tasks[0]), x=rows.X[0], out=R)
-        solved = self._shared.combine(self._factor.sweep(R), column.arm)
-        return Column(solved=solved, era=self._factor.era)
+        if structure is None or not complete:
+            return Column(arm=column.arm)
+        if column.era is era and len(column.solved) == complete:
+            return column
+        key = (task, structure.state(x))
+        if key not in pivots:
+            R = np.empty((complete, len(structure)))
+            self._shared.cross(self._rows.tasks[:complete], self._rows.X[:complete], task=task, x=x, out=R)
+            pivots[key] = self._factor.sweep(R)
+        return Column(solved=self._shared.combine(pivots[key], column.arm), era=era, arm=column.arm)
+
+    def _unsolved(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column]) -> FloatArray:
+        """Return k̃ of the rows against m contexts, (n, m), with zeros in the place of those that all columns know.
+
+        These end with a panel, and so with a tile of kernels that are evaluated in tiles: no bit depends on them.
+        """
+        first = min(self._factor.solved(column) for column in columns)
+        K = np.zeros((len(self), len(X)))
+        K[first:] = self.kernel.cross(self._rows.tasks[first:], self._rows.X[first:], tasks, X)
+        return K
 
     def _append(self, rows: Rows, column: Column) -> None:
-        v = self._factor.solve(self._cross(rows.tasks, rows.X)[:, 0], self._as_solved(rows, column))
+        known = self._as_solved(int(rows.tasks[0]), rows.X[0], column, {})
+        k = self._unsolved(rows.tasks, rows.X, [known])[:, 0] if len(self) else np.empty(0)
+        v = self._factor.solve(k, known)
         diagonal = float(self.kernel.diag(rows.tasks, rows.X)[0] + rows.noise[0])
         pivot = self._factor.append(v, diagonal)
         self._rows.append(rows)

@@ -14,7 +14,7 @@ its lane, which belongs into the log, and how far it has been solved, which does
 must be remembered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ class Column:
         solved: Its first entries, as many as were in complete panels when it was last looked at.
         era: The state of the factor that `solved` belongs to; in any other it is solved anew.
         arm: The arm whose column it is, where it was combined from those of the pivots; then lanes say nothing.
+        upto: As far as it was solved when its reward was told; None before.
 
     Example:
         >>> Column.recall({"lane": 3, "lanes": 8}).lane
@@ -53,6 +54,7 @@ class Column:
     solved: FloatArray = field(default_factory=_nothing, repr=False)
     era: object = field(default=None, repr=False)
     arm: int | None = None
+    upto: int | None = None
 
     @property
     def memo(self) -> dict[str, Any]:
@@ -110,7 +112,7 @@ class GrowingFactor:
     def pivots(self, count: int) -> FloatArray:
         """Return the last `count` diagonal entries of the factor, (count,)."""
         first = (self._rows - count) // PANEL
-        found = [np.diagonal(block) for block in self._diagonal_blocks()[first:]] or [np.empty(0)]
+        found = [np.diagonal(block) for block in self._diagonal_blocks(first)] or [np.empty(0)]
         return np.concatenate(found)[-count:] if count else np.empty(0)
 
     def sweep(self, R: FloatArray) -> FloatArray:
@@ -120,8 +122,15 @@ class GrowingFactor:
             self._sweep_panel(p, R, V)
         return V
 
+    def solved(self, column: Column) -> int:
+        """Return how many entries of a column are solved."""
+        return len(column.solved) if column.era is self.era else 0
+
     def solve(self, k: FloatArray, column: Column) -> FloatArray:
-        """Return L⁻¹k (n,); its bits depend on k, the lane of the column and the factor alone."""
+        """Return L⁻¹k (n,); its bits depend on k, the lane of the column and the factor alone.
+
+        Entries of k whose own are solved already are not looked at.
+        """
         solved = self._solve_complete_panels(k, column)
         start, tail = self.complete, self._rows % PANEL
         if not tail:
@@ -129,6 +138,15 @@ class GrowingFactor:
         panel, inverse = self._panels[-1], self._inverses[-1]
         rest = k[start:] - panel[:tail, :start] @ solved
         return np.concatenate([solved, inverse[:tail, :tail] @ rest])
+
+    def finish(self, K: FloatArray, columns: Sequence[Column]) -> FloatArray:
+        """Return L⁻¹K (n, m); its bits depend on K, the lanes of its columns and the factor alone."""
+        V = np.empty_like(K)
+        for i, column in enumerate(columns):
+            V[: self.complete, i] = self._solve_complete_panels(K[:, i], column)
+        if self._rows % PANEL:
+            self._sweep_panel(len(self._panels) - 1, K, V)
+        return V
 
     def append(self, v: FloatArray, diagonal: float) -> float:
         """Add a row whose solved column is v (n,) and whose diagonal entry of the matrix is `diagonal`.
@@ -205,24 +223,25 @@ class GrowingFactor:
             at, at_inverse = at + used * width, at_inverse + used * PANEL
         self._rows = rows
 
-    def _diagonal_blocks(self) -> list[FloatArray]:
-        rows = [min(PANEL, self._rows - p * PANEL) for p in range(len(self._panels))]
-        return [
-            panel[:r, p * PANEL : p * PANEL + r] for p, (panel, r) in enumerate(zip(self._panels, rows, strict=True))
-        ]
+    def _diagonal_blocks(self, first: int = 0) -> list[FloatArray]:
+        found = []
+        for p in range(first, len(self._panels)):
+            start, rows = p * PANEL, min(PANEL, self._rows - p * PANEL)
+            found.append(self._panels[p][:rows, start : start + rows])
+        return found
 
     def _sweep_panel(self, p: int, R: FloatArray, V: FloatArray) -> None:
         start, stop = p * PANEL, min((p + 1) * PANEL, len(R))
         rows = stop - start
         rest = R[start:stop]
         if start:
-            product = self._panels[p][:rows, :start] @ V[:start]
+            product = _product(self._panels[p][:rows, :start], V[:start])
             rest = np.subtract(rest, product, out=product)
         np.matmul(self._inverses[p][:rows, :rows], rest, out=V[start:stop])
 
     def _solve_complete_panels(self, k: FloatArray, column: Column) -> FloatArray:
-        solved = column.solved if column.era is self.era else _nothing()
-        start, stop = len(solved), self.complete
+        start, stop = self.solved(column), self.complete
+        solved = column.solved[:start]
         if start == stop:
             return solved
         R, V = np.zeros((stop, column.lanes)), np.zeros((stop, column.lanes))
@@ -270,6 +289,11 @@ class GrowingFactor:
             capacity = min(PANEL, max(_FIRST_ROWS, 2 * len(self._panels[p]), rows))
             self._panels[p] = _taller(self._panels[p], capacity)
             self._inverses[p] = _taller(self._inverses[p], capacity)
+
+
+def _product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return A (p, n) times B (n, m); BLAS is faster by a quarter if the few columns of B come first."""
+    return (B.T @ A.T).T if 2 < B.shape[1] <= LANES[-1] else np.asarray(A @ B)
 
 
 def _taller(array: FloatArray, rows: int) -> FloatArray:

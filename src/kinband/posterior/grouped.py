@@ -23,7 +23,6 @@ from kinband.posterior.contract import (
     Prediction,
     Question,
     Rows,
-    ScoresArms,
     checked_contexts,
     checked_rows,
     draw_joint,
@@ -130,9 +129,9 @@ class GroupedPosterior:
 
     def _predict_arms(self, question: Question) -> Prediction:
         group, task = self.groups[int(self._group_of[question.task])], int(self._local[question.task])
-        if isinstance(group, ScoresArms):
-            return group.predict_arms([replace(question, task=task)])[0]
-        return group.predict(np.full(len(question.arms), task), question.X[question.arms])
+        if isinstance(group, SchurPosterior):
+            return group.predict(np.full(len(question.arms), task), question.X[question.arms])
+        return group.predict_arms([Question(task, question.X, question.arms)])[0]
 
     def update(
         self,
@@ -147,7 +146,7 @@ class GroupedPosterior:
         size = len(self._group_of)
         rows = checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=self._width)
         groups = self._group_of[rows.tasks]
-        touched = np.unique(groups)
+        touched = np.unique(groups) if len(groups) > 1 else groups
         before = {g: self.groups[g].state() for g in touched} if len(touched) > 1 else {}
         try:
             for g in touched:
@@ -165,7 +164,7 @@ class GroupedPosterior:
     def foretold(self, count: int) -> FloatArray:
         """Return the log density of each of the last `count` rewards given those before it, (count,)."""
         found, groups = np.empty(count), self._row_groups[len(self) - count :]
-        for g in np.unique(groups):
+        for g in np.unique(groups) if count > 1 else groups:
             mine, group = groups == g, self.groups[g]
             if isinstance(group, SchurPosterior):
                 raise BadInputError("the paper's own update does not tell what it foretold: choose engine='auto'")
@@ -176,16 +175,32 @@ class GroupedPosterior:
         """Return the covariance of f at contexts X (m, d), (m, m); zero between groups."""
         return self.moments(tasks, X)[1]
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
         index, X = self._checked(tasks, X)
         groups = self._group_of[index]
+        if len(index) and np.all(groups == groups[0]):
+            return self.groups[int(groups[0])].moments(self._local[index], X, columns=columns)
         mean, covariance = np.empty(len(X)), np.zeros((len(X), len(X)))
         for g in np.unique(groups):
             rows = np.flatnonzero(groups == g)
-            mean[rows], C = self.groups[g].moments(self._local[index[rows]], X[rows])
+            own = None if columns is None else [columns[int(i)] for i in rows]
+            mean[rows], C = self.groups[g].moments(self._local[index[rows]], X[rows], columns=own)
             covariance[np.ix_(rows, rows)] = C
         return mean, covariance
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) solved as far as their groups solve them ahead."""
+        index, X = self._checked(tasks, X)
+        found = list(columns)
+        for g in np.unique(self._group_of[index]):
+            rows = np.flatnonzero(self._group_of[index] == g)
+            mine = self.groups[g].refreshed(self._local[index[rows]], X[rows], [found[i] for i in rows])
+            for i, column in zip(rows, mine, strict=True):
+                found[i] = column
+        return found
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""

@@ -24,7 +24,7 @@ RESIDUAL = 1e-14
 It leaves predictions as they are to less than 1e-9, short length-scales and little noise included.
 """
 
-_COLUMNS = 4  # BLAS multiplies by 12 columns faster than by 11
+_COLUMNS = 4  # BLAS multiplies by 12 columns faster than by 11, though not faster than by 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class SharedState:
         split: Its context kernel as state part times configuration part.
         configurations: Configuration features of the N arms, (N, f), the last columns of a context.
         pivots: The arms whose columns span those of all, (p,).
-        weights: W, (r, N), with rows of zeros behind the p pivots up to a multiple of four.
+        weights: W, (r, N), with a row of zeros behind the p pivots where that makes them a multiple of four.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -64,6 +64,10 @@ class SharedState:
             and bool((X[:, X.shape[1] - f :] == self.configurations).all())
             and bool((X[:, : X.shape[1] - f] == X[0, : X.shape[1] - f]).all())
         )
+
+    def state(self, x: FloatArray) -> bytes:
+        """Return what tells the state of a context x (d,) from others."""
+        return x[: len(x) - self.configurations.shape[1]].tobytes()
 
     def spans(self, X: FloatArray) -> bool:
         """Whether the configurations of rows X (n, d) are all in the space."""
@@ -107,7 +111,7 @@ def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, wi
     pivots, weights = pivoted(split.over_part(contexts, contexts))
     if len(pivots) > 0.7 * N:
         return None
-    padded = np.zeros((-(-len(pivots) // _COLUMNS) * _COLUMNS, N))
+    padded = np.zeros((len(pivots) + ((len(pivots) + 1) % _COLUMNS == 0), N))
     padded[: len(pivots)] = weights
     return SharedState(kernel, split, configurations, pivots, padded)
 
@@ -178,7 +182,7 @@ class SharedRows:
         self._found = None if self._found is None else replace(self._found, kernel=kernel)
 
     def append(self, X: FloatArray) -> None:
-        """Take in further rows X (b, d)."""
+        """Take in further rows X (b, d); k_c of them is evaluated when it is first needed."""
         if not self._looked:
             self._looked = True
             if self._configurations is not None:
@@ -188,14 +192,6 @@ class SharedRows:
         if not self._found.spans(X):
             self._found = None
             return
-        start, stop = self._filled, self._filled + len(X)
-        if stop > len(self._rows):
-            grown = np.empty((max(2 * start, stop, 16), len(self._found)))
-            if start:
-                grown[:start] = self._rows[:start]
-            self._rows = grown
-        self._rows[start:stop] = self._found.rows(X)
-        self._filled = stop
 
     def restore(self, X: FloatArray) -> None:
         """Forget all rows and take in X (n, d)."""
@@ -205,15 +201,28 @@ class SharedRows:
 
     def cross(self, tasks: IntArray, X: FloatArray, *, task: int, x: FloatArray, out: FloatArray) -> None:
         """Write the pivots' columns of a decision for the first n rows, tasks (n,) and contexts X (n, d), to (n, r)."""
+        if len(X) > self._filled:
+            self._fill(X)
         v = self._structure.split.over_rest(X, x[None])[:, 0]
         v *= self._kernel.K_Z[task].take(tasks)
         np.multiply(v[:, None], self._rows[: len(X)], out=out)
+
+    def _fill(self, X: FloatArray) -> None:
+        """Evaluate k_c for those of the rows X (n, d) that came since it was last asked for."""
+        start, stop = self._filled, len(X)
+        if stop > len(self._rows):
+            grown = np.empty((max(2 * start, stop, 16), len(self._structure)))
+            if start:
+                grown[:start] = self._rows[:start]
+            self._rows = grown
+        self._rows[start:stop] = self._structure.rows(X[start:])
+        self._filled = stop
 
     def combine(self, V: FloatArray, arm: int) -> FloatArray:
         """Return V W_arm (n,) for V (n, r) of complete panels: panel by panel, so that bits do not depend on n."""
         w = np.ascontiguousarray(self.weights[:, arm])
         panels = np.ascontiguousarray(V).reshape(-1, PANEL, V.shape[1])
-        return np.concatenate([np.empty(0), *(panel @ w for panel in panels)])
+        return np.asarray(panels @ w).ravel()
 
     @property
     def _structure(self) -> SharedState:

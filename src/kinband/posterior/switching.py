@@ -130,9 +130,15 @@ class SwitchingPosterior:
         _log.log(self._level, words, len(exact), self.budget)
         self._exact, self._sparse = None, sparse
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
-        return self.present.moments(tasks, X)
+        return self.present.moments(tasks, X, columns=columns)
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) solved as far as the present posterior solves them ahead."""
+        return self.present.refreshed(tasks, X, columns)
 
     def foretold(self, count: int) -> FloatArray:
         """Return the log density of each of the last `count` rewards given those before it, nan where not known."""

@@ -24,7 +24,7 @@ class Audit:
         transfer: Who borrowed from whom, and what it earned.
         order: Places of the stations in an order that puts like beside like, (M,).
         decisions: How many were asked for.
-        rewards: How many of them have been told and were predicted.
+        rewards: How many of them have been told and were predicted, as what ran.
     """
 
     calibration: Calibration

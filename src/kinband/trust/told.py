@@ -1,7 +1,9 @@
 """What was predicted when asking beside what was earned: the decisions of a controller whose reward is known.
 
 A prediction counts with everything that makes a reward scatter: σ² of f as stored when asking, the controller's noise,
-and what was told of the reward's own variance. Rewards are taken as they stand, corrections included.
+and what was told of the reward's own variance. Rewards are taken as they stand, corrections included. Where a station
+ran something else than what was decided, it is what was predicted of that which counts; a reward of a configuration
+whose prediction was not kept is left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +40,7 @@ class Predictions:
 
     Attributes:
         tasks: Whose they are, (n,).
-        X: Their contexts, (n, d).
+        X: The contexts of what ran, (n, d).
         mean: Predicted rewards, (n,).
         variance: Their variances, noise included, (n,).
         rewards: What was earned, (n,).
@@ -147,18 +149,19 @@ def predictions_of(recorded: Recorded) -> Predictions:
     settings = recorded.settings
     if settings.policy in _WIDTHS_OF_THEIR_OWN:
         raise BadInputError(f"an audit needs standard deviations, and {settings.policy} has widths of another kind")
-    made = _foretold(recorded.journal)
-    noise = settings.noise + np.array([told.noise or 0.0 for _, told in made])
-    width = _floats(asked.decision.width for asked, _ in made)
-    alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, _) in enumerate(made))
+    made, journal = _foretold(recorded.journal), recorded.journal
+    noise = settings.noise + np.array([told.noise or 0.0 for _, told, _ in made])
+    mean, width = (_floats(foretold[i] for _, _, foretold in made) for i in (0, 1))
+    alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, *_) in enumerate(made))
+    X = [journal.observation(told).x for _, told, _ in made]
     return Predictions(
-        np.array([asked.task for asked, _ in made], dtype=np.int64),
-        np.array([asked.x for asked, _ in made], dtype=np.float64).reshape(len(made), -1 if made else 0),
-        _floats(asked.decision.mean for asked, _ in made),
+        np.array([asked.task for asked, *_ in made], dtype=np.int64),
+        np.array(X, dtype=np.float64).reshape(len(made), -1 if made else 0),
+        mean,
         width**2 + noise,
-        _floats(told.reward for _, told in made),
+        _floats(told.reward for _, told, _ in made),
         noise,
-        np.array([asked.decision.known for asked, _ in made], dtype=np.int64),
+        np.array([asked.decision.known for asked, *_ in made], dtype=np.int64),
         np.array(list(alone), dtype=np.int64),
     )
 
@@ -166,7 +169,7 @@ def predictions_of(recorded: Recorded) -> Predictions:
 def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
     """Return for each of `predictions_of` the number of its epoch, (n,)."""
     made = _foretold(recorded.journal)
-    return np.array([i for asked, _ in made for i, e in enumerate(epochs) if asked.decision.id in e.asked], np.int64)
+    return np.array([i for asked, *_ in made for i, e in enumerate(epochs) if asked.decision.id in e.asked], np.int64)
 
 
 def check_told(records: Iterable[Recorded]) -> None:
@@ -180,6 +183,8 @@ def check_told(records: Iterable[Recorded]) -> None:
         )
     if not any(_predicted(journal, entry) for journal, entry in told):
         raise BadInputError("there is nothing to audit: the policy predicts no rewards; audit one with a model, as ucb")
+    if not any(journal.foretold(entry.id) for journal, entry in told):
+        raise BadInputError("there is nothing to audit: of what the stations ran instead, no prediction was kept")
 
 
 def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -193,15 +198,16 @@ def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> 
     return found
 
 
-def _foretold(journal: Journal) -> list[tuple[Asked, Told]]:
-    """The decisions whose reward is known and was predicted, in the order of asking."""
-    pairs = [(asked, journal.told.get(key)) for key, asked in journal.asked.items()]
-    return [(a, t) for a, t in pairs if t is not None and a.decision.mean is not None and a.decision.width is not None]
+def _foretold(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:
+    """The decisions whose reward is known, with mean and width that were predicted of it, in the order of asking."""
+    told = ((asked, journal.told.get(key)) for key, asked in journal.asked.items())
+    found = ((asked, one, journal.foretold(one.id)) for asked, one in told if one is not None)
+    return [(asked, one, foretold) for asked, one, foretold in found if foretold is not None]
 
 
 def _predicted(journal: Journal, told: Told) -> bool:
     return journal.asked[told.id].decision.mean is not None
 
 
-def _floats(values: Iterable[float | None]) -> FloatArray:
+def _floats(values: Iterable[float]) -> FloatArray:
     return np.array(list(values), dtype=np.float64)

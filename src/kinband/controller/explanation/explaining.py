@@ -20,10 +20,12 @@ from kinband.controller.explanation.words import (
     against_text,
     approximate_text,
     choice_text,
+    configuration_of,
     evidence_text,
     held_back_text,
     kpis_text,
     outcome_text,
+    ran_text,
     why_text,
 )
 from kinband.controller.journal import Asked, Journal
@@ -50,6 +52,7 @@ class Explanation:
         against: The choice against the runner-up; None where there are no scores.
         evidence: Whose rewards the estimate rests on, and how much was borrowed; None where it was left out.
         left_out: Why the evidence was left out, else empty.
+        ran: Arm of what the station ran instead; None where nobody said that it ran something else.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -68,6 +71,7 @@ class Explanation:
     against: Comparison | None = None
     evidence: Evidence | None = None
     left_out: str = ""
+    ran: int | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -89,6 +93,7 @@ class Explanation:
             "width": decision.width,
             "known": decision.known,
             "reward": self.reward,
+            "ran": None if self.ran is None else {"arm": self.ran, "configuration": _named(decision, self.ran)},
             "considered": considered,
             "runner_up": None if self.runner_up is None else _plain(self.runner_up, chosen=False),
             "against": None if self.against is None else self.against.to_dict(),
@@ -106,6 +111,7 @@ def explain(
     settings: Settings | None = None,
     journal: Journal | None = None,
     most_rows: int = MOST_ROWS,
+    ran: int | None = None,
 ) -> Explanation:
     """Return the explanation of a recorded decision.
 
@@ -115,6 +121,7 @@ def explain(
         settings: Of the controller that made it; without them, nothing is said of evidence.
         journal: Likewise; the rows known then come from it.
         most_rows: Up to how many rows evidence is weighed.
+        ran: Arm of what the station ran, where the journal does not say.
     """
     decision = asked.decision
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
@@ -123,6 +130,7 @@ def explain(
     evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
     against = _compared(decision, runner_up, C=C, settings=settings)
     learned = None if journal is None else journal.told.get(decision.id)
+    ran = _instead(decision, journal) if ran in (None, decision.arm) else ran
     sentences = [
         choice_text(decision),
         held_back_text(decision) or why_text(decision, best),
@@ -130,11 +138,20 @@ def explain(
         against_text(runner_up, against),
         left_out if evidence is None else evidence_text(evidence),
         "" if evidence is None else approximate_text(decision.width, evidence),
+        ran_text(decision, ran, told=reward is not None),
         outcome_text(reward, None if learned is None else learned.reward),
     ]
     text = " ".join(sentence for sentence in sentences if sentence)
     kind = _kind(decision, explores)
-    return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out)
+    return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out, ran)
+
+
+def _instead(decision: Decision, journal: Journal | None) -> int | None:
+    """The arm that a station ran in the place of what was decided, None where nobody said so."""
+    if journal is None or decision.id not in journal.asked:
+        return None
+    ran = journal.ran(decision.id)
+    return None if ran == decision.arm else ran
 
 
 def _weighed(
@@ -216,6 +233,11 @@ def _kind(decision: Decision, explores: bool | None) -> str:
     if explores is None:
         return "unscored"
     return "trial" if explores else "exploitation"
+
+
+def _named(decision: Decision, arm: int) -> dict[str, Any] | None:
+    named = configuration_of(decision, arm)
+    return None if named is None else dict(named)
 
 
 def _plain(alternative: Alternative, *, chosen: bool) -> dict[str, Any]:

@@ -25,6 +25,18 @@ def configuration_text(configuration: Mapping[str, Any] | None, arm: int) -> str
     return ", ".join(f"{knob}={value}" for knob, value in configuration.items())
 
 
+def configuration_of(decision: Decision, arm: int) -> Mapping[str, Any] | None:
+    """Return the configuration of any arm that a decision could have chosen; None where arms have no names.
+
+    Example:
+        >>> scored = Alternatives([(1, 0.9, 0.1, 1.0)], [{"tilt": 2}, {"tilt": 4}])
+        >>> configuration_of(Decision("d1", "a", 1, {"tilt": 4}, 0.9, 0.1, 1.0, scored), 0)
+        {'tilt': 2}
+    """
+    scored = decision.alternatives
+    return scored.configuration(arm) if isinstance(scored, Alternatives) else None
+
+
 def choice_text(decision: Decision) -> str:
     """Say what was chosen and what was expected of it."""
     what = configuration_text(decision.configuration, decision.arm)
@@ -57,8 +69,7 @@ def held_back_text(decision: Decision) -> str:
     if "held_back" not in note:
         return ""
     arm = note["held_back"]
-    scored = decision.alternatives
-    held = scored.configuration(arm) if isinstance(scored, Alternatives) else None
+    held = configuration_of(decision, arm)
     why = "might earn too little beside what runs" if note["by"] == "floor" else "is more than the budget bears"
     return f"A trial of {configuration_text(held, arm)} was held back: it {why}."
 
@@ -200,6 +211,20 @@ def outcome_text(reward: float | None, learned: float | None = None) -> str:
     if learned is None or learned == reward:
         return f"It earned {reward:.3f}."
     return f"It earned {reward:.3f}, and with its neighbours {learned:.3f}, which was learned."
+
+
+def ran_text(decision: Decision, ran: int | None, *, told: bool) -> str:
+    """Say what the station ran, where that is something else.
+
+    Example:
+        >>> scored = Alternatives([(1, 0.9, 0.1, 1.0)], [{"tilt": 2}, {"tilt": 4}])
+        >>> ran_text(Decision("d1", "a", 1, {"tilt": 4}, 0.9, 0.1, 1.0, scored), 0, told=True)
+        'The station ran tilt=2 instead; its reward was learned for that.'
+    """
+    if ran is None:
+        return ""
+    what = configuration_text(configuration_of(decision, ran), ran)
+    return f"The station ran {what} instead; its reward {'was' if told else 'will be'} learned for that."
 
 
 def percent(share: float) -> str:

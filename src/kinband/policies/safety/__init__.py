@@ -3,12 +3,13 @@
 Three rules, alone or together, stand between what a UCB policy would like to try and what is played: `Conservative`
 keeps a budget, `Floor` looks at every trial by itself, `SwitchingCost` makes change cost something. `rules` says what
 they are, `margins` what they compare; `floor`, `budget` and, where rewards are promised, `rewards` judge a draft
-(`drafts`); `rounds` and `allowances` are what `rewards` reckons with, `policy` is how all work together. Which to
-choose, and what each promises: docs/safety.md.
+(`drafts`); `rounds`, `trials` and `allowances` are what `rewards` reckons with, `replaced` says what a decision counts for where
+something else ran, `policy` is how all work together. Which to choose, and what each promises: docs/safety.md.
 """
 
 from kinband.policies.safety.drafts import held_lower
 from kinband.policies.safety.policy import SafePolicy, safe_factory
+from kinband.policies.safety.replaced import replaced_memo
 from kinband.policies.safety.rules import (
     Conservative,
     Floor,
@@ -30,6 +31,7 @@ __all__ = [
     "SafetyLike",
     "SwitchingCost",
     "held_lower",
+    "replaced_memo",
     "safe_factory",
     "safety_from",
     "safety_from_dict",

@@ -1,6 +1,6 @@
 """A draft: what would be played, on its way through the rules, and what they noted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +10,24 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.policies.safety.margins import own_beta
 from kinband.policies.safety.rules import Bounds, beta_rule
+from kinband.posterior import Column, Prediction
 from kinband.records import Choice, Memo, Query, Standing
 
 NOTE = "safety"
 """Where a decision's memo keeps what the rules said."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Work that would otherwise be repeated when the reward of a trial comes.
+
+    Attributes:
+        played: What the policy inside keeps.
+        replaced: The column of what the trial replaced.
+    """
+
+    played: Any
+    replaced: Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +41,8 @@ class Draft:
         arm: What would be played as things stand.
         ahead: How many decisions of the same round come before.
         note: What the rules want to see again: see `noted`.
+        prediction: What the policy's scores were made from, where it shows that.
+        replaced: The solved column of what a trial replaces, to be taken up when its reward is told.
 
     Example:
         >>> query = Query(0, np.zeros((2, 1)), np.array([True, True]), Standing(running=1))
@@ -41,6 +57,8 @@ class Draft:
     arm: int
     ahead: int = 0
     note: Mapping[str, Any] = field(default_factory=dict)
+    prediction: Prediction | None = None
+    replaced: Column | None = None
 
     @property
     def standing(self) -> Standing:
@@ -72,6 +90,20 @@ class Draft:
         number = self.standing.decisions + self.ahead
         return rule.beta(known=number, arms=len(self.query.X), noise=noise)
 
+    def believed(self, arms: Sequence[int]) -> tuple[FloatArray, FloatArray] | None:
+        """Return mean (p,) and covariance (p, p) of f at some arms as the policy's prediction has them, if it does."""
+        if self.prediction is None:
+            return None
+        at = np.searchsorted(self.plain.arms, arms)
+        C = self.prediction.covariance(at)
+        return None if C is None else (self.prediction.mean[at], C)
+
+    def column(self, arm: int) -> Column | None:
+        """Return the solved column of an arm, if the policy's prediction keeps any."""
+        if self.prediction is None:
+            return None
+        return self.prediction.column(int(np.searchsorted(self.plain.arms, arm)))
+
     @property
     def only(self) -> Query:
         """The query with nothing else to choose."""
@@ -83,9 +115,12 @@ def noted(choice: Choice, draft: Draft) -> Choice:
 
     It holds `running`, the arm that the station ran; where a rule stepped in, `held_back`, what would have been
     played, and `by`, "floor" or "budget"; where a budget is kept, `lower` and `beta`, what the decision counts with
-    until its reward is told and the weight of the bound, and for a trial `x`, the context of what it replaced.
+    until its reward is told and the weight of the bound; and for a trial `x`, the context of what it replaced, with
+    `column`, how its column was solved, where that was left behind by the scores.
     """
-    return replace(choice, memo={**choice.memo, NOTE: {"running": draft.standing.running, **draft.note}})
+    memo = {**choice.memo, NOTE: {"running": draft.standing.running, **draft.note}}
+    cache = choice.cache if draft.replaced is None else Work(choice.cache, draft.replaced)
+    return replace(choice, memo=memo, cache=cache)
 
 
 def held_lower(memo: Memo) -> float | None:

@@ -9,6 +9,7 @@ Theorem 1 and the Bayesian bounds hold for a difference as they do for a single 
 f by β times its standard deviation.
 """
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.policies.safety.rules import Conservative
+from kinband.posterior import Column
 from kinband.records import Choice
 
 TOGETHER = 32
@@ -33,8 +35,16 @@ class JointBeliefs(Protocol):
         True
     """
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f for tasks (m,) at contexts X (m, d)."""
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f for tasks (m,) at contexts X (m, d).
+
+        `columns`, one for each context, are work kept from a prediction or what is remembered of it.
+        """
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) solved as far as can be ahead of an update."""
 
 
 def own_beta(choice: Choice) -> float:

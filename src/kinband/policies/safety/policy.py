@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.contract import Policy, PolicyFactory, Setting, pick_best
 from kinband.policies.safety.budget import Budget
-from kinband.policies.safety.drafts import Draft, noted
+from kinband.policies.safety.drafts import Draft, Work, noted
 from kinband.policies.safety.floor import above_floor
 from kinband.policies.safety.margins import JointBeliefs, scores_of
+from kinband.policies.safety.replaced import replaced_lower
 from kinband.policies.safety.rewards import RewardBudget
 from kinband.policies.safety.rules import Conservative, Safety
-from kinband.policies.ucb import UCB
-from kinband.records import Choice, Observation, Query
+from kinband.policies.safety.trials import prepared
+from kinband.policies.ucb import UCB, with_column
+from kinband.posterior import Prediction
+from kinband.records import Choice, Memo, Observation, Query
 
 
 class SafePolicy:
@@ -57,17 +61,20 @@ class SafePolicy:
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return what the policy inside wants if the rules let it, else what they fall back to."""
-        return self._under_rules([query], [self.inner.choose(query, rng)], [rng])[0]
+        plain, prediction = self.inner.consider(query, rng)
+        return self._under_rules([query], [plain], [rng], seen=[prediction])[0]
 
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs and one budget, in the order given."""
-        return self._under_rules(queries, self.inner.choose_round(queries, rngs), rngs)
+        plain = self.inner.choose_round(queries, rngs)
+        return self._under_rules(queries, plain, rngs, seen=[None] * len(plain))
 
     def learn(self, observation: Observation) -> None:
         """Learn one reward, and count its decision with what is known now."""
-        self.inner.learn(observation)
+        o = prepared(observation, self._beliefs)
+        self.inner.learn(replace(o, cache=o.cache.played) if isinstance(o.cache, Work) else o)
         if self.budget is not None:
-            self.budget.settle(observation)
+            self.budget.settle(o)
 
     def learn_log(self, observations: Sequence[Observation]) -> None:
         """Learn many rewards that no decision of ours led to."""
@@ -78,6 +85,13 @@ class SafePolicy:
         if self.budget is not None:
             raise CannotCorrectError("a budget rests on every reward told: learn the corrected log anew")
         self.inner.correct(index, reward)
+
+    def replaced_lower(self, memo: Memo, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
+        """Return what a decision counts with in the budget once something else ran; see `replaced.replaced_lower`."""
+        if self.budget is None:
+            return None
+        noise = self.inner.noise
+        return replaced_lower(self.budget, memo, task=task, x=x, ran=ran, beliefs=self._beliefs, noise=noise)
 
     def state(self) -> dict[str, Any]:
         """Return the beliefs as arrays by name."""
@@ -95,9 +109,15 @@ class SafePolicy:
         return RewardBudget(rule, self._beliefs, tasks=tasks, noise=self.inner.noise)
 
     def _under_rules(
-        self, queries: Sequence[Query], plain: Sequence[Choice], rngs: Sequence[np.random.Generator]
+        self,
+        queries: Sequence[Query],
+        plain: Sequence[Choice],
+        rngs: Sequence[np.random.Generator],
+        *,
+        seen: Sequence[Prediction | None],
     ) -> list[Choice]:
         drafts = [self._draft(*asked, ahead=i) for i, asked in enumerate(zip(queries, plain, rngs, strict=True))]
+        drafts = [replace(draft, prediction=found) for draft, found in zip(drafts, seen, strict=True)]
         if self.budget is not None and drafts:
             drafts = self.budget.weigh(drafts, noise=self.inner.noise)
         return self._choices(drafts, rngs)
@@ -116,8 +136,8 @@ class SafePolicy:
 
     def _choices(self, drafts: Sequence[Draft], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Return drafts as choices; the work kept for an update is done anew where another arm is played."""
-        choices = [replace(draft.plain, arm=draft.arm, score=draft.score) for draft in drafts]
-        changed = [i for i, draft in enumerate(drafts) if draft.arm != draft.plain.arm]
+        choices = [_played(draft) for draft in drafts]
+        changed = [i for i, draft in enumerate(drafts) if draft.arm != draft.plain.arm and draft.prediction is None]
         for i, again in zip(changed, self._chosen([drafts[i].only for i in changed], rngs), strict=True):
             choices[i] = replace(choices[i], memo=again.memo, cache=again.cache)
         return [noted(choice, draft) for choice, draft in zip(choices, drafts, strict=True)]
@@ -127,6 +147,12 @@ class SafePolicy:
         if len(queries) == 1:
             return [self.inner.choose(queries[0], rngs[0])]
         return self.inner.choose_round(queries, rngs[: len(queries)]) if queries else []
+
+
+def _played(draft: Draft) -> Choice:
+    """Return a draft as a choice, with the work kept for its arm as far as the scores left it behind."""
+    choice = replace(draft.plain, arm=draft.arm, score=draft.score)
+    return choice if draft.arm == draft.plain.arm else with_column(choice, draft.column(draft.arm))
 
 
 def safe_factory(factory: PolicyFactory, safety: Safety) -> PolicyFactory:

@@ -22,7 +22,7 @@ by (1 − k)ε(a) − (1 − α)ε(b), in expectation by kε(a), and the larger 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import fsum, sqrt
 from typing import Any
 
@@ -31,47 +31,17 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.policies.exploration import KrauseOng
 from kinband.policies.safety.allowances import doubt_allowance, scatter_allowance
-from kinband.policies.safety.drafts import NOTE, Draft
+from kinband.policies.safety.drafts import NOTE, Draft, Work
 from kinband.policies.safety.margins import TOGETHER, JointBeliefs
 from kinband.policies.safety.rounds import Round
 from kinband.policies.safety.rules import Conservative
+from kinband.policies.safety.trials import Trial, columns, contexts, left_behind
 from kinband.records import Observation
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
 # Trials bounded as one sum. On three seeds 4 cost about the same regret; 16 and more cost the synthetic bandit more.
 _BLOCK = 8
 _WIDTH, _VARIANCE, _TOLD, _COUNT = range(4)  # columns of `doubt`
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A trial whose reward is known and whose block is not full yet.
-
-    Attributes:
-        task: Whose it is.
-        x: Context of what was tried, (d,).
-        today: Context of what it replaced, (d,).
-        share: k, how much of the reward is taken for a fact.
-        reward: What it earned, counted from `least`.
-        lower: Bound of what it adds until the block is full.
-    """
-
-    task: int
-    x: FloatArray
-    today: FloatArray
-    share: float
-    reward: float
-    lower: float
-
-    def row(self) -> FloatArray:
-        """Return the trial as numbers, (4 + 2d,)."""
-        return np.concatenate([[self.task, self.share, self.reward, self.lower], self.x, self.today])
-
-    @classmethod
-    def of(cls, row: FloatArray) -> "Trial":
-        """Return the trial that `row` wrote."""
-        x, today = np.split(row[4:], 2)
-        return cls(int(row[0]), x, today, *(float(v) for v in row[1:4]))
 
 
 class RewardBudget:
@@ -143,14 +113,18 @@ class RewardBudget:
         sums, weighed = dict.fromkeys(held, round_.nothing), list[Draft]()
         for i, draft in enumerate(drafts):
             account, trial, beta = self._account(draft.query.task), draft.arm != today[i], self._beta(draft)
-            total = round_.plus(sums[account], i, trial=trial, beta=beta)
+            own = round_.own(i, trial=trial, beta=beta)
+            total = round_.plus(sums[account], i, trial=trial, beta=beta, own=own)
             if trial and self.rule.alpha < 1 and held[account] + total.lower < -_ROUNDING:
                 draft, trial = draft.instead(today[i], by="budget"), False
-                total = round_.plus(sums[account], i, trial=False, beta=beta)
+                own = round_.own(i, trial=False, beta=beta)
+                total = round_.plus(sums[account], i, trial=False, beta=beta, own=own)
             sums[account] = total
-            note = {"lower": round_.own(i, trial=trial, beta=beta), "beta": beta}
+            note: dict[str, Any] = {"lower": own, "beta": beta}
+            replaced = left_behind(draft, today[i]) if trial else None
             note |= {"x": round_.kept[i].tolist()} if trial else {}
-            weighed.append(replace(draft, note={**draft.note, **note}))
+            note |= {"column": replaced.memo} if replaced is not None else {}
+            weighed.append(replace(draft, note={**draft.note, **note}, replaced=replaced))
         for account, total in sums.items():
             held[account] += total.lower
         return weighed
@@ -159,27 +133,31 @@ class RewardBudget:
         """Return what was counted as arrays by name."""
         self._extend()
         rows = np.array([trial.row() for trial in self.open]) if self.open else np.zeros((0, 0))
-        return {"settled": self.settled.copy(), "settled_doubt": self.doubt.copy(), "settled_open": rows}
+        state = {"settled": self.settled.copy(), "settled_doubt": self.doubt.copy(), "settled_open": rows}
+        known = any(trial.work is not None for trial in self.open)
+        return {**state, **({"settled_columns": np.array([trial.solved() for trial in self.open])} if known else {})}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` returned."""
         self.settled, self.doubt = (np.array(state[name], dtype=np.float64) for name in ("settled", "settled_doubt"))
-        self.open = [Trial.of(np.array(row, dtype=np.float64)) for row in state["settled_open"]]
+        rows = np.array(state["settled_open"], dtype=np.float64)
+        solved = np.array(state.get("settled_columns", np.full((len(rows), 4), -1)), dtype=np.int64)
+        self.open = [Trial.of(*pair) for pair in zip(rows, solved, strict=True)]
 
     def _trial(self, o: Observation, today: FloatArray, *, reward: float, beta: float) -> Trial:
         """Return a trial whose reward has just been learned."""
-        bare = Trial(o.task, o.x, today, 1.0, reward, lower=0.0)
+        work = o.cache if isinstance(o.cache, Work) else None
+        bare = Trial(o.task, o.x, today, 1.0, reward, lower=0.0, work=work)
         mean, C = self._believed([bare])
         left = (1.0 - self.rule.alpha) * C[0, 1] / C[0, 0] if C[0, 0] > 0 else 0.0
         trial = replace(bare, share=1.0 - min(max(float(left), 0.0), 1.0))
         added, width = self._added([trial], mean, C)
-        return replace(trial, lower=float(added[0]) - beta * width)
+        # Blocks of single stations take so long to fill that their columns would have to be solved anew.
+        return replace(trial, lower=float(added[0]) - beta * width, work=None if self.rule.per_station else work)
 
     def _believed(self, trials: Sequence[Trial]) -> tuple[FloatArray, FloatArray]:
         """Return mean (2n,) and covariance (2n, 2n) of f at what was tried and, behind it, at what it replaced."""
-        tasks = [t.task for t in trials] * 2
-        X = np.array([t.x for t in trials] + [t.today for t in trials])
-        mean, C = self._beliefs.moments(tasks, X)
+        mean, C = self._beliefs.moments(*contexts(trials), columns=columns(trials))
         return mean - self.rule.least, C
 
     def _added(self, trials: Sequence[Trial], mean: FloatArray, C: FloatArray) -> tuple[FloatArray, float]:

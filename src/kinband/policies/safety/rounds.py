@@ -60,24 +60,26 @@ class Round:
     def __init__(
         self, drafts: Sequence[Draft], today: Sequence[int], beliefs: JointBeliefs, *, rule: Conservative, noise: float
     ) -> None:
-        tasks = np.array([d.query.task for d in drafts] * 2)
-        tried = [d.query.X[d.arm] for d in drafts]
         self.kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
-        X = np.vstack([tried, self.kept])
-        mean, self._covariance = beliefs.moments(tasks, X)
+        seen = drafts[0].believed([drafts[0].arm, today[0]]) if len(drafts) == 1 else None
+        mean, self._covariance = seen or self._moments(drafts, beliefs)
         self._mean = mean - rule.least
         self._alpha, self._noise, self._size = rule.alpha, noise, len(drafts)
+
+    def _moments(self, drafts: Sequence[Draft], beliefs: JointBeliefs) -> tuple[FloatArray, FloatArray]:
+        tasks = np.array([d.query.task for d in drafts] * 2)
+        return beliefs.moments(tasks, np.vstack([[d.query.X[d.arm] for d in drafts], self.kept]))
 
     @property
     def nothing(self) -> Sum:
         """The sum of no decision."""
         return Sum(np.zeros(2 * self._size))
 
-    def plus(self, total: Sum, i: int, *, trial: bool, beta: float) -> Sum:
-        """Return the sum with the i-th decision added, as a trial or for today's configuration."""
+    def plus(self, total: Sum, i: int, *, trial: bool, beta: float, own: float) -> Sum:
+        """Return the sum with the i-th decision added, as a trial or for today's configuration; `own` is its bound."""
         weights, scatter = self._added(total.weights, i, trial=trial)
         scatter += total.scatter
-        alone = total.alone + self.own(i, trial=trial, beta=beta)
+        alone = total.alone + own
         return Sum(weights, scatter, alone, max(self._bound(weights, scatter, beta), alone))
 
     def own(self, i: int, *, trial: bool, beta: float) -> float:

@@ -110,9 +110,15 @@ class SparsePosterior:
         """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
         index, X = self._checked_contexts(tasks, X)
         if self._belief is None:
-            return Prediction(np.full(len(X), self.mean), np.sqrt(self.kernel.diag(index, X)))
-        mean, variance, _ = self._belief.predict(index, X)
-        return Prediction(self.mean + mean, np.sqrt(variance))
+            return Prediction(
+                np.full(len(X), self.mean),
+                np.sqrt(self.kernel.diag(index, X)),
+                covariance_of=lambda p: self._covariance(index[p], X[p]),
+            )
+        mean, variance, V = self._belief.predict(index, X)
+        return Prediction(
+            self.mean + mean, np.sqrt(variance), covariance_of=lambda p: self._covariance(index[p], X[p], V[:, p])
+        )
 
     def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
         """Return mean and width of f at the arms of each question."""
@@ -168,14 +174,21 @@ class SparsePosterior:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
         return self.moments(tasks, X)[1]
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go; `columns` are of no use here."""
+        del columns
         index, X = self._checked_contexts(tasks, X)
-        prior = self.kernel.cross(index, X, index, X)
         if self._belief is None:
-            return np.full(len(X), self.mean), prior
+            return np.full(len(X), self.mean), self._covariance(index, X)
         mean, _, V = self._belief.predict(index, X)
-        return self.mean + mean, prior - V.T @ V + V.T @ self._belief.C @ V
+        return self.mean + mean, self._covariance(index, X, V)
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) unsolved: nothing here takes them up."""
+        del tasks, X
+        return [Column.recall(column.memo) for column in columns]
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
@@ -221,6 +234,11 @@ class SparsePosterior:
             self._belief.restore(state)
             spent = np.array(state["spent"], dtype=np.float64)
             self._allowance = Allowance(self.kernel.K_Z, spent, float(state["total"][0]))
+
+    def _covariance(self, tasks: IntArray, X: FloatArray, V: FloatArray | None = None) -> FloatArray:
+        """Return the covariance of f at contexts X (m, d) with coordinates V (points, m); without any, the prior's."""
+        prior = self.kernel.cross(tasks, X, tasks, X)
+        return prior if V is None or self._belief is None else prior - V.T @ V + V.T @ self._belief.C @ V
 
     def _checked_contexts(self, tasks: ArrayLike, X: ArrayLike) -> tuple[IntArray, FloatArray]:
         return checked_contexts(tasks, X, size=len(self.kernel.K_Z), width=self._width)

@@ -31,8 +31,16 @@ def mixed(shared: Prediction, own: Prediction, weight: FloatArray | float) -> Pr
     """
     apart = shared.mean - own.mean
     mean, variance = own.mean + weight * apart, mixed_variance(shared.width**2, own.width**2, apart, weight)
-    said = float(weight) if np.ndim(weight) == 0 else None
-    return Prediction(mean, np.sqrt(variance), shared.column_of, sharing=said)
+    if np.ndim(weight):
+        return Prediction(mean, np.sqrt(variance), shared.column_of)
+    w, (C_s, C_o) = float(weight), (shared.covariance_of, own.covariance_of)
+    return Prediction(
+        mean,
+        np.sqrt(variance),
+        shared.column_of,
+        sharing=w,
+        covariance_of=C_s and C_o and (lambda p: mixed_covariance(C_s(p), C_o(p), apart[p], w)),
+    )
 
 
 def mixed_variance(shared: FloatArray, own: FloatArray, apart: FloatArray, weight: FloatArray | float) -> FloatArray:

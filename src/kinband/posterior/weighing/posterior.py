@@ -27,7 +27,7 @@ from kinband.posterior.contract import (
 from kinband.posterior.factor import Column
 from kinband.posterior.growing import TakesTasks, extended
 from kinband.posterior.together import PredictsTogether
-from kinband.posterior.weighing.mixture import Mixture, mixed
+from kinband.posterior.weighing.mixture import Mixture, mixed, mixed_covariance
 from kinband.posterior.weighing.weights import SharingWeights
 
 _RELEARN = "weights of sharing rest on every reward told: learn the corrected log anew"
@@ -38,8 +38,14 @@ class Weighable(Restorable, TakesTasks, PredictsTogether, ScoresArms, Posterior,
 
     noise: float
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and covariance (m, m) of f at m contexts."""
+        ...
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns of contexts X (m, d) solved as far as can be ahead of an update."""
         ...
 
     def foretold(self, count: int) -> FloatArray:
@@ -124,14 +130,23 @@ class WeighedPosterior:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
         return self.moments(tasks, X)[1]
 
-    def moments(self, tasks: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go."""
+    def moments(
+        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d); `columns` are the shared posterior's."""
         index = np.asarray(tasks, dtype=np.int64)
-        (mean, shared), (own_mean, own) = self.shared.moments(tasks, X), self.own.moments(tasks, X)
+        mean, shared = self.shared.moments(tasks, X, columns=columns)
+        own_mean, own = self.own.moments(tasks, X)
         w, d = self.weights.of(index), mean - own_mean
+        if (index == index[:1]).all():  # contexts of one station, as rules of safety ask for
+            return own_mean + w * d, mixed_covariance(shared, own, d, float(w[0]) if len(w) else 0.0)
         share, rest = w[:, None], (w * (1.0 - w))[:, None]
         alike = share * shared + (1.0 - share) * own + rest * np.outer(d, d)
         return own_mean + w * d, np.where(index[:, None] == index, alike, np.outer(w, w) * shared)
+
+    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
+        """Return the shared posterior's columns of contexts X (m, d) solved as far as can be ahead of an update."""
+        return self.shared.refreshed(tasks, X, columns)
 
     def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""

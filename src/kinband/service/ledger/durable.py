@@ -28,7 +28,7 @@ from kinband.service.ledger.events import NOTES, Draft, Event, draft_of
 from kinband.service.ledger.origin import read_settings, write_settings
 from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_digest, requests_of
 from kinband.service.ledger.store import Ledger, Writer
-from kinband.service.ledger.turns import Call, Turns
+from kinband.service.ledger.turns import Call, Turns, Watcher
 
 
 class DurableController:
@@ -68,6 +68,7 @@ class DurableController:
         *,
         policy: PolicyFactory | None = None,
         snapshot_every: int = 1000,
+        watcher: Watcher | None = None,
         actor: str = "",
     ) -> "DurableController":
         """Go on with the controller of a ledger, or start one.
@@ -78,6 +79,7 @@ class DurableController:
                 that is not empty must have been started with the same settings.
             policy: The factory of a policy of your own, which cannot be stored.
             snapshot_every: After how many events beliefs are stored, so that a restart is quick.
+            watcher: Who follows all events beside the controller.
             actor: Who starts it.
         """
         if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
@@ -86,9 +88,14 @@ class DurableController:
             with ledger.writing() as writer:
                 _begin(writer, start, actor=actor)
         settings = read_settings(ledger, policy=policy)
-        durable = cls(Turns(ledger, settings, snapshot_every=snapshot_every))
+        durable = cls(Turns(ledger, settings, snapshot_every=snapshot_every, watcher=watcher))
         durable.refresh()
         return durable
+
+    @property
+    def turns(self) -> Turns:
+        """What keeps controller and ledger as one, for calls that record more than a controller does."""
+        return self._turns
 
     @property
     def ledger(self) -> Ledger:
@@ -223,6 +230,13 @@ class DurableController:
         call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
         self._turns.do("correction", call, lambda controller: controller.correct(decision_id, reward, kpis=kpis))
 
+    def ran(
+        self, decision_id: str, configuration: Mapping[str, Any], *, key: str | None = None, actor: str = ""
+    ) -> None:
+        """Say that the station ran something else than what was decided; see `Controller.ran`."""
+        call = Call(call_digest("ran", id=decision_id, configuration=configuration), key, actor)
+        self._turns.do("ran", call, lambda controller: controller.ran(decision_id, configuration))
+
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> None:
         """Say that a reward will not come; see `Controller.call_off`."""
         call = Call(call_digest("call_off", id=decision_id), key, actor)
@@ -266,7 +280,7 @@ class DurableController:
         """Record something around the controller and return its number: an observation, verdict, approval, application.
 
         Args:
-            kind: "observation", "verdict", "approval" or "applied".
+            kind: One of `events.NOTES`, such as "observation".
             payload: What happened, JSON-able.
             station: Whom it concerns; of a decision it is its station.
             decision_id: The decision it belongs to.
@@ -301,9 +315,8 @@ class DurableController:
 
 def _begin(writer: Writer, start: Settings | Controller, *, actor: str) -> None:
     """Start a ledger; the journal of a controller that has one is taken over."""
-    empty = writer.last == 0
-    write_settings(writer, start.settings if isinstance(start, Controller) else start, actor=actor)
-    if isinstance(start, Controller) and empty:
+    begun = write_settings(writer, start.settings if isinstance(start, Controller) else start, actor=actor)
+    if isinstance(start, Controller) and begun:
         writer.append([replace(draft_of(entry, start.journal), actor=actor) for entry in start.journal])
 
 

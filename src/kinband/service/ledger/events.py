@@ -5,7 +5,7 @@ was written, so that numbers read back the same and the checksum can be computed
 checksum and the event's own columns, each on a line. Change, remove or insert an event and every later checksum is
 wrong (the idea of Haber and Stornetta, 1991).
 
-Entries of the controller's journal are events of five kinds. The others are what a service does around the controller:
+Entries of the controller's journal are events of six kinds. The others are what a service does around the controller:
 they are kept in the same order and never change what is believed.
 """
 
@@ -26,6 +26,7 @@ from kinband.controller.journal import (
     Joined,
     Journal,
     Left,
+    Ran,
     Renewed,
     Returned,
     Told,
@@ -35,10 +36,10 @@ from kinband.errors import BadInputError, SavedStateError
 FIRST = "0" * 64
 """What the first event is chained to."""
 
-ENTRIES = ("decision", "outcome", "correction", "station", "similarity")
+ENTRIES = ("decision", "ran", "outcome", "correction", "station", "similarity")
 """Kinds whose payload holds an entry of the journal."""
 
-NOTES = ("observation", "verdict", "approval", "applied")
+NOTES = ("observation", "verdict", "approval", "applied", "mode", "switch", "rails", "access")
 """Kinds that a service adds around the controller."""
 
 KINDS = ("started", *ENTRIES, *NOTES)
@@ -181,6 +182,8 @@ def draft_of(entry: Entry, journal: Journal, **further: Any) -> Draft:
     match entry:
         case Asked(decision=made):
             return Draft("decision", payload, made.station, made.id, made.round)
+        case Ran():
+            return Draft("ran", payload, journal.asked[entry.id].decision.station, entry.id)
         case Told() | CalledOff():
             return Draft("outcome", payload, journal.asked[entry.id].decision.station, entry.id)
         case Corrected():

@@ -109,6 +109,7 @@ def replay(
         settings=found.controller.in_force,
         journal=found.controller.journal,
         most_rows=most_rows,
+        ran=_ran(ledger, decision_id),
     )
     learned = mates[0].seq - 1 - found.snapshot
     return Replayed(event, recorded.decision, again.decision, same, reason, learned)
@@ -128,6 +129,12 @@ def _entry(settings: Settings, event: Event) -> Asked:
     if not isinstance(entry, Asked):
         raise AssertionError("the event of a decision holds a decision")
     return entry
+
+
+def _ran(ledger: Ledger, decision_id: str) -> int | None:
+    """Return the arm that the station was last said to have run, None where nobody said."""
+    said = [event.payload["entry"]["arm"] for event in ledger.read(decision=decision_id, kinds=["ran"])]
+    return said[-1] if said else None
 
 
 def _earned(ledger: Ledger, decision_id: str) -> float | None:
