@@ -285,3 +285,32 @@ def test_the_mean_that_is_given_is_used() -> None:
     )
     assert estimator(mean=0.0).fit(shifted).details["mean"] == 0.0
     assert Blended(KERNEL, regularisation=NOISE).fit(shifted).details["mean"] == pytest.approx(shifted.y.mean())
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_many_rows_are_weighed_by_the_best_few_and_say_what_all_would(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    x, tasks = rng.uniform(size=(240, 1)), np.arange(240) % 6
+    y = np.sin(5 * x[:, 0]) * np.where(tasks < 3, 1.0, -0.6) + 0.2 * rng.normal(size=240)
+    log = Samples(tuple("abcdef"), tasks, x, y, None, ("load",))
+    rule = Blended(RBF(0.4), regularisation=0.05, mean=0.1)
+    tried: list[int] = []
+
+    def counting(*arguments: Any) -> Any:
+        *others, matrices = arguments
+        listed = list(matrices)
+        tried.append(len(listed))
+        return foretold(*others, listed)
+
+    monkeypatch.setattr(blended, "foretold", counting)
+    everything = rule.weigh(log, np.ones((6, 6)))
+    assert tried == [len(blended.WEIGHTS) + 1] * 2
+    tried.clear()
+    monkeypatch.setattr(blended, "_SOME", 90)
+    some = rule.weigh(log, np.ones((6, 6)))
+    assert tried == [len(blended.WEIGHTS) + 1] * 2 + [7, 7]  # all on some rows, then six and what is in force on all
+    assert everything is not None
+    assert some is not None
+    np.testing.assert_array_equal(some.matrix, everything.matrix)

@@ -10,7 +10,9 @@ station's rows and judged on the other, each half serving once. Then the *least*
 standard error of the best (the rule of Breiman et al. 1984 for trees), as likeness that cannot be shown should not be
 assumed. a + b stays at 0.9 or below: own rewards must be able to overrule all others in the end.
 
-`Blended.weigh` asks the same of a matrix in force: it is replaced only by one that is clearly better. Not in the paper.
+`Blended.weigh` asks the same of a matrix in force: it is replaced only by one that is clearly better. It is asked in
+the middle of operation, so that where rows are many it tries all weights on some of them, and the best few on all. Not
+in the paper.
 """
 
 from collections.abc import Iterable
@@ -44,6 +46,8 @@ _MANY = 400  # stations above which only what all have in common is weighed: dis
 _LEAST = 4  # rows of a station that are looked at, if it has them
 _CLEARLY = 2.0  # standard errors by which a matrix must beat the one in force
 _ROUNDING = 1e-9  # log densities that differ by less do not differ
+_SOME = 800  # rows on which all weights are tried where there are many
+_FINALISTS = 6  # weights that are then tried on all rows
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Blended:
             True
         """
         learned = self._learned(samples)
-        scores = self._scores(samples, learned, present, unchosen=unchosen)
+        weights = self._finalists(samples, learned, present, unchosen=unchosen)
+        scores = self._scores(samples, learned, present, unchosen=unchosen, weights=weights)
         if scores is None:
             return None
         tried, now = scores[:-1], scores[-1]
@@ -114,8 +119,21 @@ class Blended:
         gain = tried[found] - now
         if gain.mean() <= _CLEARLY * standard_error(gain) + _ROUNDING:  # the same matrix again is no better
             return None
-        a, b = WEIGHTS[found]
+        a, b = weights[found]
         return TaskMatrix(samples.stations, self._matrix(samples, learned, a, b), "blended", {"common": a, "alike": b})
+
+    def _finalists(
+        self, samples: Samples, learned: Learned, present: FloatArray, *, unchosen: int | None
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the weights worth trying on all rows, in the order of `WEIGHTS`: all, where rows are few."""
+        if min(len(samples), self.max_rows) <= 2 * _SOME:
+            return WEIGHTS
+        some = replace(self, max_rows=_SOME)
+        scores = some._scores(samples, learned, present, unchosen=unchosen)
+        if scores is None:
+            return WEIGHTS
+        best = np.argsort(-scores[:-1].mean(axis=1), kind="stable")[:_FINALISTS]
+        return tuple(WEIGHTS[i] for i in sorted(best.tolist()))
 
     def _learned(self, samples: Samples) -> Learned:
         rng = np.random.default_rng(self.seed)
@@ -129,6 +147,7 @@ class Blended:
         present: FloatArray | None = None,
         *,
         unchosen: int | None = None,
+        weights: tuple[tuple[float, float], ...] = WEIGHTS,
     ) -> FloatArray | None:
         """Log densities of rows held back, (weights, n), that of the matrix in force last; None if nobody has two."""
         rows = self._looked_at(replace(samples, arms=np.arange(len(samples))))  # to be recognised after thinning
@@ -141,7 +160,8 @@ class Blended:
         always = np.flatnonzero(told)
         pairs = ((first, second), (second, first))
         turns = [(rows.take(np.sort(np.append(known, always))), rows.take(asked)) for known, asked in pairs]
-        return np.concatenate([self._turn(known, asked, learned, present) for known, asked in turns], axis=1)
+        found = [self._turn(known, asked, learned, present, weights) for known, asked in turns]
+        return np.concatenate(found, axis=1)
 
     def _looked_at(self, samples: Samples) -> Samples:
         rng, most = np.random.default_rng(self.seed), self.max_rows // len(samples.stations)
@@ -151,13 +171,21 @@ class Blended:
         some = rng.choice(np.unique(rows.tasks), max(2, self.max_rows // _LEAST), replace=False)
         return rows.take(np.flatnonzero(np.isin(rows.tasks, some)))
 
-    def _turn(self, known: Samples, asked: Samples, learned: Learned, present: FloatArray | None) -> FloatArray:
-        """Log densities of asked rows given the known ones under all weights, (weights, n), as `_scores` has them."""
+    def _turn(
+        self,
+        known: Samples,
+        asked: Samples,
+        learned: Learned,
+        present: FloatArray | None,
+        weights: tuple[tuple[float, float], ...],
+    ) -> FloatArray:
+        """Log densities of asked rows given the known ones under weights, (weights, n), as `_scores` has them."""
         E = self._alike(known, learned)
-        pairs = WEIGHTS if len(E) <= _MANY else tuple((a, 0.0) for a in _COMMON)  # beyond, b makes no difference
+        telling = len(E) <= _MANY  # beyond, b makes no difference
+        pairs = list(dict.fromkeys((a, b if telling else 0.0) for a, b in weights))
         tried = (blend(E, a, b) for a, b in pairs)
         found = foretold(known, asked, learned, tried if present is None else chain(tried, [present]))
-        places = [pairs.index((a, b if pairs is WEIGHTS else 0.0)) for a, b in WEIGHTS]
+        places = [pairs.index((a, b if telling else 0.0)) for a, b in weights]
         return found[places if present is None else [*places, -1]]
 
     def _matrix(self, samples: Samples, learned: Learned, a: float, b: float) -> FloatArray:
