@@ -22,6 +22,7 @@ NEAR = 1.2
 """A level is back at another if it is at most so many times as high."""
 
 _RESAMPLES = 2000
+_COLOURS = {PLAIN: "#b4669e", FORGETTING: "#e0a100", RESETS: "#d35400", BOTH: "#0f7fbf", RESTART: "#5b6770"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Finding:
         after: The same of the slots from the change on.
         back: Decisions until its level is back; those of the whole run where it never is. Of a step only.
         of_restart: The same as a share of the restart's, which keeps what the log taught.
+        of_nothing: The same as a share of that of starting from nothing.
         of_plain: Regret of all slots as a multiple of the plain learner's.
         resets: Stations that started anew, a run.
     """
@@ -88,6 +90,7 @@ class Finding:
     after: Estimate
     back: Estimate | None
     of_restart: Estimate | None
+    of_nothing: Estimate | None
     of_plain: Estimate
     resets: float
 
@@ -101,15 +104,15 @@ def findings(records: Sequence[Record], plan: Plan | None = None) -> list[Findin
     for (problem, scenario, sharing, learner), own in runs.items():
         curves, many = np.array([r.regret for r in own]), own[0].stations
         plain = np.array([r.regret for r in runs[problem, scenario, sharing, PLAIN]])
-        back, of_restart = None, None
+        back, of_restart, of_nothing = None, None, None
         if scenario == "step":
-            other = np.array([r.regret for r in runs[problem, scenario, sharing, RESTART]])
-            back, of_restart = _returns(curves, other, plan, decisions=many)
+            others = [np.array([r.regret for r in runs[problem, scenario, sharing, oracle]]) for oracle in ORACLES]
+            (back, of_restart), (_, of_nothing) = (_returns(curves, other, plan, decisions=many) for other in others)
         saved = saving_of(curves.sum(axis=1), plain.sum(axis=1))
         found.append(
             Finding(
                 problem, scenario, sharing, learner, mean_of(curves[:, plan.before // 2 : plan.before].mean(axis=1)),
-                mean_of(curves[:, plan.before :].mean(axis=1)), back, of_restart,
+                mean_of(curves[:, plan.before :].mean(axis=1)), back, of_restart, of_nothing,
                 Estimate(1.0 - saved.value, 1.0 - saved.high, 1.0 - saved.low),
                 float(np.mean([sum(r.resets) for r in own])),
             )
@@ -154,16 +157,16 @@ def _estimate(values: FloatArray) -> Estimate:
 def table_of(found: Sequence[Finding]) -> str:
     """Return findings as a Markdown table."""
     head = ("problem", "scenario", "sharing", "learner", "regret a slot before", "and after", "decisions until back")
-    titles = (*head, "as a share of a restart's", "regret against plain", "resets")
+    titles = (*head, "as a share of a restart's", "and of one from nothing", "regret against plain", "resets")
     lines: list[tuple[str, ...]] = [titles, ("---",) * len(titles), *map(_cells, found)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _cells(f: Finding) -> tuple[str, ...]:
     back = "" if f.back is None else f"{f.back:.0f}"
-    share = "" if f.of_restart is None else f"{f.of_restart:.2f}"
+    shares = ["" if share is None else f"{share:.2f}" for share in (f.of_restart, f.of_nothing)]
     named = (f.problem, f.scenario, f.sharing, f.learner)
-    return *named, f"{f.before:.3f}", f"{f.after:.3f}", back, share, f"{f.of_plain:.3f}", f"{f.resets:.1f}"
+    return *named, f"{f.before:.3f}", f"{f.after:.3f}", back, *shares, f"{f.of_plain:.3f}", f"{f.resets:.1f}"
 
 
 def draw(records: Sequence[Record], plan: Plan, path: str) -> None:
@@ -181,8 +184,14 @@ def draw(records: Sequence[Record], plan: Plan, path: str) -> None:
             parts = np.split(np.mean(curves, axis=0), [plan.before])
             means = [np.convolve(part, smooth, mode="valid") for part in parts]
             slots = np.concatenate([np.arange(len(means[0])) - plan.before, [np.nan], np.arange(len(means[1]))])
-            panel.plot(slots, np.concatenate([means[0], [np.nan], means[1]]), label=learner)
+            style = "--" if learner == RESTART else "-"
+            values = np.concatenate([means[0], [np.nan], means[1]])
+            panel.plot(
+                slots, values, style, color=_COLOURS[learner], linewidth=2 if learner == RESETS else 1.4, label=learner
+            )
         panel.axvline(0, color="grey", linewidth=0.8, linestyle=":")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", alpha=0.25)
         panel.set(title=name, xlabel="slots after the step", ylabel=f"regret a slot, mean of {plan.window}")
         panel.set_ylim(bottom=0)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)

@@ -36,6 +36,8 @@ from kinband.similarity.newcomers import held_out
 
 DESCRIBED, AVERAGE, ALONE = "described", "on average", "alone"
 STARTS = (DESCRIBED, AVERAGE, ALONE)
+KNOWN = "best known"
+"""Not a start but a bound: to run, from the first decision on, the one configuration that turns out best for it."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,29 @@ def draw(seed: int, plan: Plan) -> Draw:
     return Draw({start: float(total) / len(scene.newcomers) for start, total in regret.items()}, _explained(scene))
 
 
-def finding(draws: Sequence[Draw]) -> Finding:
-    """Return what several seeds say together."""
+def best_known(seed: int, plan: Plan) -> float:
+    """Return the regret of a newcomer that knew beforehand which one configuration would be best for it, on one seed.
+
+    It is known in hindsight of these very decisions, so that no start can be expected to do better by much.
+    """
+    stage = stage_of("bundled")
+    some, late = _cast(stage, plan, seed=seed)
+    _, rest = split_trace(stage.trace.select(np.isin(stage.trace.station, some)), rows_per_station=LOG_ROWS)
+    environment, names = TraceEnvironment(rest, stage.space), [name for name in some if name in late]
+    environment.reset(10_000 + seed)
+    regret = np.zeros((len(names), len(stage.space)))
+    for _ in range(plan.decisions):
+        truths = [environment.truth(name) for name in names]
+        regret += [[truth.pseudo_regret(arm) for arm in range(len(stage.space))] for truth in truths]
+        environment.play({})
+    return float(regret.min(axis=1).mean())
+
+
+def finding(draws: Sequence[Draw], known: Sequence[float] | None = None) -> Finding:
+    """Return what several seeds say together, with the bound of `best_known` on the same seeds where it is given."""
     by_start = {start: np.array([one.regret[start] for one in draws]) for start in STARTS}
+    if known is not None:
+        by_start[KNOWN] = np.array(known)
     explained = np.array([one.explained for one in draws])
     return Finding(
         {start: mean_of(values) for start, values in by_start.items()},
@@ -132,18 +154,23 @@ def scene_of(stage: Stage, plan: Plan, *, seed: int) -> Scene:
     """Return a controller that has learned from the log of some stations and has played some rounds with them."""
     if stage.city is None:
         raise BadInputError("newcomers are described by the layout of their city, and this trace has none beside it")
-    names = stage.trace.stations
-    count = len(names) if plan.stations is None else min(plan.stations, len(names))
-    if not 1 <= plan.newcomers <= count - 2:
-        raise BadInputError(f"of {count} stations 1 to {count - 2} can join later, got {plan.newcomers}")
-    some = [names[i] for i in np.linspace(0, len(names) - 1, count).round().astype(int)]
-    late = set(np.random.default_rng([seed, 3]).choice(some, size=plan.newcomers, replace=False).tolist())
+    some, late = _cast(stage, plan, seed=seed)
     log, rest = split_trace(stage.trace.select(np.isin(stage.trace.station, some)), rows_per_station=LOG_ROWS)
     log = log.select(~np.isin(log.station, list(late))).with_space(stage.space)
     environment, descriptors = TraceEnvironment(rest, stage.space), described(stage.city)
     controller = _controller(log, plan, descriptors, seed=seed)
     _warm_up(controller, environment, rounds=plan.rounds, seed=seed)
     return Scene(environment, controller, tuple(name for name in some if name in late), descriptors, seed)
+
+
+def _cast(stage: Stage, plan: Plan, *, seed: int) -> tuple[list[str], set[str]]:
+    """Return the stations that take part, and which of them join later."""
+    names = stage.trace.stations
+    count = len(names) if plan.stations is None else min(plan.stations, len(names))
+    if not 1 <= plan.newcomers <= count - 2:
+        raise BadInputError(f"of {count} stations 1 to {count - 2} can join later, got {plan.newcomers}")
+    some = [names[i] for i in np.linspace(0, len(names) - 1, count).round().astype(int)]
+    return some, set(np.random.default_rng([seed, 3]).choice(some, size=plan.newcomers, replace=False).tolist())
 
 
 def described(city: City) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,8 @@ regret of learning alone when rounds take the place of turns. Three learners pla
 
 The mode is judged by savings, each against learning alone in the same mode, since a run in turns and one in rounds meet
 different slots. Everything else is the fair protocol of `paper`: models from the same log, which beliefs start from,
-and every learner's weight of the width from the same grid in short runs on seeds of their own.
+and every learner's weight of the width from the same grid, on seeds of their own. Weights are chosen in runs as long as
+those that count: in runs a quarter as long, which `paper` uses, trying less looks better than it is in the end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,7 @@ class Plan:
     """What is played.
 
     Attributes:
-        seeds: Of the runs that count; those of the short runs that choose weights are others.
+        seeds: Of the runs that count; those of the runs that choose weights are others.
         similarity: How likeness is learned from the log, for all learners that share.
         turns: The sequential comparison whose protocol holds.
         rounds: The parallel one, with as many decisions.
@@ -71,14 +72,14 @@ class Finding:
 
 
 def tuning_cases(plan: Plan) -> list[Case]:
-    """Return the short runs that choose every learner's weight, on three seeds that do not count."""
+    """Return the runs that choose every learner's weight, on three seeds that do not count."""
     seeds = list(islice((seed for seed in count(_TUNING_SEEDS) if seed not in plan.seeds), 3))
-    short = [replace(figure, slots=figure.spread_slots) for figure in (plan.turns, plan.rounds)]
-    return [_case(figure, one, seed) for figure in short for one in _candidates(figure, plan) for seed in seeds]
+    figures = plan.turns, plan.rounds
+    return [_case(figure, one, seed) for figure in figures for one in _candidates(figure, plan) for seed in seeds]
 
 
 def counted_cases(plan: Plan, tuned: Sequence[Curve]) -> list[Case]:
-    """Return the runs that count, every learner with the weight that was best for it in the short ones."""
+    """Return the runs that count, every learner with the weight that was best for it in the others."""
     betas = chosen_betas(tuned)
     return _counted(plan, lambda figure, name: betas[figure.mode][name])
 
@@ -89,7 +90,7 @@ def cases_about(plan: Plan) -> list[Case]:
 
 
 def chosen_betas(tuned: Sequence[Curve]) -> dict[str, dict[str, float | str]]:
-    """Return every learner's best weight in the short runs, by mode."""
+    """Return every learner's best weight in the runs that choose it, by mode."""
     modes = dict.fromkeys(curve.case.mode for curve in tuned)
     return {mode: best_betas([curve for curve in tuned if curve.case.mode == mode]) for mode in modes}
 

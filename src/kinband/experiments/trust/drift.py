@@ -15,6 +15,7 @@ from kinband.experiments.trust.targets import Size, Target, target_of
 
 NAME = "drift"
 OF_RESTART, NO_DRIFT = 0.5, 1.05
+_TOLD, _BARE = "keeps kernel, noise and likeness", "keeps nothing"
 _SECONDS = {"step": 22.0, "slow": 12.0, "none": 12.0}
 
 
@@ -44,10 +45,12 @@ def targets(found: Sequence[Finding], size: Size) -> list[Target]:
         if one.learner != RESETS:
             continue
         name = f"{one.problem}, {one.sharing}"
-        if one.scenario == "step" and one.of_restart is not None and one.back is not None:
-            words = f"{name}: decisions until back after a step, as a share of a restart's"
+        if one.back is not None:
             note = f"{one.back.value:.0f} decisions"
-            lines.append(target_of(NAME, words, one.of_restart, aim=OF_RESTART, style=".2f", note=note, **common))
+            for restart, share in ((_TOLD, one.of_restart), (_BARE, one.of_nothing)):
+                words = f"{name}: decisions until back after a step, as a share of a restart's that {restart}"
+                if share is not None:
+                    lines.append(target_of(NAME, words, share, aim=OF_RESTART, style=".2f", note=note, **common))
         if one.scenario in ("none", "slow"):
             aim = NO_DRIFT if one.scenario == "none" else None
             words = f"{name}: regret with {'no' if aim else 'slow'} drift over that without the feature"

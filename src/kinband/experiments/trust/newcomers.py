@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from kinband.experiments.newcomers import AVERAGE, DESCRIBED, Draw, Finding, Plan, draw, finding
+from kinband.experiments.newcomers import AVERAGE, DESCRIBED, KNOWN, Draw, Finding, Plan, best_known, draw, finding
 from kinband.experiments.trust.running import Call, Part, Record, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
 
@@ -22,9 +22,16 @@ def drawn(seed: int, plan: Plan) -> Record:
     return asdict(draw(seed, plan))
 
 
+def bound(seed: int, plan: Plan) -> Record:
+    """Return the regret of a newcomer that knows its best configuration beforehand."""
+    return {"regret": best_known(seed, plan)}
+
+
 def measure(size: Size, runner: Runner) -> Finding:
     """Let newcomers start in all ways on every seed."""
-    return finding([Draw(**record) for record in runner.records("newcomers", _calls(size))])
+    draws = [Draw(**record) for record in runner.records("newcomers", _calls(size))]
+    known = [record["regret"] for record in runner.records("newcomers: the bound", _bounds(size))]
+    return finding(draws, known)
 
 
 def targets(found: Finding, size: Size) -> list[Target]:
@@ -36,6 +43,11 @@ def targets(found: Finding, size: Size) -> list[Target]:
     return [
         target_of(NAME, f"described: {first}", found.saved[DESCRIBED], aim=SAVED, note=note, **common),
         target_of(NAME, f"on average: {first}", found.saved[AVERAGE], aim=None, **common),
+        *(
+            target_of(NAME, f"best configuration known beforehand: {first}", found.saved[name], aim=None, **common)
+            for name in found.saved
+            if name == KNOWN
+        ),
     ]
 
 
@@ -45,10 +57,15 @@ def _calls(size: Size) -> list[Call]:
     return [Call(drawn, {"seed": seed, "plan": plan}, effort=effort) for seed in size.seeds(usual=20)]
 
 
+def _bounds(size: Size) -> list[Call]:
+    plan = plan_of(size)
+    return [Call(bound, {"seed": seed, "plan": plan}, effort=2.0) for seed in size.seeds(usual=20)]
+
+
 PART = Part(
     NAME,
     "a station that joins pays half of the regret in its first 20 decisions that it pays alone",
-    effort=lambda size: sum(call.effort for call in _calls(size)),
+    effort=lambda size: sum(call.effort for call in (*_calls(size), *_bounds(size))),
     measure=measure,
     targets=targets,
 )

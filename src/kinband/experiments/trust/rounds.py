@@ -37,7 +37,7 @@ def plan_of(size: Size) -> Plan:
 
 
 def measure(size: Size, runner: Runner) -> Finding:
-    """Choose every learner's weight in short runs, then play the runs that count."""
+    """Choose every learner's weight, then play the runs that count."""
     plan = plan_of(size)
     tuned = runner.cases("rounds: choosing weights", tuning_cases(plan))
     return finding(runner.cases("rounds: all at once and in turns", counted_cases(plan, tuned)), tuned)
