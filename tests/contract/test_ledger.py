@@ -19,6 +19,7 @@ from kinband.cli import main
 from kinband.cli.commands import app
 from kinband.controller.entries import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
+from kinband.service.access import Tokens
 from kinband.service.ledger import (
     Draft,
     DurableController,
@@ -467,3 +468,10 @@ def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger
     shown = CliRunner().invoke(app, ["replay", url, "d000002"])
     assert shown.exit_code == 1
     assert "NOT the same" in shown.stdout
+
+
+def test_a_token_made_before_the_first_start_does_not_cost_the_journal(ledger: Ledger) -> None:
+    Tokens(ledger).create("nms", "viewer")
+    controller = new_controller(3)
+    live(controller, np.random.default_rng(1), 12)
+    assert written(DurableController.open(ledger, controller).controller) == written(controller)

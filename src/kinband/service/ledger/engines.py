@@ -75,13 +75,18 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
         create: Whether a file may be made a ledger.
     """
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": timeout}, pool_timeout=timeout)
+        engine = create_engine(url, connect_args={"timeout": timeout}, pool_timeout=timeout, hide_parameters=True)
         event.listen(engine, "connect", lambda connection, _: _prepare_sqlite(connection, timeout, create=create))
     else:
         patience = {"connect_timeout": max(2, round(timeout)), "tcp_user_timeout": round(1000 * timeout)}
         level = "READ COMMITTED"  # what is read after the lock was taken must not be older than the lock
         engine = create_engine(
-            url, connect_args=patience, isolation_level=level, pool_pre_ping=True, pool_timeout=timeout
+            url,
+            connect_args=patience,
+            isolation_level=level,
+            pool_pre_ping=True,
+            pool_timeout=timeout,
+            hide_parameters=True,  # what is logged of an error must not show hashes and keys
         )
     event.listen(engine, "begin", lambda connection: _begin(connection, timeout))
     return engine

@@ -19,8 +19,8 @@ from kinband.version import __version__
 _NAME = "settings"
 
 
-def write_settings(writer: Writer, settings: Settings, *, actor: str = "") -> None:
-    """Start a ledger with the settings of its controller; a ledger that has some must have the same."""
+def write_settings(writer: Writer, settings: Settings, *, actor: str = "") -> bool:
+    """Start a ledger with the settings of its controller; False where it was started, with the same, before."""
     stored = _row(writer.connection)
     if stored is not None:
         if not _same(_settings(stored, None if isinstance(settings.policy, str) else settings.policy), settings):
@@ -28,13 +28,14 @@ def write_settings(writer: Writer, settings: Settings, *, actor: str = "") -> No
                 "this ledger belongs to a controller with other settings: open it without settings to go on with those "
                 "it has, or start another ledger"
             )
-        return
+        return False
     values, arrays = settings_to_parts(settings)
     text, data = json.dumps(values, allow_nan=False), packed(arrays)
     checksum = digest(text.encode(), data)
     writer.connection.execute(meta.insert().values(name=_NAME, text=text, data=data, checksum=checksum))
     payload = {"settings": checksum, "kinband": __version__, "stations": list(settings.stations)}
     writer.append([Draft("started", payload, actor=actor)])
+    return True
 
 
 def read_settings(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Settings:

@@ -6,7 +6,7 @@ as the one that recorded the events, bit for bit.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,18 @@ class Restored:
     size: int
 
 
-def restored(ledger: Ledger, settings: Settings, *, before: int | None = None, snapshots: bool = True) -> Restored:
+Shown = Callable[[Event, Entry | None], None]
+"""Somebody to whom every event is shown, with its entry where it holds one."""
+
+
+def restored(
+    ledger: Ledger,
+    settings: Settings,
+    *,
+    before: int | None = None,
+    snapshots: bool = True,
+    shown: Shown | None = None,
+) -> Restored:
     """Return the controller that the events of a ledger lead to.
 
     Args:
@@ -82,14 +93,18 @@ def restored(ledger: Ledger, settings: Settings, *, before: int | None = None, s
         settings: What the controller was made with (`origin.read_settings`).
         before: Only the events before this number count.
         snapshots: Whether to start from one; if not, everything is learned anew.
+        shown: To whom events are shown on the way.
     """
     snapshot = newest_snapshot(ledger, before=before) if snapshots else None
     reader, events = EntryReader(settings), ledger.read(before=before)
     seq, checksum, known, rest = 0, FIRST, list[Entry](), list[Entry]()
     for event in events:
         seq, checksum = check_chain([event], after=seq, checksum=checksum)
-        if event.kind in ENTRIES:
-            (known if snapshot is not None and seq <= snapshot.seq else rest).append(reader.entry(event))
+        entry = reader.maybe(event)
+        if entry is not None:
+            (known if snapshot is not None and seq <= snapshot.seq else rest).append(entry)
+        if shown is not None:
+            shown(event, entry)
     if snapshot is not None and seq < snapshot.seq:
         raise SavedStateError(f"the ledger {ledger.name} lost the events after {seq}: restore it from a backup")
     controller, taken = _resumed(settings, known, snapshot)
@@ -128,9 +143,9 @@ class EntryReader:
         except _NOT_OURS as error:
             raise SavedStateError(f"event {event.seq} of the ledger cannot be read: {error!r}") from error
 
-    def entries(self, events: Iterable[Event]) -> Iterator[Entry]:
-        """Return the entries among events."""
-        return (self.entry(event) for event in events if event.kind in ENTRIES)
+    def maybe(self, event: Event) -> Entry | None:
+        """Return the entry of an event, None where it holds none."""
+        return self.entry(event) if event.kind in ENTRIES else None
 
 
 def _resumed(

@@ -1,7 +1,8 @@
 """The tables of a ledger, as they are now; how they came about is told by the migrations.
 
 `events` is append-only, which triggers see to. `snapshots` and their parts are a cache that may be thinned out or
-dropped. `meta` holds what the controller was made with.
+dropped. `meta` holds what the controller was made with. `tokens` and `secrets` belong to the room `access`; they share
+the database, so that every process knows who may come in.
 """
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
@@ -63,4 +64,26 @@ meta = Table(
     Column("text", Text, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("checksum", String(64), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(8), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("created", String(32), nullable=False),
+    Column("expires", String(32)),
+    Column("revoked", String(32)),
+    Column("by", Text, nullable=False),
+    Column("last_used", String(32)),
+)
+Index("tokens_name", tokens.c.name)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
 )

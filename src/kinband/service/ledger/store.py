@@ -13,14 +13,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Select, select
+from sqlalchemy import URL, Connection, Engine, Select, case, select
 
 from kinband.arrays import positive_number
 from kinband.errors import NotFoundError, SavedStateError
 from kinband.service.ledger import migrations
 from kinband.service.ledger.engines import WRITES, ledger_url, name_of, open_engine
 from kinband.service.ledger.errors import in_one_sentence
-from kinband.service.ledger.events import FIRST, Draft, Event, check_chain
+from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, check_chain
 from kinband.service.ledger.schema import events
 
 _AT_ONCE = 1000  # rows of one fetch or one insert
@@ -101,6 +101,8 @@ class Ledger:
         kinds: Sequence[str] | None = None,
         station: str | None = None,
         decision: str | None = None,
+        actor: str | None = None,
+        newest_first: bool = False,
         limit: int | None = None,
     ) -> Iterator[Event]:
         """Return events in order, as they are fetched.
@@ -111,6 +113,8 @@ class Ledger:
             kinds: Only those of these kinds.
             station: Only those of this station.
             decision: Only those of this decision.
+            actor: Only what this one did.
+            newest_first: Whether to begin at the end.
             limit: At most so many.
         """
         wanted = select(events).where(events.c.seq > after)
@@ -118,8 +122,10 @@ class Ledger:
         wanted = wanted if kinds is None else wanted.where(events.c.kind.in_(kinds))
         wanted = wanted if station is None else wanted.where(events.c.station == station)
         wanted = wanted if decision is None else wanted.where(events.c.decision == decision)
+        wanted = wanted if actor is None else wanted.where(events.c.actor == actor)
+        order = events.c.seq.desc() if newest_first else events.c.seq
         with self.reading() as connection:
-            yield from _fetched(connection, wanted.order_by(events.c.seq).limit(limit))
+            yield from _fetched(connection, wanted.order_by(order).limit(limit))
 
     def find(self, decision_id: str) -> Event:
         """Return the event of a decision, or say that there is none."""
@@ -174,10 +180,12 @@ class Writer:
         connection: The connection, in its transaction.
         last: Number of the last event.
         checksum: Its checksum.
+        made: What was appended so far.
     """
 
     def __init__(self, connection: Connection, ledger: Ledger) -> None:
         self.connection = connection
+        self.made: list[Event] = []
         self._ledger = ledger
         newest = select(events.c.seq, events.c.checksum).order_by(events.c.seq.desc()).limit(1)
         row = connection.execute(newest).one_or_none()
@@ -196,6 +204,7 @@ class Writer:
             rows = [dict(zip(_NAMES, _columns(event), strict=True)) for event in made[first : first + _AT_ONCE]]
             self.connection.execute(events.insert(), rows)
         self.last, self.checksum = last, checksum
+        self.made += made
         return made
 
     def read(self, *, after: int) -> list[Event]:
@@ -204,14 +213,24 @@ class Writer:
         return list(_fetched(self.connection, wanted))
 
     def keyed(self, kind: str, key: str) -> Event | None:
-        """Return the event of a kind that a call with this key recorded."""
-        return self._first(select(events).where(events.c.kind == kind, events.c.key == key))
+        """Return the event that a call with this key recorded, of this kind if there are several."""
+        wanted = select(events).where(events.c.kind.in_(KINDS), events.c.key == key)  # all kinds: their index is used
+        return self._first(wanted.order_by(case((events.c.kind == kind, 0), else_=1), events.c.seq))
 
     def slotted(self, station: str, slot: str) -> Event | None:
         """Return the decision of a station for a slot."""
         return self._first(
             select(events).where(events.c.kind == "decision", events.c.station == station, events.c.slot == slot)
         )
+
+    def slots(self, stations: Sequence[str], slot: str) -> dict[str, str]:
+        """Return the ids of the decisions of several stations for a slot, by station."""
+        found: dict[str, str] = {}
+        for first in range(0, len(stations), _AT_ONCE):
+            some = events.c.station.in_(stations[first : first + _AT_ONCE])
+            wanted = select(events.c.station, events.c.decision).where(events.c.kind == "decision", some)
+            found |= {row.station: row.decision for row in self.connection.execute(wanted.where(events.c.slot == slot))}
+        return found
 
     def _first(self, wanted: Select[Any]) -> Event | None:
         found = list(_fetched(self.connection, wanted.limit(1)))

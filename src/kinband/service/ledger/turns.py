@@ -4,27 +4,40 @@ A turn takes the ledger's write lock, takes in what other processes have recorde
 controller decide or learn, appends what that added to its journal, and commits. If anything fails on the way, memory
 that has gone ahead of the ledger is thrown away and read again from it, the next time it is needed. The lock is held
 while deciding: that is what makes it impossible to decide the same twice.
+
+A watcher follows the events beside the controller. It is shown what is recorded, never what is about to be, so that it
+stays right when a turn fails, and can be looked at while the database is away.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from kinband.controller import Controller, Settings
-from kinband.controller.journal import Asked
+from kinband.controller.journal import Asked, Entry
 from kinband.errors import ConflictError, KinbandError
 from kinband.policies.contract import KeepsState
 from kinband.service.ledger.errors import LedgerUnavailableError
-from kinband.service.ledger.events import Draft, Event, check_chain, draft_of
+from kinband.service.ledger.events import FIRST, Draft, Event, check_chain, draft_of
 from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored
 from kinband.service.ledger.snapshots import due, write_snapshot
 from kinband.service.ledger.store import Ledger, Writer
 
 _log = logging.getLogger(__name__)
+
+
+class Watcher(Protocol):
+    """Somebody who follows all events of a ledger beside the controller, whoever recorded them."""
+
+    def begin(self) -> None:
+        """Forget everything: all events are shown again, from the first."""
+
+    def take(self, event: Event, entry: Entry | None) -> None:
+        """Take in a recorded event, with its entry of the journal where it holds one."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,8 @@ class Turn:
         self.writer = writer
         self._call = call
         self._mark = len(controller.journal)
+        self._drafts: list[tuple[Draft, Entry | None]] = []
+        self.entries: dict[int, Entry] = {}  # of what was recorded, by the number of the event
 
     def answered(self, kind: str) -> Event | None:
         """Return what an earlier call with the same key recorded; refuse a key that was used for another call."""
@@ -76,22 +91,41 @@ class Turn:
         """Return the decision of a station for the slot of the call."""
         return None if self._call.slot is None else self.writer.slotted(station, self._call.slot)
 
+    def decided_for(self, stations: Sequence[str]) -> dict[str, str]:
+        """Return the ids of the decisions of stations for the slot of the call, by station."""
+        return {} if self._call.slot is None else self.writer.slots(stations, self._call.slot)
+
     def append(self, asked: Mapping[str, Request] | None = None) -> None:
-        """Append what the controller has added to its journal; the key goes with the first event."""
-        journal, call, drafts = self.controller.journal, self._call, list[Draft]()
+        """Append what the controller has added to its journal."""
+        journal = self.controller.journal
         for entry in journal.since(self._mark):
-            further: dict[str, Any] = {} if drafts else self.marked({})
+            further: dict[str, Any] = {}
             if isinstance(entry, Asked) and asked is not None:
                 further["asked"] = asked[entry.decision.station].stored()
             draft = draft_of(entry, journal, **further)
-            slot = call.slot if draft.kind == "decision" else None
-            drafts.append(replace(draft, key=None if drafts else call.key, slot=slot, actor=call.actor))
-        if drafts:
-            self.writer.append(drafts)
+            self._add(replace(draft, slot=self._call.slot) if draft.kind == "decision" else draft, entry)
+        self._mark = len(journal)
+
+    def note(self, kind: str, payload: Mapping[str, Any], *, station: str = "", decision: str | None = None) -> None:
+        """Append what happened around the controller."""
+        self._add(Draft(kind, payload, station, decision), None)
 
     def marked(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Return a payload that says by which call it came, where that has a key."""
         return dict(payload) if self._call.key is None else {**payload, "call": self._call.digest}
+
+    def write(self) -> None:
+        """Write what was appended, in one go, in its order."""
+        made = self.writer.append([draft for draft, _ in self._drafts])
+        pairs = zip(made, self._drafts, strict=True)
+        self.entries |= {event.seq: entry for event, (_, entry) in pairs if entry is not None}
+        self._drafts = []
+
+    def _add(self, draft: Draft, entry: Entry | None) -> None:
+        """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
+        if not self._drafts:
+            draft = replace(draft, key=self._call.key, payload=self.marked(draft.payload))
+        self._drafts.append((replace(draft, actor=self._call.actor), entry))
 
 
 class Turns:
@@ -101,26 +135,38 @@ class Turns:
         ledger: The truth.
         settings: What its controller was made with.
         snapshot_every: After how many events beliefs are stored.
+        watcher: Who follows the events beside the controller.
     """
 
-    def __init__(self, ledger: Ledger, settings: Settings, *, snapshot_every: int) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: Settings, *, snapshot_every: int, watcher: Watcher | None = None
+    ) -> None:
         self.ledger = ledger
+        self._watcher = watcher
         self.settings = settings
         self.mutex = threading.RLock()
         self._every = snapshot_every
         self._reader = EntryReader(settings)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ
         self._seen = (0, "")  # number and checksum of the last event taken in
+        self._shown: tuple[int, str] | None = None  # the same of the watcher; None where it has to begin anew
         self._mark = 0  # entries of the journal that are on record
         self._snapshot = (0, 0)  # number and size of the last one
 
     def present(self) -> FollowingController:
         """Return the controller, read anew from the ledger where memory may differ from it."""
         if self._controller is None:
-            found = restored(self.ledger, self.settings)
+            self._look_back()
+            found = restored(self.ledger, self.settings, shown=self._show)
             self._seen, self._snapshot = (found.seq, found.checksum), (found.snapshot, found.size)
             self._mark, self._controller = len(found.controller.journal), found.controller
         return self._controller
+
+    def watched(self) -> None:
+        """See to it that the watcher has taken in what was recorded; the database is asked only if it has not."""
+        if self._shown is None:
+            self._controller = None
+            self.present()
 
     def refresh(self) -> None:
         """Take in what others have recorded since."""
@@ -136,12 +182,15 @@ class Turns:
             try:
                 with self.ledger.writing() as writer:
                     controller = self._caught_up(writer)
-                    yield Turn(controller, writer, call)
+                    turn = Turn(controller, writer, call)
+                    yield turn
+                    turn.write()
             except BaseException:
                 if self._controller is not None and len(self._controller.journal) != self._mark:
                     self._controller = None
                 raise
             self._seen, self._mark = (writer.last, writer.checksum), len(controller.journal)
+            self._show_all((event, turn.entries.get(event.seq) or self._reader.maybe(event)) for event in writer.made)
             self._snapshot_if_due()
 
     def do(self, kind: str, call: Call, act: Callable[[Controller], object]) -> None:
@@ -178,11 +227,40 @@ class Turns:
         controller, (seq, checksum) = self.present(), self._seen
         try:
             seen = check_chain(events, after=seq, checksum=checksum)
-            follow(controller, self._reader.entries(events), name=self.ledger.name)
+            read = [(event, self._reader.maybe(event)) for event in events]
+            follow(controller, (entry for _, entry in read if entry is not None), name=self.ledger.name)
         except BaseException:
             self._controller = None
             raise
         self._seen, self._mark = seen, len(controller.journal)
+        self._show_all(read)
+
+    def _look_back(self) -> None:
+        """Have the watcher begin anew where the ledger no longer holds what it was shown."""
+        if self._shown is not None:
+            seq, checksum = self._shown
+            if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
+                return
+        if self._watcher is not None:
+            self._watcher.begin()
+        self._shown = 0, FIRST
+
+    def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
+        for event, entry in read:
+            self._show(event, entry)
+
+    def _show(self, event: Event, entry: Entry | None) -> None:
+        """Show the watcher an event that it has not seen; one on which it fails has it begin anew."""
+        seq, _ = self._shown or (0, FIRST)
+        if event.seq <= seq:
+            return
+        try:
+            if self._watcher is not None:
+                self._watcher.take(event, entry)
+        except BaseException:
+            self._shown = None
+            raise
+        self._shown = event.seq, event.checksum
 
     def _snapshot_if_due(self) -> None:
         (seq, size), last = self._snapshot, self._seen[0]

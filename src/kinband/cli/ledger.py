@@ -1,0 +1,103 @@
+"""`kinband ledger`: look after the record: how it stands, whether it is whole, a copy of it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from kinband.cli.columns import AsJson
+from kinband.errors import BadInputError
+
+if TYPE_CHECKING:
+    from kinband.service.ledger import Ledger
+
+ledger_app = typer.Typer(
+    help="Check, back up and upgrade the record of a service.\n\nExample: kinband ledger verify ledger.db",
+    no_args_is_help=True,
+)
+
+LedgerArgument = Annotated[
+    str,
+    typer.Argument(metavar="LEDGER", envvar="KINBAND_LEDGER", help="An SQLite file, or postgresql://user@host/name."),
+]
+
+
+@ledger_app.command()
+def info(ledger: LedgerArgument, as_json: AsJson = False) -> None:
+    """Say how a ledger stands: events, times, schema, the last checksum.
+
+    Example: kinband ledger info ledger.db
+    """
+    from kinband.service.ledger.backups import standing_of
+
+    with _opened(ledger) as opened:
+        found = standing_of(opened)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=1))
+        return
+    typer.echo(f"{found.name}: {found.events:,} events, schema {found.schema}, {found.snapshots} snapshot(s)")
+    if found.events:
+        typer.echo(f"from {found.first} to {found.last}, last checksum {found.checksum}")
+        typer.echo(", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items()))
+
+
+@ledger_app.command()
+def verify(ledger: LedgerArgument) -> None:
+    """Check every checksum from the first event to the last; exit code 2 says where the chain breaks.
+
+    Example: kinband ledger verify ledger.db
+    """
+    with _opened(ledger) as opened, Console(stderr=True).status("reading every event"):
+        count = opened.verify()
+        name = opened.name
+    typer.echo(f"{name} is whole: {count:,} events, every checksum holds")
+
+
+@ledger_app.command()
+def backup(
+    ledger: LedgerArgument,
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="The file to write; it must not exist.")],
+) -> None:
+    """Copy an SQLite ledger while the service runs, and check the copy.
+
+    Example: kinband ledger backup ledger.db /backup/ledger-2026-11-20.db
+    """
+    from kinband.service.ledger.backups import back_up
+
+    with _opened(ledger) as opened, Console(stderr=True).status("copying"):
+        back_up(opened, copy)
+    typer.echo(f"{copy}: a whole copy, every checksum holds")
+
+
+@ledger_app.command()
+def upgrade(ledger: LedgerArgument) -> None:
+    """Bring a ledger's tables to this version; the service does the same when it starts.
+
+    Example: kinband ledger upgrade ledger.db
+    """
+    from kinband.service.ledger.backups import standing_of
+
+    if "://" not in ledger and not Path(ledger).exists():
+        raise BadInputError(f"there is no ledger {ledger}: check its name")
+    with _opened(ledger, create=True) as opened:
+        found = standing_of(opened)
+    typer.echo(f"{found.name} has schema {found.schema}")
+
+
+@contextmanager
+def _opened(url: str, *, create: bool = False) -> "Iterator[Ledger]":
+    try:
+        from kinband.service.ledger import Ledger
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"a ledger needs {error.name}: pip install 'kinband[service]'") from error
+
+    opened = Ledger.open(url, create=create)
+    try:
+        yield opened
+    finally:
+        opened.close()

@@ -1,0 +1,171 @@
+"""`kinband token`: who may use the service.
+
+Tokens are made and revoked here, beside the ledger, and not over the network: whoever can open the ledger may do so.
+"""
+
+import getpass
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kinband.cli.columns import AsJson
+from kinband.errors import BadInputError
+
+if TYPE_CHECKING:
+    from kinband.service.access import TokenRecord, Tokens
+
+_HELP = """Create, list and revoke the tokens of the service.
+
+Example: kinband token create --ledger ledger.db --name nms --role operator
+"""
+token_app = typer.Typer(help=_HELP, no_args_is_help=True)
+
+LedgerOption = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="KINBAND_LEDGER",
+        metavar="LEDGER",
+        help="The ledger of the service: an SQLite file, or postgresql://user@host/name.",
+    ),
+]
+_LIFE = re.compile(r"(\d{1,5})([mhdw])", re.ASCII)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@token_app.command()
+def create(
+    ledger: LedgerOption,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Whom or what the token is for.")],
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="viewer, operator or admin.")] = "viewer",
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="TIME", help="When it ends: 12h, 90d, 4w, or never.")
+    ] = "90d",
+    as_json: AsJson = False,
+) -> None:
+    """Make a token and print it, alone, on standard output; it is shown this once.
+
+    A ledger that is not there yet is started, so that a token can be made before the service runs for the first time.
+
+    Example: kinband token create --ledger ledger.db --name nms --role operator --expires 90d > nms.token
+    """
+    expires_in = _lifetime(expires)
+    _check(name, role)
+    with _tokens(ledger, create=True) as tokens:
+        made = tokens.create(name, role, expires_in=expires_in, by=_caller())
+        where = tokens.ledger.name
+    if as_json:
+        typer.echo(json.dumps({"token": made.token, **made.record.to_dict()}, indent=1))
+        return
+    typer.echo(made.token)
+    until = "for ever" if made.record.expires is None else f"until {_minute(made.record.expires)} UTC"
+    typer.echo(f"{name} may come in as {made.record.role} {until}; the ledger is {where}.", err=True)
+    typer.echo("Store the token now: it is not shown again, and only its hash is kept.", err=True)
+
+
+@token_app.command("list")
+def list_tokens(
+    ledger: LedgerOption,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that were revoked or have expired.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens of the service: whose they are, what they allow, until when, and when they were last used.
+
+    Example: kinband token list --ledger ledger.db --all
+    """
+    with _tokens(ledger) as tokens:
+        now = tokens.ledger.now()
+        found = [(record, record.state(now)) for record in tokens.list()]
+    shown = [(record, state) for record, state in found if everything or state == "live"]
+    if as_json:
+        typer.echo(json.dumps([record.to_dict() | {"state": state} for record, state in shown], indent=1))
+    elif shown:
+        _print(shown)
+    else:
+        typer.echo("No tokens: kinband token create makes one." if not found else "No live tokens: --all shows others.")
+
+
+@token_app.command()
+def revoke(
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The id or the name of the token.")],
+    ledger: LedgerOption,
+    as_json: AsJson = False,
+) -> None:
+    """End a token and every session that was opened with it, within seconds.
+
+    Example: kinband token revoke nms --ledger ledger.db
+    """
+    with _tokens(ledger) as tokens:
+        record = tokens.revoke(token, by=_caller())
+    if as_json:
+        typer.echo(json.dumps(record.to_dict() | {"state": "revoked"}, indent=1))
+    else:
+        typer.echo(f"{record.name} ({record.id}, {record.role}) is revoked since {_minute(str(record.revoked))} UTC.")
+
+
+def _check(name: str, role: str) -> None:
+    """Refuse what cannot become a token before a ledger is started for it."""
+    with _needs_the_service():
+        from kinband.service.access.roles import Role
+        from kinband.service.access.tokens import check_name
+    check_name(name)
+    Role.of(role)
+
+
+@contextmanager
+def _needs_the_service() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"tokens need {error.name}: pip install 'kinband[service]'") from error
+
+
+@contextmanager
+def _tokens(ledger: str, *, create: bool = False) -> Iterator["Tokens"]:
+    """Give the tokens of a ledger."""
+    with _needs_the_service():
+        from kinband.service.access.tokens import Tokens
+        from kinband.service.ledger import Ledger
+    opened = Ledger.open(ledger, create=create)
+    try:
+        yield Tokens(opened)
+    finally:
+        opened.close()
+
+
+def _lifetime(text: str) -> timedelta | None:
+    """Return after which time a token ends, None for never."""
+    match = _LIFE.fullmatch(text.strip().lower())
+    if text.strip().lower() != "never" and match is None:
+        raise BadInputError(f"--expires must be a time such as 12h, 90d or 4w, or never, got {text!r:.40}")
+    return None if match is None else timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _caller() -> str:
+    """Return who sits at the command line, as far as the system says."""
+    try:
+        return f"command line ({getpass.getuser()})"
+    except (OSError, KeyError, ImportError):  # no such user in the system's list
+        return "command line"
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
+
+
+def _print(shown: "Sequence[tuple[TokenRecord, str]]") -> None:
+    table = Table(pad_edge=False)
+    for column in ("id", "name", "role", "created", "expires", "last used", "state"):
+        table.add_column(column)
+    for record, state in shown:
+        times = (record.created, record.expires or "never", record.last_used or "-")
+        table.add_row(record.id, Text(record.name), record.role.value, *map(_minute, times), state)
+    Console().print(table)

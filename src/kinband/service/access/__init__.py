@@ -1,0 +1,27 @@
+"""Access: who may come in, and what they may do.
+
+`tokens` are what one comes with, `roles` what they allow; `sessions` are what the dashboard keeps of a token, and
+`csrf` tells our own pages from those of others. `limits` bound how often one may ask, `middleware` how much one may
+send, and adds the headers that browsers need; `redaction` keeps secrets out of logs.
+"""
+
+from kinband.service.access.errors import AccessError, NotAllowedError, NotSignedInError
+from kinband.service.access.limits import Limiter
+from kinband.service.access.records import Created, TokenRecord
+from kinband.service.access.roles import Identity, Role
+from kinband.service.access.sessions import Session, Sessions
+from kinband.service.access.tokens import Tokens
+
+__all__ = [
+    "AccessError",
+    "Created",
+    "Identity",
+    "Limiter",
+    "NotAllowedError",
+    "NotSignedInError",
+    "Role",
+    "Session",
+    "Sessions",
+    "TokenRecord",
+    "Tokens",
+]

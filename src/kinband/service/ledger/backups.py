@@ -1,0 +1,115 @@
+"""A copy of a ledger while it is in use, and a look at how it stands.
+
+SQLite copies a database page by page while others write (its online backup). PostgreSQL has `pg_dump`, which knows more
+than we do.
+"""
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from kinband.errors import BadInputError
+from kinband.service.ledger import migrations
+from kinband.service.ledger.schema import events, snapshots
+from kinband.service.ledger.store import Ledger
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a ledger stands.
+
+    Attributes:
+        name: Which.
+        schema: The version of its tables.
+        events: How many it holds.
+        first: When the first was recorded; None where it holds none.
+        last: When the last was.
+        checksum: That of the last, to note elsewhere.
+        snapshots: How many snapshots it holds.
+        kinds: How many events of each kind.
+    """
+
+    name: str
+    schema: str
+    events: int
+    first: str | None
+    last: str | None
+    checksum: str | None
+    snapshots: int
+    kinds: dict[str, int]
+
+
+def standing_of(ledger: Ledger) -> Standing:
+    """Return how a ledger stands, without checking its chain; `Ledger.verify` does.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+        >>> standing_of(ledger).events
+        0
+        >>> ledger.close()
+        >>> folder.cleanup()
+    """
+    with ledger.reading() as connection:
+        counted = connection.execute(select(events.c.kind, func.count()).group_by(events.c.kind)).all()
+        ends = connection.execute(select(func.min(events.c.at), func.max(events.c.at))).one()
+        newest = connection.execute(select(events.c.checksum).order_by(events.c.seq.desc()).limit(1)).scalar()
+        stored = connection.execute(select(func.count()).select_from(snapshots)).scalar_one()
+        schema = migrations.revision(connection)
+    kinds = {str(kind): int(count) for kind, count in sorted(counted)}
+    return Standing(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
+
+
+def back_up(ledger: Ledger, copy: Path) -> None:
+    """Copy an SQLite ledger into a new file, whole, while others go on writing to it.
+
+    The copy is written under another name first, so that a file of that name is always a whole ledger.
+    """
+    if ledger.engine.dialect.name != "sqlite":
+        raise BadInputError(
+            "a ledger in PostgreSQL is backed up by its own means: pg_dump, or base backups with its log"
+        )
+    if copy.exists():
+        raise BadInputError(f"{copy} is there already: a backup never replaces a file, choose another name")
+    if not copy.parent.is_dir():
+        raise BadInputError(f"there is no folder {copy.parent}: make it first")
+    part = copy.with_name(copy.name + ".part")
+    part.unlink(missing_ok=True)
+    try:
+        with ledger.reading() as connection:
+            source = connection.connection.driver_connection
+            target = sqlite3.connect(part)
+            try:
+                if not isinstance(source, sqlite3.Connection):
+                    raise AssertionError("an SQLite engine has SQLite connections")
+                source.backup(target, pages=4096)
+            finally:
+                target.close()
+        _check(part)
+        _synced(part)
+        part.rename(copy)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _check(part: Path) -> None:
+    """Read the copy back: a backup that was never read is a hope."""
+    copied = Ledger.open(part, create=False)
+    try:
+        copied.verify()
+    finally:
+        copied.close()
+    for further in ("-wal", "-shm"):
+        part.with_name(part.name + further).unlink(missing_ok=True)
+
+
+def _synced(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""Refusals as problem details (RFC 9457): one form for every error that the service answers.
+
+The detail is one sentence that a person can act on. `request_id` ties an answer to the lines of the log; it is the one
+member that the RFC does not name.
+"""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+MEDIA_TYPE = "application/problem+json"
+"""What a problem is sent as."""
+
+REQUEST_ID: ContextVar[str] = ContextVar("kinband_request_id", default="")
+"""The id of the request that is being answered; empty outside of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem.
+
+    Attributes:
+        status: HTTP's status.
+        detail: What went wrong and what to do, in one sentence.
+        title: What kind of problem it is; HTTP's own words for the status where it is empty.
+        instance: Where it occurred: the path of the request.
+        type: A URI of the kind; `about:blank` says that the status tells all.
+
+    Example:
+        >>> Problem(413, "the body has more than 1 MiB: send less at once").to_dict()["title"]
+        'Content Too Large'
+    """
+
+    status: int
+    detail: str
+    title: str = ""
+    instance: str = ""
+    type: str = "about:blank"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is sent."""
+        told: dict[str, Any] = {"type": self.type, "title": self.title or phrase(self.status), "status": self.status}
+        further = {"detail": self.detail, "instance": self.instance, "request_id": REQUEST_ID.get()}
+        return told | {name: value for name, value in further.items() if value}
+
+
+def problem_response(
+    status: int,
+    detail: str,
+    *,
+    title: str | None = None,
+    instance: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """Return the answer that tells a problem.
+
+    Args:
+        status: HTTP's status.
+        detail: What went wrong and what to do, in one sentence.
+        title: What kind of problem it is, if not what HTTP calls the status.
+        instance: The path of the request.
+        headers: Further headers, such as `Retry-After`.
+
+    Example:
+        >>> answer = problem_response(429, "too many requests: wait 3 seconds", headers={"Retry-After": "3"})
+        >>> answer.status_code, answer.headers["content-type"], answer.headers["retry-after"]
+        (429, 'application/problem+json', '3')
+    """
+    told = Problem(status, detail, title or "", instance or "").to_dict()
+    return JSONResponse(told, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def phrase(status: int) -> str:
+    """Return HTTP's words for a status, as RFC 9110 has them.
+
+    Example:
+        >>> phrase(404), phrase(422), phrase(799)
+        ('Not Found', 'Unprocessable Content', 'Error')
+    """
+    newer = {413: "Content Too Large", 422: "Unprocessable Content"}  # the names before RFC 9110, in older Pythons
+    try:
+        return newer.get(status) or HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"

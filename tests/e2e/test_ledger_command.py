@@ -1,0 +1,74 @@
+"""`kinband ledger`: the record is looked after from the command line."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kinband import ConfigurationSpace, Controller
+from kinband.cli.app import main
+from kinband.service.ledger import DurableController, Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "ledger.db"
+    opened = Ledger.open(path)
+    durable = DurableController.open(opened, Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], mean=0.7))
+    for reward in (0.6, 0.9, 0.4):
+        durable.tell(durable.ask("a").id, reward)
+    yield path
+    opened.close()
+
+
+def test_info_counts_what_is_on_record(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ledger", "info", str(ledger), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["events"] == 7
+    assert found["kinds"] == {"decision": 3, "outcome": 3, "started": 1}
+    assert main(["ledger", "info", str(ledger)]) == 0
+    assert found["checksum"] in capsys.readouterr().out
+
+
+def test_verify_names_the_event_that_was_changed(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ledger", "verify", str(ledger)]) == 0
+    assert "7 events" in capsys.readouterr().out
+    with sqlite3.connect(ledger) as connection:
+        for (trigger,) in connection.execute("select name from sqlite_master where type='trigger'").fetchall():
+            connection.execute(f"drop trigger {trigger}")
+        connection.execute("update events set actor = 'mallory' where seq = 4")
+    connection.close()
+    assert main(["ledger", "verify", str(ledger)]) == 2
+    assert "event 4" in capsys.readouterr().err
+
+
+def test_a_backup_goes_on_where_the_original_was(ledger: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    assert main(["ledger", "backup", str(ledger), str(copy)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("copy")) == ["copy.db"]
+    one, other = Ledger.open(ledger), Ledger.open(copy)
+    assert [event.checksum for event in one.read()] == [event.checksum for event in other.read()]
+    assert DurableController.open(one).ask("b").arm == DurableController.open(other).ask("b").arm
+    one.close()
+    other.close()
+
+
+def test_a_backup_replaces_nothing(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_text("precious")
+    assert main(["ledger", "backup", str(ledger), str(copy)]) == 2
+    assert copy.read_text() == "precious"
+    assert main(["ledger", "backup", str(ledger), str(tmp_path / "nowhere" / "copy.db")]) == 2
+    assert "no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["info", "verify", "upgrade"])
+def test_what_is_no_ledger_is_left_alone(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ledger", command, str(tmp_path / "missing.db")]) == 2
+    assert not (tmp_path / "missing.db").exists()
+    other = tmp_path / "other.db"
+    other.write_text("not a database, but long enough to be taken for one by somebody in a hurry\n" * 20)
+    assert main(["ledger", command, str(other)]) == 2
+    assert "kinband:" in capsys.readouterr().err
