@@ -1,0 +1,37 @@
+"""Operations: a controller next to a network manager, with guard rails, modes and people.
+
+`operations` is the face; `deciding` asks and tells, `reviewing` says what becomes of decisions, `people` is what they
+do; `picture` follows the events, with `earnings` for rewards and `trails` for the way back, and `views` shows it, with
+`tally` for sums, `outlooks` for what is believed now and `sites` for the map.
+"""
+
+from kinband.service.operations.operations import Clock, Operations
+from kinband.service.operations.picture import Picture
+from kinband.service.operations.records import (
+    MODES,
+    STATUSES,
+    Card,
+    Gain,
+    Item,
+    Mode,
+    Outlook,
+    Point,
+    Site,
+    Status,
+)
+
+__all__ = [
+    "MODES",
+    "STATUSES",
+    "Card",
+    "Clock",
+    "Gain",
+    "Item",
+    "Mode",
+    "Operations",
+    "Outlook",
+    "Picture",
+    "Point",
+    "Site",
+    "Status",
+]

@@ -1,0 +1,634 @@
+"""One suite for every store: what operations do in each mode, what people do, and that it all survives."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import Connection, RootTransaction
+from tests.ledger_stores import fresh_database, postgres_server
+from tests.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
+
+from kinband import Controller
+from kinband.controller.entries import entry_to_dict
+from kinband.errors import BadInputError, ConflictError, NotFoundError
+from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
+from kinband.service.ledger.store import Writer
+from kinband.service.operations import Operations
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    with postgres_server() as found:
+        yield found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    sqlite = request.param == "sqlite"
+    opened = Ledger.open(str(tmp_path / "l.db") if sqlite else fresh_database(request.getfixturevalue("server")))
+    yield opened
+    opened.close()
+
+
+def reopened(operations: Operations) -> Operations:
+    """Another process at the same ledger."""
+    policy, clock = operations.durable.settings.policy, Clock(operations.now())
+    own = None if isinstance(policy, str) else policy
+    limits, text = operations.guard.rails, _text(operations)
+    return Operations.open(operations.ledger, rails=limits, rails_text=text, clock=clock, policy=own)
+
+
+def check_the_record(operations: Operations) -> None:
+    """Picture and beliefs are those of somebody who reads the ledger from its beginning, and the chain holds."""
+    again = reopened(operations)
+    assert whole(again) == whole(operations)
+    journals = [[json.dumps(entry_to_dict(e)) for e in o.durable.controller.journal] for o in (again, operations)]
+    assert journals[0] == journals[1]
+    assert operations.ledger.verify() == len(list(operations.ledger.read()))
+
+
+def _text(operations: Operations) -> str:
+    found = list(operations.ledger.read(kinds=["rails"]))
+    return str(found[-1].payload["text"]) if found else ""
+
+
+def kinds(operations: Operations) -> list[str]:
+    return [event.kind for event in operations.ledger.read()]
+
+
+STEPS = "knobs:\n  tilt: {step: 2}\n"
+FALLING = "fallback: {drop: 0.1, slots: 2, watch: [own], retry_after: 2d}\n"
+
+
+# --- Modes --------------------------------------------------------------------------------------------------
+
+
+def test_in_shadow_nothing_changes_and_rewards_are_learned_for_what_runs(ledger: Ledger) -> None:
+    operations = begin(ledger)
+    made = ask(operations, a=3, b=0)
+    assert [(i.status, i.arm, i.decision.arm, i.running) for i in made.values()] == [
+        ("shadow", 0, 3, 0),
+        ("kept", 0, 0, 0),
+    ]
+    operations.tell({made["a"].id: 0.7, made["b"].id: 0.4})
+    assert learned(operations) == [(0, 0, 0.7), (1, 0, 0.4)]
+    assert "applied" not in kinds(operations)
+    assert [card.running for card in operations.picture.cards.values()] == [0, 0, 0]
+
+
+def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> None:
+    operations = begin(ledger, text=STEPS, mode="autonomous")
+    made = ask(operations, a=2, b=4, c=0)
+    seen = [(i.status, i.arm, i.verdict and i.verdict.outcome) for i in made.values()]
+    assert seen == [("applied", 2, "allowed"), ("applied", 2, "replaced"), ("kept", 0, "allowed")]
+    operations.tell({item.id: 0.1 * n for n, item in enumerate(made.values())})
+    assert learned(operations) == [(0, 2, 0.0), (1, 2, 0.1), (2, 0, 0.2)]
+    card = operations.picture.cards["b"]
+    assert (card.running, card.before, card.changed, card.changed_by) == (2, 0, NOON, "controller")
+    assert operations.picture.counts == {
+        "decisions": 3, "pending": 0, "applied": 2, "kept": 1, "replaced": 1, "told": 3,
+    }  # fmt: skip
+    check_the_record(operations)
+
+
+def test_in_assist_a_change_waits_and_the_station_goes_on(ledger: Ledger) -> None:
+    operations = begin(ledger, text=STEPS, mode="assist")
+    made = ask(operations, a=5, b=0)
+    item = made["a"]
+    assert (item.status, item.arm, item.wanted, item.changes) == ("waiting", 0, 2, True)
+    assert made["b"].status == "kept"
+    assert [waiting.id for waiting in operations.picture.waiting()] == [item.id]
+    approved = operations.approve([item.id], comment="looks good", actor="ada")[0]
+    assert (approved.status, approved.arm, approved.decided_by, approved.comment) == ("applied", 2, "ada", "looks good")
+    assert operations.picture.waiting() == []
+    operations.tell({item.id: 0.8})
+    assert learned(operations) == [(0, 2, 0.8)]
+    assert operations.picture.counts["approved"] == operations.picture.counts["applied"] == 1
+    check_the_record(operations)
+
+
+def test_what_is_rejected_is_learned_for_what_ran(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    made = ask(operations, a=3, b=4)
+    rejected = operations.reject([item.id for item in made.values()], comment="not now", actor="bob")
+    assert [(i.status, i.comment, i.decided_by, i.arm) for i in rejected] == [("rejected", "not now", "bob", 0)] * 2
+    with pytest.raises(ConflictError, match="does not wait for anybody: it is rejected"):
+        operations.approve([made["a"].id])
+    operations.tell({made["a"].id: 0.3})
+    assert learned(operations) == [(0, 0, 0.3)]
+    assert operations.picture.counts["rejected"] == 2
+    check_the_record(operations)
+
+
+@pytest.mark.parametrize("how", ["asked again", "told", "shadow", "autonomous", "left", "called off"])
+def test_what_waits_expires_and_is_learned_for_what_ran(ledger: Ledger, how: str) -> None:
+    operations = begin(ledger, mode="assist")
+    item = ask(operations, a=3)["a"]
+    match how:
+        case "asked again":
+            ask(operations, a=4)
+        case "told":
+            pass
+        case "shadow" | "autonomous" as mode:
+            operations.set_mode(mode, ["a"])
+        case "left":
+            assert operations.remove_station("a") == [item.id]
+        case "called off":
+            operations.call_off(item.id)
+    if how != "called off":
+        operations.tell({item.id: 0.6})
+        assert learned(operations) == [(0, 0, 0.6)]
+    assert operations.item(item.id).status == "expired"
+    assert item.id not in [waiting.id for waiting in operations.picture.waiting()]
+    assert operations.picture.counts["expired"] == 1
+    with pytest.raises(ConflictError, match="it is expired"):
+        operations.approve([item.id])
+    check_the_record(operations)
+
+
+def test_modes_are_set_for_some_for_all_and_for_newcomers(ledger: Ledger) -> None:
+    operations = begin(ledger)
+    operations.set_mode("autonomous", ["b", "b"], comment="trial", actor="ada")
+    made = ask(operations, a=2, b=2)
+    assert [item.status for item in made.values()] == ["shadow", "applied"]
+    operations.set_mode("assist")
+    operations.add_station("d", running={"tilt": 3})
+    assert [card.mode for card in operations.picture.cards.values()] == ["assist"] * 4
+    assert ask(operations, d=4)["d"].status == "waiting"
+    with pytest.raises(NotFoundError, match="no station 'nobody'"):
+        operations.set_mode("shadow", ["nobody"])
+    with pytest.raises(BadInputError, match="a mode is one of"):
+        operations.set_mode("auto")  # type: ignore[arg-type]
+    check_the_record(operations)
+
+
+# --- The guard again ----------------------------------------------------------------------------------------
+
+
+def test_an_approval_is_held_against_the_rails_of_its_own_time(ledger: Ledger) -> None:
+    text = 'maintenance:\n  - {from: "11:00", to: "14:00"}\n'
+    clock = Clock()
+    operations = begin(ledger, text=text, mode="assist", clock=clock)
+    made = ask(operations, a=3)
+    clock.pass_(hours=2)
+    refused = operations.approve([made["a"].id], actor="ada")[0]
+    assert (refused.status, refused.arm, refused.decided_by) == ("refused", 0, "ada")
+    assert refused.verdict is not None
+    assert refused.verdict.codes == ("maintenance",)
+    operations.tell({made["a"].id: 0.5})
+    assert learned(operations) == [(0, 0, 0.5)]
+    check_the_record(operations)
+
+
+def test_a_stop_holds_up_what_is_approved_after_it(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    made = ask(operations, a=3, b=3)
+    operations.stop(why="outage", actor="ada")
+    assert whole(operations)["stopped"] == "outage"
+    assert operations.approve([made["a"].id])[0].verdict.codes == ("stop",)  # type: ignore[union-attr]
+    operations.resume()
+    assert operations.approve([made["b"].id])[0].status == "applied"
+    operations.freeze("c", why="antenna swap")
+    assert whole(operations)["cards"]["c"]["frozen"] == "antenna swap"
+    assert ask(operations, c=4)["c"].status == "refused"
+    operations.thaw("c")
+    assert operations.picture.cards["c"].frozen is None
+    check_the_record(operations)
+
+
+def test_a_bulk_approval_uses_up_what_a_round_allows(ledger: Ledger) -> None:
+    text = "changes: {per_round: 2, round: 1h}\n"
+    clock = Clock()
+    operations = begin(ledger, text=text, mode="assist", clock=clock)
+    first = {name: ask(operations, **{name: 3})[name] for name in "abc"}  # each alone: none is a change yet
+    clock.pass_(minutes=10)
+    ids = [first[name].id for name in "cab"]
+    judged = operations.approve(ids, key="tonight")
+    assert [(item.station, item.status) for item in judged] == [("c", "applied"), ("a", "applied"), ("b", "refused")]
+    assert operations.approve(ids, key="tonight") == judged
+    assert kinds(operations).count("approval") == 3
+    check_the_record(operations)
+
+
+def test_the_guard_rolls_back_what_made_rewards_fall(ledger: Ledger) -> None:
+    clock = Clock()
+    operations = begin(ledger, text=FALLING, mode="autonomous", clock=clock)
+    for hour, (tilt, reward) in enumerate([(0, 0.9), (0, 0.8), (3, 0.5), (3, 0.4)]):
+        item = ask(operations, a=tilt)["a"]
+        operations.tell({item.id: reward}, key=f"hour {hour}")
+        clock.pass_(hours=1)
+    back = ask(operations, a=3)["a"]
+    assert (back.status, back.arm, back.decision.arm) == ("rolled back", 0, 3)
+    operations.tell({back.id: 0.9})
+    assert learned(operations)[-1] == (0, 0, 0.9)
+    card = operations.picture.cards["a"]
+    assert (card.running, card.changed_by, card.before) == (0, "roll-back", None)
+    clock.pass_(hours=1)
+    assert ask(operations, a=3)["a"].verdict.codes == ("retry",)  # type: ignore[union-attr]
+    check_the_record(operations)
+
+
+def test_in_assist_the_slot_of_an_approved_change_is_held_against_those_before_it(ledger: Ledger) -> None:
+    clock = Clock()
+    operations = begin(ledger, text=FALLING, mode="assist", clock=clock)
+    for reward, tilt in [(0.9, 0), (0.9, 0), (0.4, 3), (0.4, 3)]:
+        item = ask(operations, a=tilt)["a"]
+        clock.pass_(minutes=20)
+        if item.status == "waiting":
+            operations.approve([item.id])
+        operations.tell({item.id: reward})
+        clock.pass_(minutes=40)
+    assert ask(operations, a=3)["a"].status == "rolled back"
+    check_the_record(operations)
+
+
+# --- Changes by hand ----------------------------------------------------------------------------------------
+
+
+def test_a_change_by_hand_counts_as_one_and_is_never_rolled_back(ledger: Ledger) -> None:
+    clock = Clock()
+    operations = begin(ledger, text=FALLING + "changes: {min_time: 4h}\n", mode="autonomous", clock=clock)
+    item = operations.ask({"a": want(3)}, running={"a": {"tilt": 5}})[0]
+    assert (item.status, item.running, item.arm) == ("refused", 5, 5)
+    assert item.verdict is not None
+    assert item.verdict.codes == ("min_time",)
+    card = operations.picture.cards["a"]
+    assert (card.running, card.before, card.changed_by) == (5, 0, "network")
+    for reward in (0.9, 0.1, 0.1):
+        operations.tell({item.id: reward})
+        clock.pass_(hours=1)
+        item = ask(operations, a=5)["a"]
+        assert item.status == "kept"
+    clock.pass_(hours=3)
+    assert ask(operations, a=3)["a"].status == "applied"
+    check_the_record(operations)
+
+
+def test_what_a_station_runs_may_become_known_without_being_a_change(ledger: Ledger) -> None:
+    operations = begin(ledger, wishful(running=None), text="changes: {min_time: 4h}\n", mode="autonomous")
+    item = operations.ask({"a": want(3)}, running={"a": {"tilt": 1}})[0]
+    assert (item.status, item.running, item.arm) == ("applied", 1, 3)
+    assert operations.picture.cards["a"].before == 1
+    check_the_record(operations)
+
+
+@pytest.mark.parametrize("mode", ["shadow", "assist", "autonomous"])
+def test_nothing_is_decided_that_goes_on_with_what_nobody_knows(ledger: Ledger, mode: str) -> None:
+    operations = begin(ledger, wishful(running=None), mode=mode)
+    operations.stop()
+    before = whole(operations)
+    with pytest.raises(BadInputError, match="what 'a' runs is not known"):
+        ask(operations, a=3)
+    assert whole(operations) == before
+    operations.resume()
+    if mode == "autonomous":
+        assert ask(operations, a=3)["a"].arm == 3
+        with pytest.raises(ConflictError, match="nothing to roll back"):
+            operations.roll_back("a")  # to what nobody knows
+    check_the_record(operations)
+
+
+def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledger) -> None:
+    operations = begin(ledger, text="changes: {per_day: 1}\n", mode="autonomous")
+    made = ask(operations, a=3, b=3, c=3)
+    confirmed = operations.applied(made["a"].id)
+    assert (confirmed.arm, confirmed.status) == (3, "applied")
+    other = operations.applied(made["b"].id, {"tilt": 4}, comment="3 is not supported")
+    assert (other.arm, other.comment) == (4, "3 is not supported")
+    assert operations.picture.cards["b"].running == 4
+    undone = operations.applied(made["c"].id, {"tilt": 0})
+    card = operations.picture.cards["c"]
+    assert (undone.arm, card.running, card.before, card.changed, card.changed_by) == (0, 0, None, None, "")
+    operations.tell({item.id: 0.5 for item in made.values()})
+    assert learned(operations) == [(0, 3, 0.5), (1, 4, 0.5), (2, 0, 0.5)]
+    assert [item.status for item in ask(operations, a=5, b=5, c=5).values()] == ["refused", "refused", "applied"]
+    with pytest.raises(ConflictError, match="is not the present one of 'a'"):
+        operations.applied(made["a"].id)
+    with pytest.raises(BadInputError, match="no configuration"):
+        operations.applied(made["a"].id, {"tilt": 99})
+    check_the_record(operations)
+
+
+def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> None:
+    operations = begin(ledger, text=STEPS, mode="autonomous")
+    item = ask(operations, a=2)["a"]
+    operations.applied(item.id, {"tilt": 1})
+    operations.applied(item.id, {"tilt": 0})
+    assert operations.picture.cards["a"].running == 0
+    assert ask(operations, a=2)["a"].status == "applied"
+    check_the_record(operations)
+
+
+def test_what_a_person_carries_out_by_hand_no_longer_waits(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    item = ask(operations, a=3)["a"]
+    done = operations.applied(item.id, {"tilt": 3}, actor="field crew")
+    assert (done.status, done.arm, done.decided_by) == ("applied", 3, "field crew")
+    assert operations.picture.waiting() == []
+    operations.tell({item.id: 0.4})
+    assert learned(operations) == [(0, 3, 0.4)]
+    check_the_record(operations)
+
+
+# --- Roll-back by a person ----------------------------------------------------------------------------------
+
+
+def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    for tilt in (1, 2, 3):
+        operations.tell({ask(operations, a=tilt)["a"].id: 0.5})
+    item = ask(operations, a=3)["a"]
+    operations.stop()  # what a person does no rail holds up
+    seen = []
+    for _ in range(3):
+        card = operations.roll_back("a", comment="complaints", actor="ada")
+        seen.append((card.running, card.before, card.changed_by))
+    assert seen == [(2, 1, "operator"), (1, 0, "operator"), (0, None, "operator")]
+    rolled = operations.item(item.id)
+    assert (rolled.status, rolled.called_off, rolled.comment, rolled.decided_by) == (
+        "rolled back",
+        True,
+        "complaints",
+        "ada",
+    )
+    with pytest.raises(ConflictError, match="nothing to roll back at 'a'"):
+        operations.roll_back("a")
+    operations.resume()
+    ask(operations, a=5)
+    assert operations.roll_back("a").running == 0
+    check_the_record(operations)
+
+
+def test_what_a_person_rolled_back_is_not_tried_again_at_once(ledger: Ledger) -> None:
+    operations = begin(ledger, text=FALLING, mode="autonomous")
+    ask(operations, a=3)
+    operations.roll_back("a")
+    again = ask(operations, a=3)["a"]
+    assert again.verdict is not None
+    assert (again.arm != 3, again.verdict.refusals[0].code) == (True, "retry")
+    check_the_record(operations)
+
+
+def test_rolling_back_a_station_whose_decision_waits_expires_it(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    ask(operations, a=3)
+    operations.set_mode("assist")
+    waiting = ask(operations, a=5)["a"]
+    assert operations.roll_back("a").running == 0
+    item = operations.item(waiting.id)
+    assert (item.status, item.called_off, item.arm) == ("expired", True, 3)
+    assert operations.picture.waiting() == []
+    assert operations.picture.counts["expired"] == 1
+    with pytest.raises(NotFoundError):
+        operations.roll_back("nobody")
+    check_the_record(operations)
+
+
+# --- Keys and slots -----------------------------------------------------------------------------------------
+
+Act = Callable[[Operations, str | None], Any]
+ACTS: dict[str, Act] = {
+    "ask": lambda o, key: o.ask({"a": want(4), "c": want(5)}, key=key),
+    "ask one": lambda o, key: o.ask({"c": want(1)}, key=key),
+    "tell": lambda o, key: o.tell({"d000001": 0.3, "d000002": 0.4}, key=key),
+    "correct": lambda o, key: o.correct("d000003", 0.9, key=key),
+    "call off": lambda o, key: o.call_off("d000001", key=key),
+    "approve": lambda o, key: o.approve(["d000001", "d000002"], comment="yes", key=key),
+    "reject": lambda o, key: o.reject(["d000002", "d000001"], key=key),
+    "applied": lambda o, key: o.applied("d000001", {"tilt": 5}, key=key),
+    "confirmed": lambda o, key: o.applied("d000002", key=key),
+    "roll back": lambda o, key: replace(o.roll_back("c", key=key)),
+    "mode": lambda o, key: o.set_mode("autonomous", ["a"], key=key),
+    "freeze": lambda o, key: o.freeze("a", why="x", key=key),
+    "thaw": lambda o, key: o.thaw("a", key=key),
+    "stop": lambda o, key: o.stop(why="x", key=key),
+    "resume": lambda o, key: o.resume(key=key),
+    "add": lambda o, key: o.add_station("z", similarity={"a": 0.5}, running={"tilt": 2}, key=key),
+    "remove": lambda o, key: o.remove_station("a", key=key),
+}
+
+
+def in_the_middle(ledger: Ledger, clock: Clock) -> Operations:
+    """Two decisions wait, a third station has changed and earned something."""
+    operations = begin(ledger, wishful(similarity="pooled"), mode="assist", clock=clock)
+    operations.ask({"a": want(3), "b": want(4)})
+    operations.set_mode("autonomous", ["c"])
+    operations.tell({operations.ask({"c": want(2)})[0].id: 0.5})
+    return operations
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_a_call_sent_twice_is_done_once_and_answered_the_same(ledger: Ledger, name: str) -> None:
+    clock = Clock()
+    operations = in_the_middle(ledger, clock)
+    first, events = ACTS[name](operations, "k"), len(kinds(operations))
+    clock.pass_(minutes=1)
+    assert ACTS[name](operations, "k") == first
+    assert ACTS[name](reopened(operations), "k") == first
+    assert len(kinds(operations)) == events
+    others = [other for other in ACTS if other != name and other != "ask one"]
+    for other in others:
+        with pytest.raises(ConflictError, match="used before for another call"):
+            ACTS[other](operations, "k")
+    assert len(kinds(operations)) == events
+    keyed = [event for event in ledger.read() if event.key == "k"]
+    assert len(keyed) == 1
+    check_the_record(operations)
+
+
+def test_a_station_has_one_decision_a_slot(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    first = operations.ask({"a": want(3)}, slot="10:00")
+    both = reopened(operations).ask({"a": want(5), "b": want(2)}, slot="10:00")
+    assert both[0] == first[0]
+    operations.refresh()
+    assert operations.ask({"b": want(0), "a": want(0)}, slot="10:00") == both[::-1]
+    assert len(operations.picture.items) == 2
+    operations.approve([first[0].id])
+    assert operations.ask({"a": want(5)}, slot="10:00")[0].status == "applied"
+    assert operations.picture.latest(slot="10:00", limit=9) == [operations.item("d000002"), operations.item("d000001")]
+    check_the_record(operations)
+
+
+# --- Stations, corrections, what came before ----------------------------------------------------------------
+
+
+def test_stations_come_go_and_come_back(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    operations.add_station("d")
+    assert ask(operations, d=4)["d"].arm == 4  # nobody knew what it ran
+    item = ask(operations, a=3)["a"]
+    assert operations.remove_station("a") == [item.id]
+    assert not operations.picture.cards["a"].active
+    with pytest.raises(NotFoundError, match="was removed"):
+        ask(operations, a=1)
+    with pytest.raises(ConflictError, match="it was removed"):
+        operations.roll_back("a")
+    operations.tell({item.id: 0.2})
+    operations.add_station("a", running={"tilt": 5})  # somebody has changed it meanwhile
+    card = operations.picture.cards["a"]
+    assert (card.active, card.running, card.before) == (True, 5, None)
+    again = ask(operations, a=4)["a"]
+    assert (again.status, again.running, again.arm) == ("applied", 5, 4)
+    check_the_record(operations)
+
+
+def test_a_correction_puts_sums_and_the_guard_s_history_right(ledger: Ledger) -> None:
+    clock = Clock()
+    operations = begin(ledger, text=FALLING, mode="autonomous", clock=clock)
+    ids = []
+    for tilt, reward in [(0, 0.9), (0, 0.9), (3, 0.2), (3, 0.2)]:
+        ids.append(ask(operations, a=tilt)["a"].id)
+        operations.tell({ids[-1]: reward})
+        clock.pass_(hours=1)
+    corrected = operations.correct(ids[-1], 0.9)
+    assert corrected.reward == 0.9
+    assert operations.picture.recent("a", 2) == pytest.approx(0.55)
+    assert [row[1] for row in operations.picture.fleet()] == [0.9, 0.9, 0.2, 0.9]
+    assert ask(operations, a=3)["a"].status == "kept"  # it is not rolled back
+    assert learned(operations)[-1] == (0, 3, 0.9)
+    check_the_record(operations)
+
+
+def test_a_late_reward_of_a_decision_called_off_is_welcome(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    item = ask(operations, a=3)["a"]
+    off = operations.call_off(item.id)
+    assert (off.called_off, off.open, operations.picture.pending) == (True, False, 0)
+    told = operations.tell({item.id: 0.4})[0]
+    assert (told.called_off, told.reward, operations.picture.pending) == (False, 0.4, 0)
+    check_the_record(operations)
+
+
+def test_a_controller_s_journal_is_taken_over(ledger: Ledger) -> None:
+    controller = wishful()
+    for tilt in (2, 4):
+        controller.tell(controller.ask("a", want(tilt)).id, 0.3)
+    controller.ran(controller.ask("b", want(3)).id, {"tilt": 1})
+    controller.call_off(controller.ask("c", want(5)).id)
+    expected = {s: controller.consider(s, want(0)).arm for s in "abc"}
+    operations = begin(ledger, controller, text=STEPS + FALLING, mode="autonomous")
+    with operations.looking() as picture:
+        assert [card.running for card in picture.cards.values()] == [4, 1, 0]
+        assert (len(picture.items), picture.pending, picture.fleet()) == (4, 1, [])
+    made = ask(operations, a=5, b=5, c=5)
+    assert {s: item.running for s, item in made.items()} == {"a": 4, "b": 1, "c": 0}
+    assert {s: item.arm for s, item in made.items()} == {"a": 5, "b": 3, "c": 2}
+    assert set(expected.values()) == {0}
+    check_the_record(operations)
+
+
+def test_a_second_process_follows(ledger: Ledger) -> None:
+    mine = begin(ledger, text=STEPS, mode="assist")
+    yours = Operations.open(ledger, rails=mine.guard.rails, rails_text=STEPS, clock=Clock(), policy=Wish.build)
+    made = ask(mine, a=2, b=2)
+    yours.approve([made["a"].id], actor="you")
+    mine.reject([made["b"].id], actor="me")
+    yours.tell({made["a"].id: 0.7})
+    mine.refresh()
+    yours.refresh()
+    assert whole(mine) == whole(yours)
+    check_the_record(mine)
+
+
+def test_every_decision_is_decided_again_from_the_record(ledger: Ledger) -> None:
+    controller = Controller(SPACE, ["a", "b", "c"], state=["load"], similarity="pooled", mean=0.4, running={"tilt": 2})
+    operations = Operations.open(ledger, controller, rails=rails(STEPS), clock=Clock(), mode="assist")
+    for n in range(4):
+        made = operations.ask({s: {"load": 0.1 * n + i} for i, s in enumerate("abc")})
+        operations.approve([item.id for item in made if item.status == "waiting"][:2])
+        operations.tell({item.id: 0.3 * n - 0.1 * i for i, item in enumerate(made)})
+    assert all(replay(ledger, key).same for key in operations.picture.items)
+    assert operations.explain("d000007").text
+    check_the_record(operations)
+
+
+# --- When the database fails --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("point", ["append", "commit", "read"])
+def test_a_call_that_fails_leaves_no_trace_and_succeeds_later(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str, point: str
+) -> None:
+    operations = in_the_middle(ledger, Clock())
+    before = whole(operations)
+    with monkeypatch.context() as patch:
+        break_at(patch, ledger, point)
+        with pytest.raises(LedgerUnavailableError):
+            ACTS[name](operations, "k")
+        assert whole(operations) == before  # it can be looked at all the while
+    assert len(kinds(operations)) == before["seq"]
+    check_the_record(operations)
+    ACTS[name](operations, "k")
+    check_the_record(operations)
+
+
+@pytest.mark.parametrize("name", ["ask", "tell", "approve", "applied", "roll back", "stop"])
+def test_whichever_statement_fails_nothing_is_half_recorded(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    operations, execute, failures = in_the_middle(ledger, Clock()), Connection.execute, 0
+    for failing in range(1, 30):
+        reopened(operations).freeze("c")  # something that is still to be taken in
+        events = len(kinds(operations))
+        with monkeypatch.context() as patch:
+            calls = count(1)
+
+            def perhaps(self: Connection, *args: Any, **named: Any) -> Any:
+                if next(calls) == failing:  # noqa: B023
+                    raise LedgerUnavailableError("the database is away")
+                return execute(self, *args, **named)
+
+            patch.setattr(Connection, "execute", perhaps)
+            try:
+                ACTS[name](operations, "k")
+            except LedgerUnavailableError:
+                failures += 1
+        if failures < failing:
+            break
+        assert len(kinds(operations)) == events
+        operations.refresh()
+        check_the_record(operations)
+    assert failures >= 4  # the last event, those of others, the key, what is recorded
+    assert len(kinds(operations)) > events
+    check_the_record(operations)
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_a_call_whose_answer_was_lost_is_done_once(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    operations, commit = in_the_middle(ledger, Clock()), RootTransaction.commit
+    before = len(kinds(operations))
+
+    def lost(self: RootTransaction) -> None:
+        commit(self)
+        raise LedgerUnavailableError("whether it was recorded is not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RootTransaction, "commit", lost)
+        with pytest.raises(LedgerUnavailableError):
+            ACTS[name](operations, "k")
+    events = len(kinds(operations))
+    assert events > before
+    ACTS[name](operations, "k")
+    assert len(kinds(operations)) == events
+    check_the_record(operations)
+
+
+def break_at(patch: pytest.MonkeyPatch, ledger: Ledger, point: str) -> None:
+    """Let the database go away while something is appended, when it is committed, or from the beginning."""
+
+    def gone(*_: Any, **__: Any) -> Any:
+        raise LedgerUnavailableError("the database is away")
+
+    match point:
+        case "append":
+            patch.setattr(Writer, "append", gone)
+        case "commit":
+            patch.setattr(RootTransaction, "commit", gone)
+        case "read":
+            patch.setattr(type(ledger.engine), "connect", gone)
