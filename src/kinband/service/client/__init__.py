@@ -1,0 +1,39 @@
+"""The client: a running service from Python, with httpx and nothing of the service itself.
+
+`client` has a method for everything the service does, `calls` sends requests and tries again where that is safe,
+`records` is what comes back.
+"""
+
+from kinband.service.client.calls import ServiceError
+from kinband.service.client.client import KinbandClient
+from kinband.service.client.records import (
+    Alternative,
+    Decision,
+    Event,
+    Explanation,
+    Modes,
+    Option,
+    Outlook,
+    Point,
+    Refusal,
+    Similarity,
+    Station,
+    Verdict,
+)
+
+__all__ = [
+    "Alternative",
+    "Decision",
+    "Event",
+    "Explanation",
+    "KinbandClient",
+    "Modes",
+    "Option",
+    "Outlook",
+    "Point",
+    "Refusal",
+    "ServiceError",
+    "Similarity",
+    "Station",
+    "Verdict",
+]

@@ -1,0 +1,300 @@
+"""A method for everything that the service does."""
+
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+from urllib.parse import quote
+
+import httpx
+
+from kinband.errors import BadInputError
+from kinband.service.client.calls import Calls
+from kinband.service.client.records import (
+    Decision,
+    Event,
+    Explanation,
+    Modes,
+    Outlook,
+    Point,
+    Similarity,
+    Station,
+    record,
+)
+
+Knobs = Mapping[str, Any]
+Table = Literal["decisions", "outcomes", "events"]
+
+
+class KinbandClient:
+    """A running service. Calls that change something are done once, however often they have to be sent.
+
+    Args:
+        base_url: Where it is, such as "https://kinband.example.org".
+        token: To come in with; empty for a service without access control.
+        timeout: Seconds to wait for an answer.
+        retries: How often to try again what failed on the way or was answered "later".
+        transport: What carries requests, if not the network: for tests.
+        sleep: What waits between tries: for tests.
+
+    Example:
+        >>> with KinbandClient("https://kinband.example.org", "kb_k3Vq90Xz_secret") as client:
+        ...     print(client)
+        KinbandClient('https://kinband.example.org')
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str = "",
+        *,
+        timeout: float = 10.0,
+        retries: int = 3,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = clock.sleep,
+    ) -> None:
+        self._calls = Calls(base_url, token, timeout=timeout, retries=retries, transport=transport, sleep=sleep)
+
+    def __repr__(self) -> str:
+        return f"KinbandClient({self._calls.base_url!r})"
+
+    def __enter__(self) -> "KinbandClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections."""
+        self._calls.http.close()
+
+    # Decide and learn
+
+    def ask(
+        self,
+        states: Mapping[str, Mapping[str, float]],
+        *,
+        slot: str | None = None,
+        running: Mapping[str, Knobs] | None = None,
+        allowed: Mapping[str, Any] | None = None,
+        time: float | str | None = None,
+        key: str | None = None,
+    ) -> list[Decision]:
+        """Decide for one station or many in one round.
+
+        Args:
+            states: State features by station.
+            slot: Your name of the slot; a station has one decision a slot.
+            running: What stations run, where you know better than the record.
+            allowed: Which configurations may be chosen, by station: values or {"low", "high"} by knob, or a list.
+            time: When, for a controller with a clock.
+            key: A key of your own for this call, if it may be sent again by another process.
+        """
+        body = _given(states=states, slot=slot, running=running, allowed=allowed, time=time)
+        return self._decisions("POST", "/v1/decisions", body, key)
+
+    def tell(
+        self,
+        rewards: Mapping[str, float] | None = None,
+        *,
+        noise: Mapping[str, float] | None = None,
+        kpis: Mapping[str, Mapping[str, Any]] | None = None,
+        others: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> list[Decision]:
+        """Tell what decisions earned, by their ids, all or nothing.
+
+        Args:
+            rewards: Rewards by decision.
+            noise: The rewards' own variances, where they are known.
+            kpis: KPIs by decision and name: a value, or value and variance.
+            others: Rewards of neighbours that no decision led to, by station.
+            key: A key of your own for this call.
+        """
+        rewards, noise, kpis = rewards or {}, noise or {}, kpis or {}
+        if unknown := [name for name in noise if name not in rewards]:
+            raise BadInputError(f"noise names decision {unknown[0]!r:.60}, which is not told a reward")
+        outcomes = [
+            _given(decision=name, reward=rewards.get(name), noise=noise.get(name), kpis=kpis.get(name))
+            for name in dict.fromkeys([*rewards, *kpis])
+        ]
+        return self._decisions("POST", "/v1/outcomes", _given(outcomes=outcomes, others=others), key)
+
+    def correct(
+        self,
+        decision: str,
+        reward: float | None = None,
+        *,
+        kpis: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Decision:
+        """Put right what was told before."""
+        body = _given(decision=decision, reward=reward, kpis=kpis)
+        return Decision.of(self._calls.json("POST", "/v1/corrections", body=body, key=key))
+
+    def applied(
+        self, decision: str, configuration: Knobs | None = None, *, comment: str = "", key: str | None = None
+    ) -> Decision:
+        """Report what a station really runs in the slot of its present decision."""
+        body = _given(configuration=configuration, comment=comment)
+        return Decision.of(self._calls.json("POST", f"/v1/decisions/{_part(decision)}/applied", body=body, key=key))
+
+    def call_off(self, decision: str, *, key: str | None = None) -> Decision:
+        """Say that no outcome will come."""
+        return Decision.of(self._calls.json("POST", f"/v1/decisions/{_part(decision)}/call-off", key=key))
+
+    # People
+
+    def plan(self) -> list[Decision]:
+        """Return what waits for a person."""
+        return [Decision.of(made) for made in self._calls.json("GET", "/v1/plan")["decisions"]]
+
+    def approve(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:
+        """Carry out decisions that wait; the guard reviews them again."""
+        return self._judge(decisions, approve=True, comment=comment, key=key)
+
+    def reject(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:
+        """Leave the stations of decisions that wait as they are."""
+        return self._judge(decisions, approve=False, comment=comment, key=key)
+
+    def mode(self) -> Modes:
+        """Return the modes, and whether everything is stopped."""
+        return record(Modes, self._calls.json("GET", "/v1/mode"))
+
+    def set_mode(
+        self, mode: str, stations: Sequence[str] | None = None, *, comment: str = "", key: str | None = None
+    ) -> Modes:
+        """Set the mode of some stations, or of all and of newcomers."""
+        body = _given(mode=mode, stations=None if stations is None else list(stations), comment=comment)
+        return record(Modes, self._calls.json("PUT", "/v1/mode", body=body, key=key))
+
+    def stop(self, why: str = "", *, key: str | None = None) -> Modes:
+        """Stop everything."""
+        return record(Modes, self._calls.json("POST", "/v1/stop", body={"why": why}, key=key))
+
+    def resume(self, why: str = "", *, key: str | None = None) -> Modes:
+        """Take a stop back."""
+        return record(Modes, self._calls.json("POST", "/v1/resume", body={"why": why}, key=key))
+
+    # Stations
+
+    def stations(self) -> list[Station]:
+        """Return every station that there is or was."""
+        return [Station.of(station) for station in self._calls.json("GET", "/v1/stations")["stations"]]
+
+    def station(self, name: str) -> Station:
+        """Return one station."""
+        return Station.of(self._calls.json("GET", f"/v1/stations/{_part(name)}"))
+
+    def add_station(
+        self,
+        name: str,
+        descriptors: Knobs | None = None,
+        similarity: Mapping[str, float] | None = None,
+        *,
+        running: Knobs | None = None,
+        key: str | None = None,
+    ) -> dict[str, float]:
+        """Let a station join and return how like the others it is."""
+        body = _given(name=name, descriptors=descriptors, similarity=similarity, running=running)
+        return dict(self._calls.json("POST", "/v1/stations", body=body, key=key)["similarity"])
+
+    def remove_station(self, name: str, *, key: str | None = None) -> list[str]:
+        """Let a station leave and return the decisions whose outcome is awaited."""
+        return list(self._calls.json("DELETE", f"/v1/stations/{_part(name)}", key=key)["awaited"])
+
+    def roll_back(self, name: str, *, comment: str = "", key: str | None = None) -> Station:
+        """Have a station run again what it ran before its last change."""
+        path = f"/v1/stations/{_part(name)}/roll-back"
+        return Station.of(self._calls.json("POST", path, body={"comment": comment}, key=key))
+
+    def freeze(self, name: str, why: str = "", *, key: str | None = None) -> Station:
+        """Leave a station as it is."""
+        path = f"/v1/stations/{_part(name)}/freeze"
+        return Station.of(self._calls.json("PUT", path, body={"why": why}, key=key))
+
+    def thaw(self, name: str, *, key: str | None = None) -> Station:
+        """Let a station be changed again."""
+        return Station.of(self._calls.json("DELETE", f"/v1/stations/{_part(name)}/freeze", key=key))
+
+    def outlook(self, name: str) -> Outlook:
+        """Return what every configuration of a station is expected to earn."""
+        return Outlook.of(self._calls.json("GET", f"/v1/stations/{_part(name)}/outlook"))
+
+    def history(self, name: str, *, last: int = 500) -> list[Point]:
+        """Return the slots of a station, oldest first."""
+        found = self._calls.json("GET", f"/v1/stations/{_part(name)}/history", params={"last": last})
+        return [Point.of(point) for point in found["points"]]
+
+    # Look
+
+    def decision(self, decision: str) -> Decision:
+        """Return a decision."""
+        return Decision.of(self._calls.json("GET", f"/v1/decisions/{_part(decision)}"))
+
+    def decisions(
+        self, *, station: str | None = None, status: str | None = None, slot: str | None = None, page: int = 100
+    ) -> Iterator[Decision]:
+        """Return decisions, newest first, page by page as they are asked for."""
+        params = {"station": station, "status": status, "slot": slot, "limit": page}
+        return (Decision.of(made) for made in self._pages("/v1/decisions", params, "decisions"))
+
+    def explain(self, decision: str) -> Explanation:
+        """Return why a decision was made."""
+        return Explanation.of(self._calls.json("GET", f"/v1/decisions/{_part(decision)}/explanation"))
+
+    def events(self, *, page: int = 500, **filters: Any) -> Iterator[Event]:
+        """Return the history, page by page; filters are kind, station, decision, actor, order, after and before."""
+        return (Event.of(event) for event in self._pages("/v1/events", {**filters, "limit": page}, "events"))
+
+    def similarity(self) -> Similarity:
+        """Return how alike stations are."""
+        found = self._calls.json("GET", "/v1/similarity")
+        return Similarity(tuple(found["stations"]), tuple(map(tuple, found["matrix"])), found["method"])
+
+    def configurations(self) -> list[dict[str, Any]]:
+        """Return every configuration, in the order of their numbers."""
+        return [one["configuration"] for one in self._calls.json("GET", "/v1/configurations")["configurations"]]
+
+    def rails(self) -> str:
+        """Return the file of guard rails that is in force."""
+        return str(self._calls.json("GET", "/v1/rails")["text"])
+
+    def export(self, table: Table, path: str | PathLike[str]) -> Path:
+        """Write all decisions, outcomes or events to a CSV file and return where it is."""
+        answer = self._calls.send("GET", f"/v1/export/{_part(table)}.csv")
+        target = Path(path)
+        target.write_bytes(answer.content)
+        return target
+
+    def _judge(self, decisions: Sequence[str], *, approve: bool, comment: str, key: str | None) -> list[Decision]:
+        listed = [decisions] if isinstance(decisions, str) else list(decisions)
+        body = {"decisions": listed, "approve": approve, "comment": comment}
+        return self._decisions("POST", "/v1/approvals", body, key)
+
+    def _decisions(self, method: str, path: str, body: Mapping[str, Any], key: str | None) -> list[Decision]:
+        found = self._calls.json(method, path, body=body, key=key)
+        return [Decision.of(made) for made in found["decisions"]]
+
+    def _pages(self, path: str, params: Mapping[str, Any], name: str) -> Iterator[Any]:
+        page = self._calls.json("GET", path, params=params)
+        yield from page[name]
+        while page["next"] is not None:
+            if not page["next"].startswith("/v1/"):  # the token goes nowhere else
+                raise BadInputError(f"the next page should be below /v1/, got {page['next']!r:.60}")
+            page = self._calls.json("GET", page["next"])
+            yield from page[name]
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Return what is not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _part(name: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(name, safe="")

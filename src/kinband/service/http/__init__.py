@@ -1,0 +1,10 @@
+"""The service over HTTP: `/v1` for programs, probes and figures for those who run it.
+
+`app` puts it together; `routes` are what it answers, `bodies` and `answers` what comes and goes, `shapes` turns records
+into answers; `roles` says who may do what, `gate` lets callers in, `routing` reads strictly, `errors` answers problems.
+"""
+
+from kinband.service.http.app import create_app
+from kinband.service.http.gate import Limits
+
+__all__ = ["Limits", "create_app"]

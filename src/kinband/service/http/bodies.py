@@ -1,0 +1,210 @@
+"""What requests bring: bodies, strict and closed, and the filters of lists.
+
+A key that is not known is refused rather than passed over: a misspelt "noise" would otherwise be lost in silence.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kinband.service.http.values import (
+    LARGEST,
+    LONGEST,
+    MOST,
+    AllowedBody,
+    Comment,
+    Configuration,
+    Measured,
+    Moment,
+    Name,
+    Names,
+    Number,
+    Setting,
+    State,
+    Variance,
+)
+from kinband.service.operations.records import Mode, Status
+
+
+def _body(**example: Any) -> ConfigDict:
+    return ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": [example]})
+
+
+class AskBody(BaseModel):
+    """The states of one station or many, to decide for in one round."""
+
+    model_config = _body(
+        states={"3714": {"load": 0.4}, "3715": {"load": 0.7}},
+        slot="2026-11-20T10",
+        running={"3714": {"tilt": 4}},
+        allowed={"3715": {"tilt": {"low": 2, "high": 4}}},
+    )
+
+    states: Annotated[dict[Name, State], Field(min_length=1, max_length=MOST)] = Field(
+        description="State features by station, from the period before the slot."
+    )
+    slot: Name | None = Field(default=None, description="Your name of the slot: a station has one decision a slot.")
+    running: Annotated[dict[Name, Configuration], Field(max_length=MOST)] | None = Field(
+        default=None, description="What stations run, where you know better than the record."
+    )
+    allowed: Annotated[dict[Name, AllowedBody], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Which configurations may be chosen, by station: values or {low, high} by knob, or a list of "
+        "configurations.",
+    )
+    time: Moment | None = Field(default=None, description="When, for a controller with a clock: a number, or ISO text.")
+
+
+class AppliedBody(BaseModel):
+    """What a station really runs."""
+
+    model_config = _body(configuration={"tilt": 4}, comment="set by hand")
+
+    configuration: Configuration | None = Field(
+        default=None, description="What it runs; leave it out if it runs what was decided."
+    )
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class OutcomeBody(BaseModel):
+    """What one decision earned: a reward, or the KPIs that it is made of."""
+
+    model_config = _body(decision="d000001", reward=0.91, noise=0.0004)
+
+    decision: Name = Field(description="Id of the decision.")
+    reward: Number | None = Field(default=None, description="What it earned.")
+    noise: Variance | None = Field(default=None, description="The reward's own variance, where it is known.")
+    kpis: Annotated[dict[Name, Measured], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="KPIs by name: a value, or value and variance."
+    )
+    station: Name | None = Field(default=None, description="Its station, to be checked against the record.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "OutcomeBody":
+        if self.reward is None and self.kpis is None:
+            raise ValueError("an outcome needs a reward, or kpis")
+        if self.noise is not None and self.reward is None:
+            raise ValueError("noise belongs to a reward: give both, or variances with the kpis")
+        return self
+
+
+class OutcomesBody(BaseModel):
+    """What decisions earned, in any order; all of it is recorded, or nothing."""
+
+    model_config = _body(outcomes=[{"decision": "d000001", "reward": 0.91}, {"decision": "d000002", "reward": 0.78}])
+
+    outcomes: Annotated[list[OutcomeBody], Field(min_length=1, max_length=MOST)] = Field(
+        description="One for each decision."
+    )
+    others: Annotated[dict[Name, Measured], Field(max_length=MOST)] | None = Field(
+        default=None, description="Rewards of neighbours that no decision led to, by station."
+    )
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> "OutcomesBody":
+        seen: set[str] = set()
+        for outcome in self.outcomes:
+            if outcome.decision in seen:
+                raise ValueError(f"decision {outcome.decision!r:.60} has two outcomes: send one")
+            seen.add(outcome.decision)
+        return self
+
+
+class CorrectionBody(BaseModel):
+    """A better value of what was told before."""
+
+    model_config = _body(decision="d000001", reward=0.89)
+
+    decision: Name = Field(description="Id of the decision.")
+    reward: Number | None = Field(default=None, description="What it earned, put right.")
+    kpis: Annotated[dict[Name, Measured], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="KPIs to put right: a value, or value and variance."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "CorrectionBody":
+        if self.reward is None and self.kpis is None:
+            raise ValueError("a correction needs a reward, or kpis")
+        return self
+
+
+class ApprovalBody(BaseModel):
+    """What a person says about decisions that wait."""
+
+    model_config = _body(decisions=["d000001", "d000002"], approve=True, comment="agreed with the regional team")
+
+    decisions: Names = Field(description="Ids of decisions that wait.")
+    approve: bool = Field(description="true to carry them out, false to reject them.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class StationBody(BaseModel):
+    """A station that joins."""
+
+    model_config = _body(name="3716", similarity={"3714": 0.8}, running={"tilt": 4})
+
+    name: Name = Field(description="Its name.")
+    descriptors: Annotated[dict[Name, Setting], Field(max_length=1_000)] | None = Field(
+        default=None, description="What describes it, where stations are described."
+    )
+    similarity: Annotated[dict[Name, Number], Field(max_length=MOST)] | None = Field(
+        default=None, description="How like the others it is, from 0 to 1, where you know."
+    )
+    running: Configuration | None = Field(default=None, description="What it runs.")
+
+
+class ModeBody(BaseModel):
+    """A mode for some stations or for all."""
+
+    model_config = _body(mode="assist", stations=["3714"], comment="trial in the north")
+
+    mode: Mode = Field(description="shadow: record only; assist: a person approves; autonomous: at once.")
+    stations: Names | None = Field(default=None, description="For whom; left out, for all and for newcomers.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class WhyBody(BaseModel):
+    """A reason, for the record."""
+
+    model_config = _body(why="storm over the north")
+
+    why: Comment = Field(default="", description="Why.")
+
+
+class CommentBody(BaseModel):
+    """A comment, for the record."""
+
+    model_config = _body(comment="users complained")
+
+    comment: Comment = Field(default="", description="Why.")
+
+
+class Filters(BaseModel):
+    """Which decisions are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    station: str | None = Field(default=None, max_length=LONGEST, description="Of this station.")
+    status: Status | None = Field(default=None, description="With this status.")
+    slot: str | None = Field(default=None, max_length=LONGEST, description="Of this slot.")
+    before: str | None = Field(
+        default=None, max_length=LONGEST, description="Made before this one: the last id you have."
+    )
+    limit: int = Field(default=50, ge=1, le=500, description="At most so many.")
+
+
+class EventFilters(BaseModel):
+    """Which events are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: list[str] | None = Field(
+        default=None, max_length=20, description="Of these kinds; may be given several times."
+    )
+    station: str | None = Field(default=None, max_length=LONGEST, description="Of this station.")
+    decision: str | None = Field(default=None, max_length=LONGEST, description="Of this decision.")
+    actor: str | None = Field(default=None, max_length=LONGEST, description="By this person or program.")
+    order: Literal["newest", "oldest"] = Field(default="newest", description="Which come first.")
+    after: int = Field(default=0, ge=0, le=int(LARGEST), description="After this number.")
+    before: int | None = Field(default=None, ge=1, le=int(LARGEST), description="Before this number.")
+    limit: int = Field(default=100, ge=1, le=1_000, description="At most so many.")

@@ -1,0 +1,161 @@
+"""What Prometheus sees: how long requests take, what was decided and refused, what is earned, whether intervals hold.
+
+Times are measured as requests come. All else is read from the picture when somebody looks, so that it is the state of
+the ledger, whichever process recorded it and however often the service was restarted. Numbers by status are gauges: a
+decision that waited is applied later, and moves from one to the other.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from statistics import fmean
+from time import perf_counter
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kinband.guard.verdicts import Code
+from kinband.service.http.calibration import NO_DEVIATIONS, Inside, inside, recent_z
+from kinband.service.http.shapes import SLOTS
+from kinband.service.operations import STATUSES, Item, Operations, Picture
+from kinband.version import __version__
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
+
+
+class Metrics:
+    """The figures of one application.
+
+    Args:
+        operations: What they are of.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self.registry = CollectorRegistry()
+        self.latency = Histogram(
+            "kinband_request_seconds",
+            "Time to answer, by route, method and status.",
+            ["route", "method", "status"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        Info("kinband_build", "What runs.", registry=self.registry).info({"version": __version__})
+        self.registry.register(Network(operations))
+
+
+class Meter:
+    """Measures how long requests take; routes go by their template, so that ids do not become series.
+
+    Args:
+        app: The application.
+        metrics: Where to write it.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, begun = 500, perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", None) or "none"
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.metrics.latency.labels(route, method, str(status)).observe(perf_counter() - begun)
+
+
+class Network(Collector):
+    """The state of a network, read when somebody looks.
+
+    Args:
+        operations: What it is of.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._counted: tuple[int, dict[str, int], dict[str, int]] = (-1, {}, {})
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every figure; the picture is held for as short as possible."""
+        operations = self._operations
+        settings = operations.durable.settings
+        with operations.looking() as picture:
+            seq, items, waiting = picture.seq, list(picture.items.values()), len(picture.waiting())
+            stopped = picture.stopped is not None or operations.guard.rails.stop
+            made, told, recent = (
+                picture.counts.get("decisions", 0),
+                picture.counts.get("told", 0),
+                recent_reward(picture),
+            )
+            stations, pending = sum(card.active for card in picture.cards.values()), picture.pending
+            judged = settings.policy not in NO_DEVIATIONS
+            z = recent_z(operations.durable.controller.journal, noise=settings.noise) if judged else []
+        statuses, refusals = self._tallied(seq, items)
+        yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
+        yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
+        yield _by("kinband_decisions", "Decisions by what became of them.", "status", statuses)
+        yield _by("kinband_refusals", "Decisions by the guard rails that refused something.", "code", refusals)
+        yield _gauge("kinband_pending", "Decisions whose outcome is awaited.", pending)
+        yield _gauge("kinband_waiting", "Decisions that wait for a person.", waiting)
+        yield _gauge("kinband_stations", "Stations that are decided for.", stations)
+        yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
+        yield _gauge("kinband_ledger_events", "Events on record.", seq)
+        yield _gauge("kinband_recent_reward", f"Mean over stations of the last {SLOTS} known rewards.", recent)
+        yield from _calibration(inside(z))
+
+    def _tallied(self, seq: int, items: list[Item]) -> tuple[dict[str, int], dict[str, int]]:
+        """Return numbers by status and by rail; counted once for every state of the ledger."""
+        if self._counted[0] != seq:
+            statuses = Counter[str](dict.fromkeys(STATUSES, 0))
+            refusals = Counter[str](dict.fromkeys(get_args(Code), 0))
+            for item in items:
+                statuses[item.status] += 1
+                if item.verdict is not None and item.verdict.refusals:
+                    refusals.update(item.verdict.codes)
+            self._counted = seq, statuses, refusals
+        return self._counted[1:]
+
+
+def recent_reward(picture: Picture) -> float | None:
+    """Return the mean over active stations of what they earned of late; the picture must be held."""
+    found = (picture.recent(name, SLOTS) for name, card in picture.cards.items() if card.active)
+    known = [reward for reward in found if reward is not None]
+    return fmean(known) if known else None
+
+
+def _calibration(found: Inside) -> Iterator[Metric]:
+    share = "Share of the last rewards inside their 95 % interval: 0.95 if widths are right."
+    yield _gauge("kinband_calibration_inside_95_ratio", share, found.share)
+    bias = "Mean of the last rewards less their predictions, in standard deviations: 0 if there is no drift."
+    yield _gauge("kinband_calibration_mean_z", bias, found.mean_z)
+    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", found.rewards)
+
+
+def _gauge(name: str, text: str, value: float | None) -> Metric:
+    """Return a gauge; without a sample where nothing is known yet."""
+    family = GaugeMetricFamily(name, text)
+    if value is not None:
+        family.add_metric([], value)
+    return family
+
+
+def _by(name: str, text: str, label: str, values: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

@@ -1,0 +1,158 @@
+"""Routes that let in first and read then, and JSON as its standard has it.
+
+Who may not come in learns nothing about what was sent, not even whether it was JSON. Python's own reader takes NaN and
+Infinity, which are not JSON (RFC 8259), and of a key given twice the last value, in silence; here both are refused.
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from email.message import Message
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kinband.service.access.roles import Identity
+from kinband.service.http.errors import RefusedError
+from kinband.service.http.gate import Gate
+from kinband.service.http.roles import ROLES
+from kinband.service.http.shapes import Shaper
+from kinband.service.ledger import LedgerUnavailableError
+from kinband.service.operations import Operations
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def read_json(body: bytes) -> Any:
+    """Return the value of a JSON text, or refuse what is not JSON.
+
+    Example:
+        >>> read_json(b'{"reward": 0.9}')
+        {'reward': 0.9}
+        >>> read_json(b'{"reward": NaN}')
+        Traceback (most recent call last):
+            ...
+        kinband.service.http.errors.RefusedError: NaN is not JSON: leave out what is not known
+    """
+    try:
+        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_unique)
+    except RefusedError:
+        raise
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, "the body is not JSON: it is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise RefusedError(400, f"the body is not JSON: {error.msg} at {place}") from error
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(
+            400, "the body is not JSON that can be read: a number too long, or nested too deep"
+        ) from error
+
+
+def _no_constant(name: str) -> Any:
+    raise RefusedError(400, f"{name} is not JSON: leave out what is not known")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RefusedError(400, f"the key {ascii(twice)[:60]} is given twice: give it once")
+    return found
+
+
+class ReadRequest(Request):
+    """A request whose body was read before; the framework would turn our sentences into one of its own."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.scope, request.receive)
+        self._value: Any = None
+
+    async def read(self) -> None:
+        """Read the body, if there is any, or refuse it."""
+        body = await self.body()
+        if not body:
+            return
+        if not _is_json(self.headers.get("content-type", "")):
+            raise RefusedError(415, "the body must be JSON: send it with the header Content-Type: application/json")
+        self._value = read_json(body)
+
+    async def json(self) -> Any:
+        """Return the body's value."""
+        return self._value
+
+
+class GuardedRoute(APIRoute):
+    """A route that needs the role of its operation (`roles`)."""
+
+    def get_route_handler(self) -> Handler:
+        """Return what answers: first the gate, then the reader, then the handler."""
+        handle, role = super().get_route_handler(), ROLES[str(self.operation_id)]
+        reads = self.body_field is not None
+
+        async def guarded(request: Request) -> Response:
+            if role is not None:
+                gate: Gate = request.app.state.gate
+                request.state.identity = await run_in_threadpool(gate.admit, request, role)
+            known = ReadRequest(request)
+            if reads:
+                await known.read()
+            return await handle(known)
+
+        return guarded
+
+
+def _is_json(content_type: str) -> bool:
+    message = Message()
+    message["content-type"] = content_type
+    return message.get_content_type() == "application/json" and bool(content_type)
+
+
+def router(tag: str) -> APIRouter:
+    """Return a router of guarded routes under /v1."""
+    return APIRouter(prefix="/v1", tags=[tag], route_class=GuardedRoute)
+
+
+async def _operations(request: Request) -> Operations:
+    operations: Operations = request.app.state.operations
+    return operations
+
+
+def _refreshed(request: Request) -> Operations:
+    """Return operations with what other processes recorded; while the database is away, what is known is shown."""
+    operations: Operations = request.app.state.operations
+    with suppress(LedgerUnavailableError):
+        operations.refresh()
+    return operations
+
+
+async def _shaper(request: Request) -> Shaper:
+    shaper: Shaper = request.app.state.shaper
+    return shaper
+
+
+async def _caller(request: Request) -> Identity:
+    identity: Identity = request.state.identity
+    return identity
+
+
+Service = Annotated[Operations, Depends(_operations)]
+Fresh = Annotated[Operations, Depends(_refreshed)]
+Shapes = Annotated[Shaper, Depends(_shaper)]
+Caller = Annotated[Identity, Depends(_caller)]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern="^[!-~]+$",
+        description="Of your choice, one a request: sent again with the same key, a request is answered from the "
+        "record and does nothing twice.",
+    ),
+]
