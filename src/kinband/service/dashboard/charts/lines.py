@@ -1,0 +1,244 @@
+"""Values over time: lines that break where a value is missing, steps for what is set, markers for what happened.
+
+A chart has its values at the left and a plot that is as wide as its place. The curves lie in an inner picture that is
+stretched along x alone, with strokes that are not; texts and markers are placed by shares of the width and keep their
+size. So letters can be read on a phone, and nothing has to be drawn twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from markupsafe import Markup
+
+from kinband.service.dashboard.charts.marks import joined, number, percent, tag
+from kinband.service.dashboard.charts.scales import Scale, around, round_ticks, time_ticks
+
+WIDE = 1000.0
+"""Width of the inner picture, which is stretched to that of the page."""
+_TOP, _FOOT = 10.0, 22.0  # pixels above the plot, and below it for the times
+_AXIS = 38  # pixels for the values at the left
+_SHAPES = {  # markers differ in shape, not in colour alone
+    "controller": "M0-5 L5 4 L-5 4 Z",
+    "operator": "M-4.5-4.5 H4.5 V4.5 H-4.5 Z",
+    "roll-back": "M0-6 L6 0 L0 6 L-6 0 Z",
+    "network": "M-5-4 L5-4 L0 5 Z",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: What it is, for the legend and the reading.
+        values: One a time; None breaks the curve.
+        look: Its class in the style sheet.
+        steps: Whether a value holds until the next.
+
+    Example:
+        >>> Line("reward", [0.5, None, 0.7], "one").steps
+        False
+    """
+
+    name: str
+    values: Sequence[float | None]
+    look: str
+    steps: bool = False
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Something that happened: when, by whom (its shape), at which height, and in words.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Marker(datetime(2026, 3, 4, tzinfo=UTC), "operator", "changed by hand").value is None
+        True
+    """
+
+    at: datetime
+    by: str
+    says: str
+    value: float | None = None
+
+
+def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, steps: bool = False) -> str:
+    """Return the path of a curve: a new piece begins after every missing value, a lone point is a dot.
+
+    Example:
+        >>> y = Scale(0.0, 1.0, 100.0, 0.0)
+        >>> curve([0.0, 1.0, None, 0.5], [0.0, 10.0, 20.0, 30.0], y=y)
+        'M0 100L10 0M30 50h0'
+        >>> curve([0.0, 1.0], [0.0, 10.0], y=y, steps=True)
+        'M0 100H10V0'
+    """
+    parts: list[str] = []
+    open_, alone = False, False
+    for value, x in zip(values, xs, strict=True):
+        if value is None:
+            parts += ["h0"] if alone else []
+            open_, alone = False, False
+            continue
+        height = number(y(value))
+        if not open_:
+            parts.append(f"M{number(x)} {height}")
+        else:
+            parts.append(f"H{number(x)}V{height}" if steps else f"L{number(x)} {height}")
+        open_, alone = True, not open_
+    return "".join([*parts, "h0"] if alone else parts)
+
+
+def time_chart(
+    times: Sequence[datetime],
+    lines: Sequence[Line],
+    *,
+    says: str,
+    span: tuple[datetime, datetime] | None = None,
+    markers: Sequence[Marker] = (),
+    height: int = 220,
+    bounds: tuple[float, float] | None = None,
+    names: Sequence[str] = (),
+) -> Markup:
+    """Return a chart of curves over a common time axis.
+
+    Args:
+        times: When, ascending.
+        lines: The curves, one value a time each.
+        says: What there is to see, for those who cannot.
+        span: First and last time of the axis; those of `times` if not given.
+        markers: What happened.
+        height: In pixels.
+        bounds: Range of the values; made to fit if not given.
+        names: What the values 0, 1, 2, ... stand for where they are no quantities.
+
+    Example:
+        >>> from datetime import UTC, timedelta
+        >>> day = datetime(2026, 3, 4, tzinfo=UTC)
+        >>> times = [day, day + timedelta(hours=2)]
+        >>> svg = time_chart(times, [Line("reward", [0.2, 0.8], "one")], says="Reward rises.")
+        >>> 'aria-label="Reward rises."' in svg, svg.count("<path")
+        (True, 1)
+    """
+    if not times:
+        return Markup("")
+    first, last = span or (times[0], times[-1])
+    known = [value for line in lines for value in line.values]
+    low, high = (-0.4, len(names) - 0.6) if names else bounds or around(known)
+    bottom = height - _FOOT
+    x, y = time_scale(first, last), Scale(low, high, bottom, _TOP)
+    places = [WIDE * x(at.timestamp()) for at in times]
+    paths = [
+        tag(
+            "path",
+            class_=f"line {line.look}",
+            d=curve(line.values, places, y=y, steps=line.steps),
+            vector_effect="non-scaling-stroke",
+        )
+        for line in lines
+    ]
+    inside = [
+        stretched(joined(paths), height=float(height)),
+        *(_marker(marker, x=x, y=y, bottom=bottom) for marker in markers),
+        *_times(first, last, x=x, height=height),
+    ]
+    readings = _readings(times, lines, first=first, last=last)
+    return plot(joined(inside), y=y, says=says, height=height, names=names, **readings)
+
+
+def time_scale(first: datetime, last: datetime) -> Scale:
+    """Return the scale from seconds to shares of the width.
+
+    Example:
+        >>> from datetime import UTC
+        >>> time_scale(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))(
+        ...     datetime(2026, 1, 2, tzinfo=UTC).timestamp())
+        0.5
+    """
+    return Scale(first.timestamp(), last.timestamp(), 0.0, 1.0)
+
+
+def stretched(inside: Markup, *, height: float) -> Markup:
+    """Return an inner picture `WIDE` units wide that takes the full width of its place, whatever that is."""
+    return tag(
+        "svg", inside, width="100%", height=height, viewBox=f"0 0 {number(WIDE)} {number(height)}",
+        preserveAspectRatio="none", overflow="visible",
+    )  # fmt: skip
+
+
+def tick_label(value: float, step: float) -> str:
+    """Return a number with as many decimals as a step needs.
+
+    Example:
+        >>> tick_label(0.5, 0.25), tick_label(-98.0, 4.0), tick_label(1200.0, 400.0)
+        ('0.50', '−98', '1,200')
+    """
+    digits = next((d for d in range(5) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 5)
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def plot(inside: Markup, *, y: Scale, says: str, height: int, names: Sequence[str] = (), **further: object) -> Markup:
+    """Return a chart: values at the left, and right of them, as wide as the page allows, grid lines and what is inside.
+
+    Args:
+        inside: What is drawn, along x by shares of the width.
+        y: Scale of the values.
+        says: What there is to see, for those who cannot.
+        height: In pixels.
+        names: What the values 0, 1, 2, ... stand for where they are no quantities.
+        further: Attributes.
+
+    Example:
+        >>> svg = plot(Markup(""), y=Scale(0.0, 1.0, 100.0, 0.0), says="Nothing.", height=120)
+        >>> svg.count('class="grid"'), svg.count("<text")
+        (3, 3)
+    """
+    ticks = [float(i) for i in range(len(names))] or round_ticks(y.low, y.high, most=4)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
+    grid = [tag("line", class_="grid", x1=0, x2="100%", y1=y(value), y2=y(value)) for value in ticks]
+    if names:  # above their lines, since they may be long
+        grid += [tag("text", name, class_="tick", x=2, y=y(i) - 4.0) for i, name in enumerate(names)]
+    labels = [] if names else [(y(value), tick_label(value, step)) for value in ticks]
+    beside = [tag("text", words, class_="tick", x="100%", y=at + 4.0, text_anchor="end") for at, words in labels]
+    axis = tag("svg", joined(beside), class_="axis", width=_AXIS, height=height, aria_hidden="true")
+    main = tag("svg", joined(grid), inside, class_="plot", width="100%", height=height, aria_hidden="true", **further)
+    return tag("div", axis, main, class_="chart", role="img", aria_label=says)
+
+
+def _times(first: datetime, last: datetime, *, x: Scale, height: int) -> list[Markup]:
+    marks = []
+    for at, label in time_ticks(first, last):
+        share = x(at.timestamp())
+        anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
+        marks.append(tag("text", label, class_="tick", x=percent(share), y=height - 6.0, text_anchor=anchor))
+    return marks
+
+
+def _marker(marker: Marker, *, x: Scale, y: Scale, bottom: float) -> Markup:
+    place = bottom - 7.0 if marker.value is None else y(marker.value)
+    look = marker.by if marker.by in _SHAPES else "controller"
+    shape = tag("path", tag("title", marker.says), class_=f"mark by-{look}", d=_SHAPES[look])
+    return tag("svg", shape, x=percent(x(marker.at.timestamp())), y=place, overflow="visible")
+
+
+def marker_key(by: str) -> Markup:
+    """Return a marker for a legend.
+
+    Example:
+        >>> "by-operator" in marker_key("operator")
+        True
+    """
+    shape = tag("path", class_=f"mark by-{by}", d=_SHAPES[by])
+    return tag("svg", shape, class_="key", viewBox="-8 -8 16 16", width=14, height=14, aria_hidden="true")
+
+
+def _readings(times: Sequence[datetime], lines: Sequence[Line], *, first: datetime, last: datetime) -> dict[str, str]:
+    """Return what the script needs to read a value out under the pointer: seconds from the left edge, and values."""
+    return {
+        "data_first": first.isoformat(),
+        "data_long": str(round((last - first).total_seconds())),
+        "data_at": ",".join(str(round((at - first).total_seconds())) for at in times),
+        "data_names": "|".join(line.name.replace("|", "/") for line in lines),
+        "data_values": "|".join(",".join("" if v is None else f"{v:.4g}" for v in line.values) for line in lines),
+        "data_steps": "yes" if all(line.steps for line in lines) else "no",
+    }

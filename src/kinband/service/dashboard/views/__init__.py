@@ -1,0 +1,1 @@
+"""What pages show, worked out from operations: plain values and charts, one file a page."""

@@ -1,0 +1,89 @@
+"""A decision's page: why it was made, what the guard said, what became of it."""
+
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from kinband.controller import Explanation
+from kinband.service.dashboard.charts.bands import Belief, whisker
+from kinband.service.dashboard.charts.scales import around
+from kinband.service.dashboard.figures import knobs
+from kinband.service.dashboard.views.common import arm_text, by_arm, row_of, space_of
+from kinband.service.dashboard.words import sentence
+from kinband.service.operations import Operations
+
+QUICK_ROWS = 400
+"""Rewards up to which evidence is weighed at once; more are weighed when somebody wants to know."""
+_KIND_WORDS = {
+    "exploitation": "It is expected to earn most.",
+    "trial": "It is a trial: something else is expected to earn more, and this is tried to learn.",
+    "held back": "A rule of safety held the controller back from what it would have tried.",
+    "unscored": "The policy does not score configurations.",
+}
+_MOST_LENDERS = 12
+
+
+def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dict[str, Any]:
+    """Return what the page of a decision shows.
+
+    Args:
+        operations: Where it was made.
+        decision_id: Which.
+        evidence: Whether to work out whose evidence it rests on, which may take seconds.
+    """
+    space, item = space_of(operations), operations.item(decision_id)
+    durable = operations.durable
+    found = operations.explain(decision_id) if evidence else durable.explain(decision_id, most_rows=QUICK_ROWS)
+    events = operations.events(decision=decision_id, limit=50)
+    verdict = item.verdict
+    return {
+        "item": item,
+        "slot": _named_slot(item.slot),
+        "row": row_of(item, space),
+        "chosen": arm_text(item.decision.arm, space)
+        if item.decision.configuration is None
+        else knobs(item.decision.configuration),
+        "ran": arm_text(item.arm, space),
+        "verdict": verdict,
+        "refusals": [
+            (refusal, "any change" if refusal.arm is None else arm_text(refusal.arm, space))
+            for refusal in ([] if verdict is None else verdict.refusals)
+        ],
+        "text": found.text.replace(found.left_out, "").replace("  ", " ").strip(),
+        "why": _KIND_WORDS.get(found.kind, ""),
+        "considered": _considered(found, running=item.running),
+        "against": found.against,
+        "runner_up": None if found.runner_up is None else knobs(found.runner_up.configuration),
+        "evidence": found.evidence,
+        "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
+        "left_out": found.left_out if evidence else "",
+        "offered": bool(found.left_out) and not evidence,
+        "history": [(event, sentence(event, by_arm(space))) for event in events],
+    }
+
+
+def _named_slot(slot: str | None) -> str:
+    """Return the caller's name of a slot, unless it is a time, which is shown anyway.
+
+    Example:
+        >>> _named_slot("2026-11-20T10:00:00+00:00"), _named_slot("busy hour")
+        ('', 'busy hour')
+    """
+    try:
+        datetime.fromisoformat(slot or "")
+    except ValueError:
+        return slot or ""
+    return ""
+
+
+def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief, float | None, Markup]]:
+    """Return what was considered, best score first, with scores and whiskers."""
+    made = found.decision
+    rows = [
+        (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm), o.ucb)
+        for o in made.alternatives
+        if o.mean is not None and o.width is not None
+    ]
+    low, high = around(end for belief, _ in rows for end in belief.interval)
+    return [(belief, score, whisker(belief, low=low, high=high)) for belief, score in rows]

@@ -1,0 +1,159 @@
+"""How alike stations are: a heat map in the order of groups, the groups, and the nearest of any station.
+
+The picture is made once a matrix: as long as the matrix is the same, down to its bits, so is the picture.
+"""
+
+import hashlib
+import json
+import threading
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray
+from kinband.service.dashboard.addresses import with_query
+from kinband.service.dashboard.charts.colours import GROUP_COLOURS, UNKNOWN
+from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
+from kinband.service.dashboard.figures import count, figure
+from kinband.service.operations import Operations
+from kinband.similarity import TaskMatrix
+
+LEVELS = (0.5, 0.7, 0.9)
+"""How alike the stations of a group are on average, to choose from."""
+_NEAREST = 10
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """A task matrix with like beside like.
+
+    Attributes:
+        digest: Of its bits and names.
+        method: How it was found.
+        stations: Names in their order.
+        likeness: Correlations in that order, (M, M).
+        groups: Groups by level, each a list of names.
+        image: The picture as a PNG.
+        low: Likeness of its darkest shade.
+        high: Of its brightest.
+    """
+
+    digest: str
+    method: str
+    stations: tuple[str, ...]
+    likeness: FloatArray
+    groups: dict[float, list[tuple[str, ...]]]
+    image: bytes
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, found: TaskMatrix, digest: str) -> "Sorted":
+        """Put a matrix into order, and draw it."""
+        order = found.order()
+        likeness = found.correlation()[np.ix_(order, order)]
+        low, high = min(0.0, float(likeness.min())), max(1.0, float(likeness.max()))
+        names = tuple(found.stations[m] for m in order)
+        groups = {level: found.groups(alike=level) for level in LEVELS}
+        return cls(digest, found.method, names, likeness, groups, png(shades(likeness, low=low, high=high)), low, high)
+
+    def data(self) -> bytes:
+        """Return names and shades as JSON, for the script that reads them out."""
+        pixels = b64encode(shades(self.likeness, low=self.low, high=self.high).tobytes()).decode()
+        return json.dumps(
+            {"stations": self.stations, "shades": pixels, "low": self.low, "high": self.high}, ensure_ascii=False
+        ).encode()
+
+
+class Likeness:
+    """Keeps the picture of the last matrix. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seq = -1
+        self._kept: Sorted | None = None
+
+    def of(self, operations: Operations, seq: int) -> Sorted:
+        """Return the matrix of now in order; `seq` is the number of the last event."""
+        with self._lock:
+            if self._kept is None or self._seq != seq:
+                found = operations.similarity()
+                digest = _digest(found)
+                if self._kept is None or self._kept.digest != digest:
+                    self._kept = Sorted.of(found, digest)
+                self._seq = seq
+            return self._kept
+
+
+def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
+    """Return what the page shows.
+
+    Args:
+        found: The matrix in order.
+        level: One of `LEVELS`; anything else is the middle one.
+        station: Whose nearest to list; empty for nobody's.
+    """
+    level = level if level in LEVELS else LEVELS[1]
+    groups = [group for group in found.groups[level] if len(group) > 1]
+    alone = [group[0] for group in found.groups[level] if len(group) == 1]
+    numbered = {group: i for i, group in enumerate(sorted(groups, key=len, reverse=True))}
+    pairs = found.likeness[np.triu_indices(len(found.stations), 1)]
+    return {
+        "found": found,
+        "level": level,
+        "levels": LEVELS,
+        "heat": heat_map(
+            _bands(found.groups[level], numbered),
+            image=f"/similarity/picture.png?v={found.digest}",
+            values=f"/similarity/data.json?v={found.digest}",
+            says=_words(found, groups, pairs),
+        ),
+        "groups": [(i, _colour(i), group) for group, i in numbered.items()],
+        "alone": alone,
+        "median": float(np.median(pairs)) if len(pairs) else None,
+        "station": station if station in found.stations else "",
+        "nearest": _nearest(found, station),
+        "names": sorted(found.stations),
+        "level_links": {each: with_query("/similarity", alike=each, station=station) for each in LEVELS},
+    }
+
+
+def _digest(found: TaskMatrix) -> str:
+    text = "\n".join((found.method, *found.stations)).encode()
+    return hashlib.sha256(text + found.matrix.tobytes()).hexdigest()[:16]
+
+
+def _colour(number: int) -> str:
+    return GROUP_COLOURS[number % len(GROUP_COLOURS)]
+
+
+def _bands(groups: Sequence[tuple[str, ...]], numbered: dict[tuple[str, ...], int]) -> list[Band]:
+    """Return groups as bands; stations in no group that lie side by side are one band."""
+    bands = []
+    for number, run in groupby(groups, key=lambda group: numbered.get(group, -1)):
+        size = sum(map(len, run))
+        if number < 0:
+            bands.append(Band(f"{count(size, 'station')} in no group", size, UNKNOWN, "#alone"))
+        else:
+            words = f"group {number + 1}, {count(size, 'station')}"
+            bands.append(Band(words, size, _colour(number), f"#group-{number + 1}"))
+    return bands
+
+
+def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
+    if station not in found.stations:
+        return []
+    row = found.likeness[found.stations.index(station)]
+    order = [int(i) for i in np.argsort(-row, kind="stable") if found.stations[int(i)] != station]
+    return [(found.stations[i], float(row[i])) for i in order[:_NEAREST]]
+
+
+def _words(found: Sorted, groups: Sequence[tuple[str, ...]], pairs: FloatArray) -> str:
+    middle = f", median pair {figure(float(np.median(pairs)), 2)}" if len(pairs) else ""
+    return (
+        f"Heat map of how alike {count(len(found.stations), 'station')} are, in {count(len(groups), 'group')}{middle}."
+    )

@@ -1,0 +1,203 @@
+"""A station's page: what it earned and ran, what is believed of its configurations, whom it borrows from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from kinband.configurations import ConfigurationSpace
+from kinband.errors import BadInputError
+from kinband.service.dashboard.charts.bands import Belief, band_chart, best_first, whisker
+from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
+from kinband.service.dashboard.charts.scales import around, thinned
+from kinband.service.dashboard.figures import count, figure, knobs, time_text, utc, value_text
+from kinband.service.dashboard.views.common import arm_text, by_arm, row_of, space_of
+from kinband.service.dashboard.words import BY_WORDS
+from kinband.service.ledger import Event
+from kinband.service.operations import Operations, Outlook, Point
+
+SHOWN = 500
+"""Slots on the charts."""
+_DECISIONS, _MOST_CHANGES, _MOST_KNOBS = 20, 200, 4
+
+
+def station(operations: Operations, name: str) -> dict[str, Any]:
+    """Return what the page of a station shows, or refuse where there is none of that name."""
+    space = space_of(operations)
+    with operations.looking() as picture:
+        card = replace(picture.card(name))  # as it is now: the original goes on changing
+        points, gain, recent = picture.points(name, SHOWN), picture.gain(name), picture.recent(name)
+        items = picture.latest(station=name, limit=_DECISIONS)
+    changes = operations.events(kinds=["applied"], station=name, newest_first=True, limit=_MOST_CHANGES)
+    span = (points[0].at, points[-1].at) if points else None
+    shown = {
+        "card": card,
+        "running": arm_text(card.running, space),
+        "before": arm_text(card.before, space),
+        "fixed": arm_text(card.fixed, space),
+        "undoable": card.before is not None and card.before != card.running,
+        "frozen_by_rails": _frozen_by_rails(operations, name),
+        "gain": gain,
+        "recent": recent,
+        "rows": [row_of(item, space, gains=False) for item in items],
+        "site": operations.sites.get(name),
+        "reward_chart": _reward_chart(points, name),
+        "knob_charts": [] if span is None else _knob_charts(points, changes, space, span=span),
+        "whose": sorted({str(event.payload.get("by")) for event in changes} & set(BY_WORDS)),
+    }
+    return shown | _outlook(operations, name)
+
+
+def _frozen_by_rails(operations: Operations, name: str) -> str | None:
+    """Return why the rails freeze a station; None where they do not."""
+    today = operations.now().date()
+    held = [freeze for freeze in operations.guard.rails.freeze if freeze.station == name and freeze.holds(today)]
+    return held[0].why or "it is on the freeze list" if held else None
+
+
+def _reward_chart(points: Sequence[Point], name: str) -> Markup:
+    known = [point.reward for point in points if point.reward is not None]
+    if not known:
+        return Markup("")
+    times, (reward, fixed) = thinned(
+        [point.at for point in points], [point.reward for point in points], [point.baseline for point in points]
+    )
+    says = (
+        f"Reward of {name} over {count(len(points), 'slot')}: mean {figure(sum(known) / len(known))}, "
+        f"last {figure(known[-1])}, lowest {figure(min(known))}, highest {figure(max(known))}."
+    )
+    lines = [Line("fixed, expected", fixed, "two"), Line("reward", reward, "one")]
+    return time_chart(times, lines, says=says, height=200, span=(points[0].at, points[-1].at))
+
+
+def _knob_charts(
+    points: Sequence[Point], changes: Sequence[Event], space: ConfigurationSpace, *, span: tuple[datetime, datetime]
+) -> list[tuple[str, Markup]]:
+    """Return a chart for every knob that moved, or for the first where none did, all over the same time."""
+    seen = {point.arm for point in points if point.arm is not None}
+    moved = [knob for knob in space.knobs if len({space[arm][knob] for arm in seen}) > 1]
+    return [
+        (knob, _knob_chart(points, changes, space, knob=knob, span=span))
+        for knob in (moved or list(space.knobs)[:1])[:_MOST_KNOBS]
+        if seen
+    ]
+
+
+def _knob_chart(
+    points: Sequence[Point],
+    changes: Sequence[Event],
+    space: ConfigurationSpace,
+    *,
+    knob: str,
+    span: tuple[datetime, datetime],
+) -> Markup:
+    categorical = list(space.knobs).index(knob) in space.categorical
+    values = space.knobs[knob]
+
+    def height(arm: int | None) -> float | None:
+        if arm is None or not 0 <= arm < len(space):
+            return None
+        value = space[arm][knob]
+        return float(values.index(value)) if categorical else float(value)
+
+    times, heights = _without_repeats([point.at for point in points], [height(point.arm) for point in points])
+    markers = [found for event in reversed(changes) if (found := _marker(event, space, height, span=span))]
+    known = [h for h in heights if h is not None]
+    says = (
+        f"{knob} over time: {count(len(markers), 'change')}, now "
+        f"{value_text(values[int(known[-1])] if categorical else known[-1]) if known else 'not known'}."
+    )
+    return time_chart(
+        times,
+        [Line(knob, heights, "three", steps=True)],
+        says=says,
+        span=span,
+        markers=markers,
+        height=150,
+        bounds=None if categorical else around(known, margin=0.25, least=2.0),
+        names=[value_text(value) for value in values] if categorical else (),
+    )
+
+
+def _without_repeats(
+    times: Sequence[datetime], heights: Sequence[float | None]
+) -> tuple[list[datetime], list[float | None]]:
+    """Return the points of a step curve where it moves, and its ends."""
+    last = len(times) - 1
+    kept = [i for i in range(len(times)) if i in (0, last) or heights[i] != heights[i - 1]]
+    return [times[i] for i in kept], [heights[i] for i in kept]
+
+
+def _marker(
+    event: Event,
+    space: ConfigurationSpace,
+    height: Callable[[int | None], float | None],
+    *,
+    span: tuple[datetime, datetime],
+) -> Marker | None:
+    """Return the marker of a change that moved a knob within the time that is shown."""
+    said = event.payload
+    at, arm, before, by = utc(said["at"]), said.get("arm"), said.get("before"), str(said.get("by"))
+    if arm is None or not span[0] <= at <= span[1] or height(arm) in (None, height(before)):
+        return None
+    who = f" ({event.actor})" if event.actor else ""
+    came = "" if before is None else f" from {knobs(by_arm(space)(before))}"
+    words = f"{time_text(at)}:{came} to {knobs(by_arm(space)(arm))}, {BY_WORDS.get(by, by)}{who}"
+    return Marker(at, by, words, height(arm))
+
+
+def _outlook(operations: Operations, name: str) -> dict[str, Any]:
+    """Return what is believed of the station's configurations, or why nothing is."""
+    empty: dict[str, Any] = {
+        "outlook": None,
+        "outlook_chart": "",
+        "beliefs": [],
+        "lenders": [],
+        "own": None,
+        "borrowing": None,
+    }
+    try:
+        found = operations.outlook(name)
+    except BadInputError as error:
+        return empty | {"no_outlook": str(error)}
+    shown = empty | {"no_outlook": "", "outlook": found, "borrowing": found.borrowing}
+    shown["own"] = found.lenders.get(name)
+    others = [(lender, part) for lender, part in found.lenders.items() if lender != name and part >= 0.005]
+    shown["lenders"] = others
+    if found.mean is None or found.width is None:
+        return shown | {"no_outlook": "This policy predicts nothing, so that there is nothing to show."}
+    beliefs, space = _beliefs(found), space_of(operations)
+    if len(space.knobs) == 1 and not space.categorical and len(beliefs) > 1:
+        ordered = sorted(beliefs, key=lambda belief: belief.x)
+        return shown | {"outlook_chart": band_chart(ordered, says=_words(ordered, name))}
+    return shown | {"beliefs": _listed(beliefs), "configurations": len(beliefs)}
+
+
+def _beliefs(found: Outlook) -> list[Belief]:
+    rows = zip(found.arms, found.configurations, found.mean or (), found.width or (), strict=True)
+    return [
+        Belief(
+            _number(next(iter(configuration.values()))), knobs(configuration), mean, width,
+            running=arm == found.running, chosen=arm == found.choice,
+        )
+        for arm, configuration, mean, width in rows
+    ]  # fmt: skip
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _listed(beliefs: Sequence[Belief]) -> list[tuple[Belief, Markup]]:
+    """Return the best beliefs with their whiskers, on one scale."""
+    best = best_first(beliefs)
+    low, high = around(end for belief in best for end in belief.interval)
+    return [(belief, whisker(belief, low=low, high=high)) for belief in best]
+
+
+def _words(beliefs: Sequence[Belief], name: str) -> str:
+    best = max(beliefs, key=lambda belief: belief.mean)
+    marked = "; ".join(belief.says for belief in beliefs if belief.running or belief.chosen)
+    return f"Expected reward of {name} by configuration with its 95 % interval. Highest mean: {best.says}. {marked}."
