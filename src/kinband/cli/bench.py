@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+from kinband.cli.bench_service import SERVICE, measured_service
 from kinband.errors import BadInputError
 from kinband.experiments.bench import Measured, machine
 from kinband.experiments.bench.figure import cost_figure
@@ -19,7 +20,7 @@ from kinband.experiments.bench.suite import SUITES, run_suite
 
 
 def bench(
-    what: Annotated[str, typer.Argument(help=f"{', '.join(SUITES)}, or all.")] = "all",
+    what: Annotated[str, typer.Argument(help=f"{', '.join(SUITES)}, all of these; or {SERVICE}.")] = "all",
     threads: Annotated[int, typer.Option(min=0, help="BLAS threads; 0 for one per core.")] = 0,
     small: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look in half a minute.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the results and the plot.")] = Path("out/bench"),
@@ -27,22 +28,37 @@ def bench(
         str | None,
         typer.Option(help="Where the fleet runs: the Ray cluster at host:port, 'auto', or 'local' to start one here."),
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="For service: an empty database to measure with, postgresql://user@host/name."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:
     """Measure speed as ratios: against the bare arithmetic, the paper's own update, and other libraries.
 
+    The service is measured against a bare handler that does one insert; it is not among all, for it needs an extra.
+
     Example: kinband bench exact
     """
-    if what != "all" and what not in SUITES:
-        raise BadInputError(f"there is no benchmark {what!r}: choose one of {', '.join(SUITES)}, all")
+    if what not in ("all", SERVICE, *SUITES):
+        raise BadInputError(f"there is no benchmark {what!r}: choose one of {', '.join(SUITES)}, {SERVICE}, all")
+    if ledger is not None and what != SERVICE:
+        raise BadInputError(f"--ledger is for kinband bench {SERVICE}, not for {what}: leave it out")
     threads = threads or os.cpu_count() or 1
     _make(out)
     found: list[Measured] = []
+    further: dict[str, str] = {}
     with Console(stderr=True, quiet=as_json).status("starting") as status:
         for name in SUITES if what == "all" else (what,):
             say = partial(_say, status, name)
-            found += run_suite(name, threads=threads, quick=small, ray=ray, tick=say)
-    about = machine(threads=threads)
+            if name == SERVICE:
+                found, model = measured_service(quick=small, ledger=ledger, folder=out, tick=say)
+                further["model"], threads = model, 1  # of the processes that are measured
+            else:
+                found += run_suite(name, threads=threads, quick=small, ray=ray, tick=say)
+    about = machine(threads=threads) | further
     results: dict[str, Any] = {"machine": about, "measured": [line.to_dict() for line in found]}
     file = out / f"{what}.json"
     file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

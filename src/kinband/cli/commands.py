@@ -10,11 +10,14 @@ from kinband.cli.check_city import check_city
 from kinband.cli.compare import compare
 from kinband.cli.demo import demo
 from kinband.cli.evaluate import evaluate
+from kinband.cli.ledger import ledger_app
 from kinband.cli.recommend import recommend
 from kinband.cli.replay import replay
 from kinband.cli.reproduce import reproduce
+from kinband.cli.serve import serve
 from kinband.cli.similarity import similarity
 from kinband.cli.simulate import simulate
+from kinband.cli.token import token_app
 from kinband.cli.trust import trust
 from kinband.version import __version__
 
@@ -36,6 +39,9 @@ app.command()(recommend)
 app.command("audit")(audit_command)
 app.command()(trust)
 app.command()(replay)
+app.add_typer(ledger_app, name="ledger")
+app.command()(serve)
+app.add_typer(token_app, name="token")
 app.command()(bench)
 
 

@@ -1,0 +1,84 @@
+"""From a ledger and a file of rails to operations: what a service starts with, new or once more."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kinband.controller import Controller, Settings
+from kinband.errors import BadInputError, NotFoundError
+from kinband.guard import Rails, rails_from_text, read_rails
+from kinband.service.ledger import Ledger
+from kinband.service.ledger.origin import read_settings
+from kinband.service.operations import Clock, Mode, Operations
+
+
+def settings_on_record(ledger: Ledger) -> Settings | None:
+    """Return what the controller of a ledger was made with; None where it has none yet.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+        >>> settings_on_record(ledger) is None
+        True
+        >>> ledger.close()
+        >>> folder.cleanup()
+    """
+    try:
+        return read_settings(ledger)
+    except NotFoundError:
+        return None
+
+
+def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Rails | None, str]:
+    """Return the rails and the text that they were read from: those of a file, else those on record.
+
+    That no file is named is no reason to drop limits that hold; a file with {} does.
+
+    Args:
+        ledger: Where rails may be on record.
+        settings: What stations there are to begin with, and what they can run.
+        file: The file; None to go on with what is on record.
+    """
+    joined = (event.station for event in ledger.read(kinds=["station"]) if event.station)
+    stations = dict.fromkeys([*settings.stations, *joined])
+    if file is not None:
+        rails = read_rails(file, settings.encoder.space, stations=stations)
+        return rails, file.read_text(encoding="utf-8-sig")
+    newest = next(iter(ledger.read(kinds=["rails"], newest_first=True, limit=1)), None)
+    text = "" if newest is None else str(newest.payload["text"])
+    if not text:
+        return None, ""
+    return rails_from_text(text, settings.encoder.space, stations=stations, source="the rails on record"), text
+
+
+def open_operations(
+    ledger: Ledger,
+    *,
+    start: Callable[[], Controller] | None = None,
+    rails: Path | None = None,
+    mode: Mode | None = None,
+    clock: Clock | None = None,
+    actor: str = "service",
+) -> Operations:
+    """Go on with the operations of a ledger, or start them.
+
+    Args:
+        ledger: Where everything is on record.
+        start: Makes what an empty ledger starts with; not called for one that has a controller.
+        rails: The file of rails; None to go on with those on record.
+        mode: The mode of all stations where none was ever set; "shadow" if not given.
+        clock: What says the time.
+        actor: Who starts it.
+    """
+    settings, controller = settings_on_record(ledger), None
+    if settings is None:
+        if start is None:
+            raise BadInputError(
+                f"the ledger {ledger.name} is empty: give --start with a log, or with a folder of Controller.save"
+            )
+        controller = start()
+        settings = controller.settings
+    found, text = rails_for(ledger, settings, rails)
+    return Operations.open(
+        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, actor=actor
+    )
