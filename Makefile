@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # One BLAS thread per process: the tests use one process per core.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: demo test bench lint format clean help
+.PHONY: demo serve test soak screenshots bench lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,8 +15,17 @@ help: ## Show these targets.
 demo: $(INSTALLED) ## Run the main job: stations that learn together against stations that learn alone.
 	$(BIN)/kinband demo
 
+serve: $(INSTALLED) ## Start the service on a simulated network whose time runs fast.
+	$(BIN)/kinband serve --demo
+
 test: $(INSTALLED) ## Run every test, doctests included.
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto
+
+soak: $(INSTALLED) ## Kill the service a hundred times a store, take its database away, and count what is lost: minutes.
+	$(TEST_ENV) $(BIN)/python tools/soak.py
+
+screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and draw the README's picture.
+	$(TEST_ENV) KINBAND_SCREENSHOTS=docs/figures $(BIN)/python -m pytest -q tests/e2e/test_dashboard_walk.py
 
 bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
 	$(BIN)/kinband bench

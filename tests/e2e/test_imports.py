@@ -10,7 +10,7 @@ import pytest
 import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
-HEAVY += ["yaml", "sqlalchemy", "alembic", "psycopg"]
+HEAVY += ["yaml", "sqlalchemy", "alembic", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
 ROOMS = [
     "kinband",
     "kinband.arrays",
@@ -34,7 +34,12 @@ ROOMS = [
     "kinband.similarity",
     "kinband.theory",
     "kinband.trace",
+    "kinband.service.access",
+    "kinband.service.client",
+    "kinband.service.http",
     "kinband.service.ledger",
+    "kinband.service.operations",
+    "kinband.service.problems",
 ]
 
 

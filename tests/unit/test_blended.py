@@ -298,11 +298,10 @@ def test_many_rows_are_weighed_by_the_best_few_and_say_what_all_would(
     rule = Blended(RBF(0.4), regularisation=0.05, mean=0.1)
     tried: list[int] = []
 
-    def counting(*arguments: Any) -> Any:
-        *others, matrices = arguments
+    def counting(known: Samples, asked: Samples, learned: Learned, matrices: Iterable[FloatArray]) -> FloatArray:
         listed = list(matrices)
         tried.append(len(listed))
-        return foretold(*others, listed)
+        return foretold(known, asked, learned, listed)
 
     monkeypatch.setattr(blended, "foretold", counting)
     everything = rule.weigh(log, np.ones((6, 6)))

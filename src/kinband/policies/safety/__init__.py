@@ -3,8 +3,8 @@
 Three rules, alone or together, stand between what a UCB policy would like to try and what is played: `Conservative`
 keeps a budget, `Floor` looks at every trial by itself, `SwitchingCost` makes change cost something. `rules` says what
 they are, `margins` what they compare; `floor`, `budget` and, where rewards are promised, `rewards` judge a draft
-(`drafts`); `rounds`, `trials` and `allowances` are what `rewards` reckons with, `replaced` says what a decision counts for where
-something else ran, `policy` is how all work together. Which to choose, and what each promises: docs/safety.md.
+(`drafts`); `rounds`, `trials` and `allowances` are what `rewards` reckons with, `replaced` says what a decision counts
+for where something else ran, `policy` is how all work together. What each promises: docs/safety.md.
 """
 
 from kinband.policies.safety.drafts import held_lower
