@@ -307,9 +307,9 @@ def test_many_rows_are_weighed_by_the_best_few_and_say_what_all_would(
     everything = rule.weigh(log, np.ones((6, 6)))
     assert tried == [len(blended.WEIGHTS) + 1] * 2
     tried.clear()
-    monkeypatch.setattr(blended, "_SOME", 90)
+    monkeypatch.setattr(blended, "_STAGES", ((90, 6), (150, 2)))
     some = rule.weigh(log, np.ones((6, 6)))
-    assert tried == [len(blended.WEIGHTS) + 1] * 2 + [7, 7]  # all on some rows, then six and what is in force on all
+    assert tried == [len(blended.WEIGHTS) + 1] * 2 + [7, 7, 3, 3]  # fewer and fewer, each beside what is in force
     assert everything is not None
     assert some is not None
     np.testing.assert_array_equal(some.matrix, everything.matrix)

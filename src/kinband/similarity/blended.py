@@ -46,8 +46,8 @@ _MANY = 400  # stations above which only what all have in common is weighed: dis
 _LEAST = 4  # rows of a station that are looked at, if it has them
 _CLEARLY = 2.0  # standard errors by which a matrix must beat the one in force
 _ROUNDING = 1e-9  # log densities that differ by less do not differ
-_SOME = 800  # rows on which all weights are tried where there are many
-_FINALISTS = 6  # weights that are then tried on all rows
+_STAGES = ((800, 6), (1600, 2))
+"""Where rows are more than twice the first: on how many weights are tried, and how many then go on to more rows."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,21 @@ class Blended:
     def _finalists(
         self, samples: Samples, learned: Learned, present: FloatArray, *, unchosen: int | None
     ) -> tuple[tuple[float, float], ...]:
-        """Return the weights worth trying on all rows, in the order of `WEIGHTS`: all, where rows are few."""
-        if min(len(samples), self.max_rows) <= 2 * _SOME:
-            return WEIGHTS
-        some = replace(self, max_rows=_SOME)
-        scores = some._scores(samples, learned, present, unchosen=unchosen)
-        if scores is None:
-            return WEIGHTS
-        best = np.argsort(-scores[:-1].mean(axis=1), kind="stable")[:_FINALISTS]
-        return tuple(WEIGHTS[i] for i in sorted(best.tolist()))
+        """Return the weights worth trying on all rows, in the order of `WEIGHTS`: all, where rows are few.
+
+        Successive halving (Jamieson and Talwalkar 2016), with rows for rounds.
+        """
+        weights, most = WEIGHTS, min(len(samples), self.max_rows)
+        if most <= 2 * _STAGES[0][0]:
+            return weights
+        for rows, kept in _STAGES:
+            few = replace(self, max_rows=rows)
+            scores = few._scores(samples, learned, present, unchosen=unchosen, weights=weights)
+            if scores is None or rows >= most:
+                break
+            best = np.argsort(-scores[:-1].mean(axis=1), kind="stable")[:kept]
+            weights = tuple(weights[i] for i in sorted(best.tolist()))
+        return weights
 
     def _learned(self, samples: Samples) -> Learned:
         rng = np.random.default_rng(self.seed)
