@@ -10,6 +10,7 @@ import pytest
 from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
+from kinband.cli.audit import _transfer_row
 from kinband.contexts import StateScaler
 from kinband.controller.explanation import told_rows_of
 from kinband.controller.journal import Asked, Told
@@ -18,8 +19,10 @@ from kinband.kernels import RBF
 from kinband.records import Samples
 from kinband.trust import audit
 from kinband.trust.lending import lending_of
+from kinband.trust.statistics import Interval
 from kinband.trust.told import log_density, predictions_of
-from kinband.trust.transfer import EVEN, HELPS, HURTS, earned_of, foretold_alone, transfer_of
+from kinband.trust.transfer import EVEN, HELPS, HURTS, Transferred, earned_of, foretold_alone, transfer_of
+from kinband.trust.words import hurt_text
 
 SPACE = ConfigurationSpace(tilt=range(0, 10, 2))
 SCALES, VARIANCE, NOISE, MEAN = [1.9, 0.8], 0.06, 0.009, 0.55
@@ -269,3 +272,12 @@ def test_log_densities_add_up_to_one() -> None:
     grid = np.linspace(-6, 8, 20_001)
     density = np.exp(log_density(grid, np.full(len(grid), 0.7), np.full(len(grid), 0.8)))
     assert np.trapezoid(density, grid) == pytest.approx(1.0)
+
+
+def test_a_small_gain_that_is_sure_is_not_shown_as_none() -> None:
+    small = Transferred("a", 900, Interval(0.0031, 0.0007, 0.0055), 2.8, verdict=HELPS)
+    assert _transfer_row(small)[1] == "+0.0031\n+0.0007 to +0.0055"
+    large = Transferred("a", 900, Interval(0.31, 0.07, 0.55), 279.0, verdict=HELPS)
+    assert _transfer_row(large)[1] == "+0.31\n+0.07 to +0.55"
+    hurt = Transferred("a", 900, Interval(-0.0031, -0.0055, -0.0007), -2.8, verdict=HURTS)
+    assert "(-0.0031 nats, 95 % -0.0055 to -0.0007)" in hurt_text(hurt)

@@ -1,5 +1,6 @@
 """What a controller does where nothing is said."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from kinband import Conservative, Controller, Floor, Trace
 from kinband.errors import BadInputError
+from kinband.similarity import Tempered
 
 
 def log(seed: int = 3, *, least: float = 0.0) -> Trace:
@@ -73,3 +75,45 @@ def test_the_paper_is_kept_to_the_letter() -> None:
     assert controller.similarity.method == "embedding"
     with pytest.raises(BadInputError, match="which has no safety="):
         Controller.from_trace(log(), paper=True, safety=Conservative(0.1), running={"tilt": 2})
+
+
+@pytest.mark.parametrize(
+    ("least", "said", "reason"),
+    [
+        (0.0, {"running": {"a": {"tilt": 2}}}, "running= says nothing of station 'b': declare what every station runs"),
+        (
+            0.0,
+            {"running": {"tilt": 2}, "policy": "random"},
+            "the policy 'random' is not known to have bounds: take one",
+        ),
+        (-1.0, {"running": {"tilt": 2}}, "rewards are counted from 0: pass reward_range="),
+        (0.0, {"running": {"tilt": 2}, "reward_range": (0.88, 2)}, "rewards are counted from 0.88: pass reward_range="),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_says_why(
+    least: float, said: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    controller = Controller.from_trace(log(least=least), similarity="pooled", **said)
+    assert controller.settings.safety is None
+    [record] = caplog.records
+    assert (record.levelname, record.getMessage().startswith("no budget is on, since ")) == ("WARNING", True)
+    assert reason in record.getMessage()
+    assert "pass safety=[] if no rule is wanted" in record.getMessage()
+    controller.save(tmp_path / "state")
+    assert reason in Controller.load(tmp_path / "state").settings.notes["no_budget"]
+
+
+@pytest.mark.parametrize("said", [{}, {"running": {"tilt": 2}}, {"running": {"tilt": 2}, "safety": []}])
+def test_nothing_is_said_of_a_budget_that_is_on_or_was_not_to_be(
+    said: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = Controller.from_trace(log(), similarity="pooled", **said)
+    assert not caplog.records
+    assert "no_budget" not in controller.settings.notes
+
+
+def test_the_paper_takes_an_empty_list_of_rules_and_refuses_a_likeness_of_ours() -> None:
+    assert Controller.from_trace(log(), paper=True, safety=[], running={"tilt": 2}).settings.safety is None
+    for likeness in ("blended", Tempered()):
+        with pytest.raises(BadInputError, match="goes beyond it: take 'embedding'"):
+            Controller.from_trace(log(), paper=True, similarity=likeness)

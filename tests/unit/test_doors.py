@@ -10,6 +10,7 @@ import pytest
 from kinband import Categories, ConfigurationSpace, Controller, Range, StateScaler, TaskMatrix, Trace
 from kinband.controller.saving import load_controller, save_controller
 from kinband.errors import BadInputError, KinbandError
+from kinband.evaluation import evaluate
 
 LOG: dict[str, Any] = {
     "station": ["a", "b", "b"],
@@ -21,6 +22,9 @@ COLUMNS = {"configuration": ["tilt"]}
 TRACE = Trace.from_frame(LOG, COLUMNS)
 SPACE = ConfigurationSpace(tilt=[2, 4, 6])
 ALIKE = TaskMatrix(("a", "b"), np.eye(2), "given")
+LONG = Trace.from_frame(
+    {"station": ["a", "b"] * 20, "tilt": [2, 4, 6, 4] * 10, "reward": np.linspace(0.4, 0.9, 40)}, COLUMNS
+)
 RNG = np.random.default_rng(0)
 
 
@@ -29,6 +33,16 @@ def files(tmp_path: Path) -> Path:
     TRACE.write(tmp_path / "log.csv")
     (tmp_path / "file").write_text("in the way")
     return tmp_path
+
+
+def _from_trace(_: Path, given: dict[str, Any]) -> Controller:
+    return Controller.from_trace(LONG, similarity="pooled", **given)
+
+
+def _asked() -> Controller:
+    controller = Controller(SPACE, ["a"])
+    controller.ask("a")
+    return controller
 
 
 DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
@@ -77,6 +91,31 @@ DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
         lambda _, odd: Controller(SPACE, ["a"]).save(odd),
         3,
         "path of a saved controller .* got 3",
+    ),
+    ("a null character", lambda _, odd: Controller(SPACE, ["a"]).save(odd), "a\0b", "must not hold a null character"),
+    *((f"the seed {odd!r}", _from_trace, {"seed": odd}, "seed must be a whole number") for odd in (-1, "x", 1.5, None)),
+    *(
+        (f"the range {odd!r}", _from_trace, {"running": {"tilt": 2}, "reward_range": odd}, "reward_range must be")
+        for odd in (5, "ab", (None, None), (0, 1, 2))
+    ),
+    ("the seed of a judge", lambda _, odd: evaluate(LONG, "usual", seed=odd), -1, "seed must be a whole number"),
+    ("chances", lambda _, odd: evaluate(LONG, "usual", propensity=odd), "p", "propensities must be numbers, one for"),
+    ("chances of text", lambda _, odd: evaluate(LONG, "usual", propensity=odd), ["p"] * 40, "propensities must be num"),
+    (
+        "a model",
+        lambda _, odd: evaluate(LONG, "usual", model=odd),
+        5,
+        r"model must be a kinband\.model\.Model, .* got 5",
+    ),
+    ("a policy", lambda _, odd: evaluate(LONG, odd), lambda state: {"tilt": 2}, "is called with station and state"),
+    ("most rows", lambda _, odd: _asked().explain("d000001", most_rows=odd), "x", "most_rows must be a whole number"),
+    ("a reward of text", lambda _, odd: _asked().tell("d000001", odd), "0.5", "reward must be a number, got '0.5'"),
+    ("a true reward", lambda _, odd: _asked().tell("d000001", odd), True, "reward must be a number, got True"),
+    (
+        "sharing",
+        lambda _, odd: Controller(SPACE, ["a"], sharing=odd),
+        5,
+        '"adaptive" or True, a Sharing.* for none, got 5',
     ),
 ]
 
@@ -148,3 +187,9 @@ def test_every_refusal_is_one_of_ours() -> None:
                 said.append(str(error))
     assert len(said) > 100
     assert [sentence for sentence in said if "\n" in sentence] == []
+
+
+def test_stations_may_come_one_by_one() -> None:
+    assert Controller(SPACE, (f"s{i}" for i in range(3))).stations == ("s0", "s1", "s2")  # type: ignore[arg-type]
+    with pytest.raises(BadInputError, match="stations must be a list of names"):
+        Controller(SPACE, (i for i in range(3)))  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Drift: the kernel that forgets, the clock, the test for change, and what a station starts from after one."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kinband.drift import Drift, Reset
 from kinband.drift.clock import read_time, seconds
 from kinband.drift.evidence import CLIP, PRIOR, SHIFTS, Evidence
 from kinband.drift.likeness import renewed_row
-from kinband.errors import BadInputError, NotFoundError
+from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import (
     RBF,
     Categorical,
@@ -203,6 +203,44 @@ def test_dates_are_told_in_words_and_zones_are_understood() -> None:
     with pytest.raises(BadInputError, match="time 2024-05-01 12:00:00 lies before 2024-05-01 14:30:00"):
         controller.ask("a", {"load": 0.4}, time=np.datetime64("2024-05-01T12:00"))
     assert read_time("2024-05-02", "dates") - read_time("2024-05-01", "dates") == 86_400
+
+
+@pytest.mark.parametrize("way", ["ask", "ask_all"])
+def test_a_clock_that_leaps_ahead_is_refused_and_goes_on_from_where_it_was(way: str) -> None:
+    controller = make(Drift(0.5, clock="numbers"))
+    ask_at(controller, way, 1_770_000_000.0)  # nothing came before the first time, so that any will do
+    made = len(controller.journal)
+    said = "jumped ahead by 60 half-lives, from 1770000000 of the last decision to 1770000030: nothing that fades would"
+    with pytest.raises(BadInputError, match=said):
+        ask_at(controller, way, 1_770_000_030.0)
+    with pytest.raises(BadInputError, match=r"time 1769999999\.75 lies before 1770000000 of the last decision"):
+        ask_at(controller, way, 1_769_999_999.75)
+    assert len(controller.journal) == made
+    ask_at(controller, way, 1_770_000_025.0)  # 50 half-lives, no more
+
+
+def test_a_clock_may_not_leap_ahead_of_the_log_either() -> None:
+    trace = Trace.from_frame(a_log(np.random.default_rng(0), 40, time=np.arange(40)), {"configuration": ["knob"]})
+    controller = Controller.from_trace(trace, SPACE, similarity="pooled", drift=Drift(2, reset=False, clock="numbers"))
+    with pytest.raises(BadInputError, match="jumped ahead by 51 half-lives, from 39 of the log to 141"):
+        controller.ask("a", {"load": 0.3}, time=141)
+    controller.ask("a", {"load": 0.3}, time=139)
+
+
+def test_a_clock_of_decisions_never_leaps() -> None:
+    controller = make(Drift(0.01, reset=False))
+    for _ in range(3):
+        controller.ask("a", {"load": 0.4})
+    assert len(controller.journal) == 3
+
+
+def test_the_last_date_there_is_gets_a_sentence() -> None:
+    controller = make(Drift(timedelta(days=7)))
+    controller.ask("a", {"load": 0.4}, time=datetime(2024, 5, 1))
+    with pytest.raises(BadInputError, match="from 2024-05-01 00:00:00 of the last decision to 10000-01-01 00:00:00"):
+        controller.ask("a", {"load": 0.4}, time=datetime.max)
+    with pytest.raises(BadInputError, match="outside the years 1 to 9999"):
+        controller.ask("a", {"load": 0.4}, time=datetime.max.replace(tzinfo=timezone(timedelta(hours=-2))))
 
 
 @pytest.mark.parametrize("time", [None, "noon", 17, float("nan")])
@@ -517,3 +555,38 @@ def test_the_past_of_a_station_cannot_be_asked_for() -> None:
     for refuse in (controller.ask, controller.remove_station):
         with pytest.raises(NotFoundError, match="unknown station"):
             refuse(past)
+
+
+# Names
+
+
+def test_a_name_like_that_of_a_past_is_refused_where_stations_are_reset() -> None:
+    names, likeness = ["a", "b", "c until d000016"], np.eye(3)
+    with pytest.raises(BadInputError, match="'c until d000016' is named as the past of a station that was reset"):
+        Controller(SPACE, names, similarity=likeness, drift=Drift())
+    for drift in (None, Drift(20, reset=False)):
+        assert Controller(SPACE, names, similarity=likeness, drift=drift).stations == tuple(names)
+    controller = make(Drift())
+    with pytest.raises(BadInputError, match="'a until d1234567' is named as the past"):
+        controller.add_station("a until d1234567")
+    controller.add_station("a until tomorrow")
+
+
+def test_a_newcomer_cannot_take_the_name_of_a_past() -> None:
+    controller = make(Drift(), similarity="independent")
+    shake(controller, rewards=[0.4] * 12 + [0.9] * 8)
+    [past] = [entry.past for entry in controller.journal if isinstance(entry, Renewed)][:1]
+    with pytest.raises(ConflictError, match=r"there is a station 'a until d0000.*' already"):
+        controller.add_station(past)
+
+
+def test_one_odd_reward_raises_no_alarm_from_the_run_length_on_that_the_page_names() -> None:
+    # After residuals of 0, R = (R + 1)·exp(−λ²/2) stands still at 1/(exp(λ²/2) − 1).
+    still = 1.0 / np.expm1(SHIFTS**2 / 2.0)
+    largest = float(np.mean((still + 1.0) * np.exp(SHIFTS * CLIP - SHIFTS**2 / 2.0)))
+    page = (Path(__file__).parents[2] / "docs" / "drift.md").read_text(encoding="utf-8")
+    assert f"with a `run_length` of {np.ceil(largest):.0f} or more" in " ".join(page.split())
+    for run_length, resets in ((np.floor(largest), 1), (np.ceil(largest), 0)):
+        controller = make(Drift(reset=Reset(run_length)), similarity="independent")
+        shake(controller, rewards=[0.4] * 40 + [90.0])
+        assert sum(isinstance(entry, Renewed) for entry in controller.journal) == resets

@@ -14,13 +14,15 @@ from kinband import ConfigurationSpace, Controller
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation
 from kinband.controller.explanation import Hindsight
-from kinband.controller.explanation.evidence import shares_of, weigh, worth_of
+from kinband.controller.explanation.comparison import Comparison
+from kinband.controller.explanation.evidence import Evidence, shares_of, weigh, worth_of
+from kinband.controller.explanation.words import against_text, evidence_text
 from kinband.controller.journal import Asked, Told
 from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
 from kinband.policies import Floor
 from kinband.posterior.contract import Rows
-from kinband.records import Samples
+from kinband.records import Alternative, Samples
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 K_Z = np.array([[1.2, 0.7, 0.0], [0.7, 0.9, 0.0], [0.0, 0.0, 1.1]])  # a and b share, c is alone
@@ -379,3 +381,17 @@ def test_worth_and_shares_by_hand() -> None:
     assert worth_of([0.4, 2 / 9, 2.0, 0.0], [2.0, 2.0, 2.0, 0.0], noise=0.5) == pytest.approx([1.0, 2.0, 0.0, 0.0])
     found = shares_of(np.array([[0.5, 0.0], [-0.2, 0.0], [0.3, 0.0]]), np.array([1, 0, 1]), size=3)
     assert found == pytest.approx(np.array([[0.2, 0.8, 0.0], [0.0, 0.0, 0.0]]))
+
+
+def test_numbers_that_are_set_against_each_other_can_be_told_apart() -> None:
+    close = Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.0071, 0.0069, 6.0, 0.8)
+    assert evidence_text(close).endswith("in this state: alone the width would be 0.00710, not 0.00690.")
+    same = Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.00701, 0.00700, 6.0, 0.8)
+    assert evidence_text(same).endswith("What was borrowed is worth 0.8 rewards of its own in this state.")
+    next_best = Alternative(1, None, 0.9003, 0.02, 0.92)
+    near = Comparison(0.0001, None, None, needed_mean=0.9007, needed_reward=None)
+    text = against_text(next_best, near)
+    assert "expected 0.90030, give or take 0.020" in text
+    assert text.endswith("would have needed an expected reward of 0.90070.")
+    level = Comparison(0.0, None, None, needed_mean=0.90031, needed_reward=0.91)
+    assert against_text(next_best, level) == "Next came arm 1 (expected 0.900, give or take 0.020)."

@@ -403,3 +403,19 @@ def test_the_measurement_writes_a_table_and_numbers(capsys: pytest.CaptureFixtur
     assert found[0]["paid"]["value"] == 0.0
     with pytest.raises(BadInputError, match="unknown problem"):
         measure("country", seeds=[1], slots=1)
+
+
+def test_a_reward_below_the_least_there_can_be_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    controller = make(safety=Conservative(ALPHA, least=0.3))
+    for reward in (0.3, 0.25, 0.1):
+        controller.tell(ask(controller).id, reward)
+    [record] = caplog.records
+    said = record.getMessage()
+    assert record.levelname == "WARNING"
+    assert said.startswith("decision d000002 earned 0.25, below the least=0.3 that Conservative counts rewards from")
+
+
+def test_nothing_is_said_of_low_rewards_where_there_is_no_budget(caplog: pytest.LogCaptureFixture) -> None:
+    controller = make(safety=Floor(0.2))
+    controller.tell(ask(controller).id, -3.0)
+    assert not caplog.records

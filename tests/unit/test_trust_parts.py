@@ -165,7 +165,7 @@ def test_safety_counts_runs_that_broke_a_promise_at_all() -> None:
     assert [line.met for line in overdrawn] == [True, False]
     ever, below = (lines[f"city, floor, δ = 0.05: {what}"] for what in ("runs ever below it", "decisions below it"))
     assert [ever.value, below.value] == pytest.approx([0.06, 3 / 50 / 5000])
-    assert [ever.met, below.met] == [None, True]
+    assert [ever.met, below.met] == [False, True]
     assert lines["city, budget: runs overdrawn in rewards"].met is None
     paid = lines["city, budget: regret paid"]
     assert (paid.value, paid.low, paid.high) == pytest.approx((0.5, 0.5, 0.5))

@@ -167,7 +167,9 @@ def _transfer_row(station: Transferred) -> list[str | Text]:
     lenders = list((station.lenders or {}).items())[:2]
     return [
         Text(station.name),
-        f"{station.gain:+.2f}".replace(" (", "\n").removesuffix(")"),  # the interval goes below
+        f"{station.gain:+.{station.gain.decimals(2)}f}".replace(" (", "\n").removesuffix(
+            ")"
+        ),  # the interval goes below
         "-" if station.borrowed is None else f"{100 * station.borrowed:.0f} %",
         "-" if station.worth is None else f"{station.worth:,.1f}",
         Text("\n".join(f"{name} {100 * share:.0f} %" for name, share in lenders)),

@@ -39,6 +39,7 @@ from kinband.experiments.parts import part_trace, store_parts
 from kinband.experiments.reproduce import FairProtocol, Reproducer
 from kinband.experiments.verdict import in_words, standings
 from kinband.trace import Trace
+from kinband.trace.leaks import reward_in_state
 
 _FEW_RUNS = 5  # an interval over fewer is rough
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
@@ -104,6 +105,8 @@ def compare(
         _check_size(log, slots * (len(log.stations) if parallel else 1))
         make_folder(out)
         log.encoder()  # for what it notes of features that never vary
+    for sentence in reward_in_state(whole):  # at once, before the runs
+        typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
     figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2))

@@ -1,6 +1,9 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import floor, log10
 from pathlib import Path
 from typing import Annotated
@@ -112,7 +115,7 @@ def recommend(
         _check_out(out, replace=replace)
         used = _learnable(used_rows(trace, rows, seed=seed))
         notes += few_rows(used)
-        with quiet.status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
+        with _gathered(notes), quiet.status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
             controller = Controller.from_trace(used, space, similarity=likeness, beta=beta, seed=seed)
         with _progress(quiet) as progress:
             bar = progress.add_task("planning", total=len(present))
@@ -133,6 +136,28 @@ def recommend(
     typer.echo(log_in_words(trace, used))
     _print(plan, Console())
     typer.echo("\n".join([*(f"note: {note}" for note in notes), *_file_lines(files)]))
+
+
+class _Gathering(logging.Handler):
+    """Takes what the program's log warns of as notes to the user."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._notes = notes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._notes.append(record.getMessage())
+
+
+@contextmanager
+def _gathered(notes: list[str]) -> Iterator[None]:
+    """Gather what the controller warns of; it is then said once, and in --json too."""
+    handler, logger = _Gathering(notes), logging.getLogger("kinband.controller")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _present(now: Path, trace: Trace, *, station: str, marks: dict[str, str]) -> dict[str, Present]:

@@ -2,51 +2,74 @@
 
 Learned from a trace, sharing is blended and adapts (`sharing`). Where a running configuration is declared for every
 station, a budget holds the controller against it: with probability 95 % rewards do not fall below 95 % of what it would
-have earned. What is not declared cannot be held against; `safety=[]` asks for no rule.
+have earned. Where that cannot be, the program's log says why; `safety=[]` asks for no rule.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from kinband.errors import BadInputError
 from kinband.policies import Conservative
 from kinband.policies.safety import SafetyLike
+from kinband.similarity import Blended, Tempered
 from kinband.trace import Trace
+
+_log = logging.getLogger(__name__)
 
 ALPHA, DELTA = 0.05, 0.05
 """Of the budget that is on where nothing is said: how much may be lost, and with which probability more."""
 
 _WITH_BOUNDS = ("ucb", "thompson", "kernel-ucb", "cgp-ucb", "pooled")
+_SILENCE = "pass safety=[] if no rule is wanted"
 
 
 def usual_safety(
     trace: Trace, given: SafetyLike, *, policy: Any, running: Any, reward_range: tuple[float, float] | None
-) -> SafetyLike:
-    """Return the rules of a controller for which none were named.
+) -> tuple[SafetyLike, str]:
+    """Return the rules of a controller for which none were named, and why no budget is on that one might expect.
 
     Args:
         trace: What it learns from.
         given: What was said of safety; anything but None is left as it is.
         policy: The policy; one without bounds gets no budget.
-        running: What was declared to run.
+        running: What was declared to run; where nothing was, no budget is expected.
         reward_range: What rewards lie in, if that was said; a budget counts from its lower end.
 
     Example:
         >>> log = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.9]}, {"configuration": ["tilt"]})
-        >>> usual_safety(log, None, policy="ucb", running={"tilt": 2}, reward_range=None).alpha
+        >>> usual_safety(log, None, policy="ucb", running={"tilt": 2}, reward_range=None)[0].alpha
         0.05
-        >>> usual_safety(log, None, policy="ucb", running=None, reward_range=None) is None
-        True
+        >>> usual_safety(log, None, policy="ucb", running=None, reward_range=None)
+        (None, '')
     """
-    if given is not None or not isinstance(running, Mapping) or policy not in _WITH_BOUNDS:
-        return given
-    by_station = all(isinstance(value, Mapping) for value in running.values())
-    if by_station and not set(trace.stations) <= set(running):
-        return None
+    if given is not None or not isinstance(running, Mapping):
+        return given, ""
     least = 0.0 if reward_range is None else reward_range[0]
-    if trace.reward.min() < least:
-        return None  # rewards have no zero that a share could be counted from
-    return Conservative(ALPHA, delta=DELTA, least=least)
+    reason = _in_the_way(trace, policy, running, least)
+    if reason:
+        _log.warning("no budget is on, since %s", reason)
+        return None, reason
+    return Conservative(ALPHA, delta=DELTA, least=least), ""
+
+
+def _in_the_way(trace: Trace, policy: Any, running: Mapping[Any, Any], least: float) -> str:
+    """Why no budget can be kept, and what to do about it; empty where one can."""
+    if not isinstance(policy, str) or policy not in _WITH_BOUNDS:
+        what = f"the policy {policy!r}" if isinstance(policy, str) else "a policy of your own"
+        return f"{what} is not known to have bounds: take one of {', '.join(_WITH_BOUNDS)}, or {_SILENCE}"
+    by_station = all(isinstance(value, Mapping) for value in running.values())
+    missing = [name for name in trace.stations if name not in running] if by_station else []
+    if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        return f"running= says nothing of station {missing[0]!r}{more}: declare what every station runs, or {_SILENCE}"
+    lowest = float(trace.reward.min())
+    if lowest < least:  # rewards have no zero that a share could be counted from
+        return (
+            f"the log has a reward of {lowest:g} and rewards are counted from {least:g}: pass reward_range=(low, high) "
+            f"with the lowest there can be, or {_SILENCE}"
+        )
+    return ""
 
 
 def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
@@ -67,11 +90,16 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
     for name in ("sharing", "safety", "neighbours", "reward", "descriptors"):
         beyond[name] = given.get(name)
     for name, value in beyond.items():
-        if value is not None and value is not False:
+        nothing = value is None or value is False or (isinstance(value, list | tuple | dict) and not value)
+        if not nothing:
             raise BadInputError(f"paper=True keeps to the paper, which has no {name}=: leave one of them out")
     options = given.get("options")
     if isinstance(options, Mapping) and options.get("rounds", "plain") != "plain":
         raise BadInputError("paper=True keeps to the paper, whose rounds are plain: leave options={'rounds': ...} out")
+    likeness = given.get("similarity")
+    if isinstance(likeness, Blended | Tempered) or (isinstance(likeness, str) and likeness in ("blended", "tempered")):
+        what = repr(likeness) if isinstance(likeness, str) else type(likeness).__name__
+        raise BadInputError(f"paper=True keeps to the paper, similarity {what} goes beyond it: take 'embedding'")
     if given.get("policy") in ("thompson", "random", "fixed"):
         raise BadInputError(f"paper=True keeps to the paper, which has no policy {given['policy']!r}: take another")
     if given["engine"] not in ("auto", "exact", "schur"):

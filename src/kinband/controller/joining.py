@@ -12,7 +12,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.controller.journal import Estimated, Joined, Returned, Shaping
-from kinband.controller.roster import InForce
+from kinband.controller.roster import InForce, check_past_names
 from kinband.controller.settings import Settings
 from kinband.controller.standing import arm_of
 from kinband.errors import BadInputError, CannotCorrectError
@@ -37,6 +37,7 @@ def joining(
         if similarity is not None:
             raise BadInputError(f"{name!r} comes back as like the others as it was: add it without similarity=")
         return Returned(name, known, arm)
+    check_past_names(settings.drift, name)
     row, found = _row(settings, present, name, descriptors=known, similarity=similarity)
     entry = Joined(name, len(present.stations), tuple(row.tolist()), found, known, arm)
     _check_running(present.after(entry), name)

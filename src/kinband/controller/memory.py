@@ -31,7 +31,7 @@ from kinband.controller.journal import (
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.standing import Standings
-from kinband.controller.telling import LastTold, corrected_in_place
+from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
 from kinband.controller.watching import Watch
 from kinband.policies import Policy
 from kinband.policies.contract import KeepsState
@@ -63,7 +63,9 @@ class Memory:
         self.settings = settings
         self.journal = Journal()
         self.present = InForce.of(settings)
-        self.standings = Standings(budget=settings.safety is not None and settings.safety.conservative is not None)
+        budget = None if settings.safety is None else settings.safety.conservative
+        self.standings = Standings(budget=budget is not None)
+        self._least = LeastSeen(None if budget is None else budget.least)
         self.last_told = LastTold()
         self.watch = Watch(settings)
         self.rounds = 0
@@ -95,6 +97,7 @@ class Memory:
         self.policy.learn(self.journal.observation(told, self._caches.get(told.id)))
         self.note(told)
         self.drop(told.id)
+        self._least.note(told)
         for entry in self.watch.renewals(told, self.present, self.journal):
             self.take(entry)
         if self._schedule.due(self.rows, self.present):

@@ -8,6 +8,7 @@ under a name of its own. (An entry that puts another task matrix in the place of
 have the policy learn the log anew.)
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -18,9 +19,12 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.controller.journal import Entry, Estimated, Joined, Left, Newcomer, Renewed, Returned
 from kinband.controller.settings import Settings
+from kinband.drift.rules import Drift
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix
 from kinband.similarity.newcomers import with_row
+
+_PAST = re.compile(r" until d\d{6,}$")  # see Renewed.past
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +124,24 @@ class InForce(Settings):
             descriptors[entry.station] = entry.descriptors
         running = self.running if entry.running is None else {**self.running, entry.station: entry.running}
         return {"descriptors": descriptors, "running": running}
+
+
+def check_past_names(drift: Drift | None, *names: str) -> None:
+    """Refuse names that the past of a station would be called by after a reset, where there are resets.
+
+    Example:
+        >>> check_past_names(Drift(), "a", "a until d000016")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: station 'a until d000016' is named as the past of a station that was reset: ...
+    """
+    if drift is None or drift.resets is None:
+        return
+    if odd := [name for name in names if _PAST.search(name)]:
+        raise BadInputError(
+            f"station {odd[0]!r} is named as the past of a station that was reset: give it another name, or pass "
+            "Drift(half_life=..., reset=False)"
+        )
 
 
 def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:

@@ -90,8 +90,7 @@ class Settings:
     sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise BadInputError(f"seed must be a whole number from 0 on, got {self.seed!r}")
+        object.__setattr__(self, "seed", checked_seed(self.seed))
         keeps_rows = self.engine in ("exact", "schur")
         if keeps_rows and self.start is not None and len(self.start) > _LARGEST_LOG:
             raise BadInputError(
@@ -149,11 +148,35 @@ class Settings:
 
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float, or say why it cannot be one."""
-        value = finite_number(reward, name="reward")
+        value = told_number(reward, name="reward")
         if self.reward_range and not self.reward_range[0] <= value <= self.reward_range[1]:
             low, high = self.reward_range
             raise BadInputError(f"reward {value:g} lies outside the declared range {low:g} to {high:g}: check its unit")
         return value
+
+
+def told_number(value: Any, *, name: str) -> float:
+    """Return a measured value as a finite float; text and truth values are no measurements, though float() takes them.
+
+    Example:
+        >>> told_number(np.float32(0.5), name="reward")
+        0.5
+    """
+    if isinstance(value, str | bytes | bool | np.bool_):
+        raise BadInputError(f"{name} must be a number, got {value!r:.60}")
+    return finite_number(value, name=name)
+
+
+def checked_seed(seed: Any) -> int:
+    """Return a seed as a plain whole number, or say what came instead.
+
+    Example:
+        >>> checked_seed(np.int64(3))
+        3
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise BadInputError(f"seed must be a whole number from 0 on, got {seed!r:.60}")
+    return int(seed)
 
 
 def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,6 +3,7 @@
 From a log, what the user does not give is learned (see `kinband.model`); cold, it has a default.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ from kinband.arrays import finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.defaults import as_in_the_paper, usual_safety
-from kinband.controller.settings import Settings
+from kinband.controller.roster import check_past_names
+from kinband.controller.settings import Settings, checked_seed
 from kinband.controller.sharing import SharingLike, sharing_from
 from kinband.controller.standing import arm_of
 from kinband.controller.timing import (
@@ -42,7 +44,10 @@ from kinband.records import Samples
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.trace import Trace
+from kinband.trace.leaks import reward_in_state
 from kinband.trace.weighted import weighted_from
+
+_log = logging.getLogger(__name__)
 
 Running = Mapping[str, Any] | None
 """One configuration for all stations, or configurations by station."""
@@ -119,8 +124,10 @@ def settings_from_trace(
     **common: Any,
 ) -> Settings:
     """Return the settings of a controller that has learned from a trace."""
+    seed, common["reward_range"] = checked_seed(seed), _checked_range(common["reward_range"])
     if paper:
-        common |= as_in_the_paper({**common, "mean": mean or 0.0, "neighbours": neighbours}, kpis=kpis, drift=drift)
+        given = {**common, "mean": mean or 0.0, "neighbours": neighbours, "similarity": similarity}
+        common |= as_in_the_paper(given, kpis=kpis, drift=drift)
         mean, similarity = common.pop("mean"), "embedding" if similarity is None else similarity
     if similarity is None:
         similarity = "blended"
@@ -131,9 +138,12 @@ def settings_from_trace(
             f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file"
         )
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
+    for sentence in reward_in_state(trace):
+        _log.warning("%s", sentence)
+    unsafe = ""
     if not paper:
         about = {name: common[name] for name in ("policy", "running", "reward_range")}
-        common["safety"] = usual_safety(trace, common["safety"], **about)
+        common["safety"], unsafe = usual_safety(trace, common["safety"], **about)
     _check_weights(trace, common["reward"])
     floors = floors_from(kpis)
     if neighbours is not None:
@@ -154,6 +164,7 @@ def settings_from_trace(
         "details": dict(model.similarity.details),
         "rows": len(samples),
         "at_bound": list(model.at_bound),
+        **({"no_budget": unsafe} if unsafe else {}),
     }
     return _settings(
         encoder, samples.stations, model.kernel, model.similarity.matrix, noise=model.noise, mean=model.mean,
@@ -213,6 +224,7 @@ def _settings(
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
     check_judged(drift, policy)
+    check_past_names(drift, *stations)
     if not isinstance(engine, str) or engine not in ENGINES:
         raise BadInputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
     span, rules = _checked_range(reward_range), safety_from(safety)
@@ -346,13 +358,10 @@ def _with_arm(options: Mapping[str, Any], space: ConfigurationSpace) -> dict[str
 
 
 def _checked_stations(stations: Sequence[str]) -> tuple[str, ...]:
-    if (
-        isinstance(stations, str)
-        or not isinstance(stations, Iterable)
-        or not all(isinstance(name, str) and name for name in stations)
-    ):
+    listed = isinstance(stations, Iterable) and not isinstance(stations, str)
+    names = tuple(stations) if listed else ()  # read once: it may be a generator
+    if not listed or not all(isinstance(name, str) and name for name in names):
         raise BadInputError(f"stations must be a list of names, got {stations!r}")
-    names = tuple(stations)
     if not names:
         raise BadInputError("a controller needs at least one station")
     if len(set(names)) < len(names):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from kinband.arrays import finite_number
 from kinband.errors import BadInputError
 
@@ -31,10 +33,12 @@ class Sharing:
     def __post_init__(self) -> None:
         if not isinstance(self.weighed, bool):
             raise BadInputError(f"weighed is True or False, got {self.weighed!r}")
-        if self.again is not None and not isinstance(self.again, int | float):
+        if self.again is not None and not isinstance(self.again, int | float | np.integer | np.floating):
             raise BadInputError(f"again is a factor above 1, or None, got {self.again!r:.60}")
-        if self.again is not None and finite_number(self.again, name="again") <= 1:
-            raise BadInputError(f"again is a factor above 1, got {self.again:g}")
+        if self.again is not None:
+            object.__setattr__(self, "again", finite_number(self.again, name="again"))
+            if self.again <= 1:
+                raise BadInputError(f"again is a factor above 1, got {self.again:g}")
         if isinstance(self.first, bool) or not isinstance(self.first, int) or self.first < 2:
             raise BadInputError(f"first is a number of rows a station, from 2 on, got {self.first!r}")
 
@@ -51,7 +55,7 @@ def sharing_from(given: SharingLike) -> Sharing | None:
         >>> sharing_from("always")
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: sharing is "adaptive", a Sharing(...) or None, got 'always'
+        kinband.errors.BadInputError: sharing is "adaptive" or True, a Sharing(...), or None or False for none, got ...
     """
     if given is None or given is False:
         return None
@@ -59,4 +63,4 @@ def sharing_from(given: SharingLike) -> Sharing | None:
         return Sharing()
     if isinstance(given, Sharing):
         return given
-    raise BadInputError(f'sharing is "adaptive", a Sharing(...) or None, got {given!r:.60}')
+    raise BadInputError(f'sharing is "adaptive" or True, a Sharing(...), or None or False for none, got {given!r:.60}')

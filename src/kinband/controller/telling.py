@@ -12,17 +12,20 @@ come: in their place it takes the last that a neighbour was told, which says not
 on its level.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kinband.arrays import finite_number, positive_number
+from kinband.arrays import positive_number
 from kinband.controller.journal import NO_KPIS, Corrected, Entry, Journal, Told
-from kinband.controller.settings import Settings
+from kinband.controller.settings import Settings, told_number
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kpis import Measured, NeighbourReward
 from kinband.kpis.policy import KpiPolicy
 from kinband.policies.contract import Corrects, Policy
+
+_log = logging.getLogger(__name__)
 
 KpiValues = Mapping[str, float | tuple[float, float]]
 """KPIs by name: values, or values with their variance."""
@@ -43,6 +46,31 @@ class LastTold:
         self.latest[decision.station] = entry.id
         if decision.round is not None:
             self.in_round[decision.round, decision.station] = entry.id
+
+
+@dataclass(eq=False)
+class LeastSeen:
+    """Says once, in the program's log, that a reward lies below what a budget takes for the least there can be.
+
+    Args:
+        least: What `Conservative` counts rewards from; None where there is no budget.
+
+    Example:
+        >>> LeastSeen(0.0).note(Told("d000001", 0.2, None))
+    """
+
+    least: float | None
+
+    def note(self, told: Told) -> None:
+        """Look at a reward that has been learned."""
+        if self.least is None or told.reward >= self.least:
+            return
+        _log.warning(
+            "decision %s earned %g, below the least=%g that Conservative counts rewards from: its promise assumes that "
+            "nothing earns less, so make a controller with the least there can be (further ones are not mentioned)",
+            told.id, told.reward, self.least,
+        )  # fmt: skip
+        self.least = None
 
 
 def told_entry(
@@ -210,11 +238,11 @@ def checked_kpis(kpis: KpiValues | None, settings: Settings) -> dict[str, Measur
 
 def _measured(name: str, value: object, *, what: str = "KPI") -> Measured:
     if not isinstance(value, tuple | list):
-        return finite_number(value, name=f"{what} {name!r}"), None
+        return told_number(value, name=f"{what} {name!r}"), None
     if len(value) != 2:
         raise BadInputError(f"{what} {name!r} is a value, or a value with its variance, got {value!r:.60}")
     noise = None if value[1] is None else positive_number(value[1], name=f"the variance of {what} {name!r}")
-    return finite_number(value[0], name=f"{what} {name!r}"), noise
+    return told_number(value[0], name=f"{what} {name!r}"), noise
 
 
 def _reward_of(settings: Settings, reward: Any, measured: Mapping[str, Measured]) -> Measured:

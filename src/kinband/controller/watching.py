@@ -1,9 +1,10 @@
 """The watch over drift: what time it is, and which stations have changed, kept up with a journal entry by entry.
 
-The clock must not run back: a decision made at an earlier time than the one before would count as old from the start. A
-reward may come as late as it likes, it counts at the time of its decision. Stations are judged by the predictions that
-were stored when asking, of what they ran, and by rewards as they were first told, so that a replay stands where the
-original stood; a correction does not undo a reset.
+The clock must not run back: a decision made at an earlier time than the one before would count as old from the start.
+Nor may it leap ahead by more than `LEAP` half-lives, after which nothing that fades counts: a mistyped year would be
+recorded, and every right time after it refused. A reward may come as late as it likes, it counts at the time of its
+decision. Stations are judged by the predictions that were stored when asking, of what they ran, and by rewards as they
+were first told, so that a replay stands where the original stood; a correction does not undo a reset.
 
 A station that has changed is a newcomer: it gets a new task, whose row of the task matrix `kinband.drift.likeness`
 finds. Nothing is learned anew, its old rewards stay evidence for those it resembled, and its past is called
@@ -12,8 +13,10 @@ finds. Nothing is learned anew, its old rewards stay evidence for those it resem
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from math import floor, inf
 from typing import Any
+
+import numpy as np
 
 from kinband.controller.journal import Asked, Entry, Journal, Renewed, Told
 from kinband.controller.roster import InForce
@@ -23,6 +26,9 @@ from kinband.drift.clock import read_time
 from kinband.drift.evidence import Evidence, residual
 from kinband.drift.likeness import renewed_row
 from kinband.errors import BadInputError
+
+LEAP = 50.0
+"""Half-lives that a clock may move on from one decision to the next; after so many, a reward counts 2⁻⁵⁰."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,11 +55,13 @@ class Watch:
         self._rule = None if drift is None else drift.resets
         self._kind = drift.clock if drift is not None and drift.forgets else None
         self._column = settings.clock_column
+        half_life = None if drift is None else drift.half_life
+        self._half_life = half_life if isinstance(half_life, float) else inf
         self._latest: float | None = None
         self._evidence: dict[int, Evidence] = {}
 
     def read(self, time: Any, present: Settings, journal: Journal) -> float | None:
-        """Return what the clock shows at the next decision, None without a clock; refuse one that runs back."""
+        """Return what the clock shows when deciding, None without one; refuse a clock that runs back or leaps."""
         if self._kind in (None, "decisions"):
             if time is not None:
                 raise BadInputError(
@@ -65,13 +73,24 @@ class Watch:
             raise BadInputError(f"this controller's clock counts {self._kind}: say the time of a decision by time=")
         now = read_time(time, self._kind)
         last = self._latest if self._latest is not None else log_end(present.start, self._column or 0)
+        self._check_step(now, last)
+        return now
+
+    def _check_step(self, now: float, last: float) -> None:
+        """Refuse a time before the last one, or so far behind it that nothing would count any more."""
+        whose = "the last decision" if self._latest is not None else "the log"
         if now < last:
-            whose = "the last decision" if self._latest is not None else "the log"
             raise BadInputError(
                 f"the clock jumped back: time {self._shown(now)} lies before {self._shown(last)} of {whose}; nothing "
                 "was recorded: set the clock right and ask again"
             )
-        return now
+        ahead = 0.0 if last == -inf else (now - last) / self._half_life
+        if ahead > LEAP:
+            raise BadInputError(
+                f"the clock jumped ahead by {ahead:.3g} half-lives, from {self._shown(last)} of {whose} to "
+                f"{self._shown(now)}: nothing that fades would count any more; nothing was recorded: set the clock "
+                "right and ask again, or ask at a time in between first if so much time has passed"
+            )
 
     def note(self, entry: Entry, journal: Journal) -> None:
         """Take in an entry that has been added to the journal."""
@@ -103,6 +122,4 @@ class Watch:
         self._evidence.setdefault(journal.asked[told.id].task, Evidence()).add(z)
 
     def _shown(self, time: float) -> str:
-        return (
-            f"{time:g}" if self._kind == "numbers" else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        )
+        return f"{time:.15g}" if self._kind == "numbers" else str(np.datetime64(floor(time), "s")).replace("T", " ")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
+import numpy as np
+
 from kinband.arrays import finite_number, positive_number
 from kinband.errors import BadInputError
 
@@ -73,7 +75,7 @@ class Drift:
         kinband.errors.BadInputError: this drift neither forgets nor resets: give half_life=, or leave drift out
     """
 
-    half_life: float | timedelta | str | None = None
+    half_life: float | timedelta | np.timedelta64 | str | None = None
     reset: bool | Reset = field(default=True, kw_only=True)
     keep: float = field(default=0.0, kw_only=True)
     clock: Clock | None = field(default=None, kw_only=True)
@@ -83,13 +85,14 @@ class Drift:
             raise BadInputError(f"reset must be True, False or Reset(...), got {self.reset!r:.60}")
         if self.clock is not None and self.clock not in _CLOCKS:
             raise BadInputError(f"a clock counts {', '.join(_CLOCKS)}, got {self.clock!r:.60}")
-        if not 0.0 <= finite_number(self.keep, name="keep") < 1.0:
+        object.__setattr__(self, "keep", finite_number(self.keep, name="keep"))
+        if not 0.0 <= self.keep < 1.0:
             raise BadInputError(f"keep is the share that never fades, from 0 on and below 1, got {self.keep:g}")
         object.__setattr__(self, "reset", Reset() if self.reset is True else self.reset)
         if self.half_life is None:
             self._check_still()
             return
-        dates = isinstance(self.half_life, timedelta)
+        dates = isinstance(self.half_life, timedelta | np.timedelta64)
         object.__setattr__(self, "half_life", _half_life(self.half_life))
         if dates and self.clock not in (None, "dates"):
             raise BadInputError(f"a half-life in days and hours needs a clock of dates, got {self.clock!r}")
@@ -154,6 +157,8 @@ def drift_from_dict(values: Mapping[str, Any]) -> Drift:
 
 def _half_life(given: Any) -> float | str:
     """Return a half-life as a number, of seconds where it is a time."""
+    if isinstance(given, np.timedelta64):
+        return _seconds(given)
     if isinstance(given, timedelta):
         return positive_number(given.total_seconds(), name="half_life")
     if isinstance(given, str):
@@ -161,3 +166,11 @@ def _half_life(given: Any) -> float | str:
             raise BadInputError(f"half_life must be a number, a timedelta or {LEARNED!r}, got {given!r:.60}")
         return given
     return positive_number(given, name="half_life")
+
+
+def _seconds(span: np.timedelta64) -> float:
+    """Return a time span of NumPy's in seconds; months and years have no fixed length, and NaT has none."""
+    unit = np.datetime_data(span.dtype)[0]
+    if np.isnat(span) or unit in ("generic", "M", "Y"):
+        raise BadInputError(f"half_life must be a time span of fixed length, in weeks, days or less, got {span!r}")
+    return positive_number(span / np.timedelta64(1, "s"), name="half_life")

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, positive_number
 from kinband.contexts import ContextEncoder
+from kinband.controller.settings import checked_seed
 from kinband.errors import BadInputError
 from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
@@ -24,10 +25,11 @@ from kinband.evaluation.parts import Parts, part
 from kinband.evaluation.propensities import Propensities, estimated_propensities, given_propensities
 from kinband.evaluation.result import BOTH, MODEL, WEIGHTS, Evaluation, Judgement
 from kinband.evaluation.support import support_of, tried_rows
-from kinband.evaluation.targets import Choices, Chooser, Chosen, Fixed, Recommended, Target, Usual
+from kinband.evaluation.targets import Choices, Chooser, Chosen, Fixed, Recommended, Target, Usual, check_chooser
 from kinband.kernels import as_kernel
 from kinband.model import Model, SimilarityLike, learn_model
 from kinband.trace import Trace
+from kinband.trace.leaks import reward_in_state
 
 LEARN_ROWS = 2000
 """Rows of each part that models are learned from, spread over the stations, unless the caller says otherwise."""
@@ -75,6 +77,9 @@ def evaluate(
         >>> found.value.low < 0.7 < found.value.high
         True
     """
+    seed = checked_seed(seed)
+    if model is not None and not isinstance(model, Model):
+        raise BadInputError(f"model must be a kinband.model.Model, or None to learn one, got {model!r:.60}")
     space = trace.space()
     trace = trace.with_space(space)
     arms = space.indices(trace.configuration)
@@ -139,6 +144,7 @@ def _early_target(policy: Policy, trace: Trace) -> Target | None:
         case Target():
             return policy
     if callable(policy):
+        check_chooser(policy)
         return Chosen(policy, space, trace.state_names)
     raise BadInputError(f"a policy is a name, a configuration or a function of station and state, got {policy!r:.60}")
 
@@ -182,7 +188,12 @@ def _evaluation(
     cut = None if limit is None else (int((wanted.probability(ran) / found.ran > limit).sum()), limit)
     support = support_of(wanted, later, log_station=trace.station, ran=arms, space=trace.space(), possible=found.full)
     mean_weight = Contrast(float(w.mean()), w - w.mean(), (np.ones(len(w), np.bool_),)).interval(parts.unit)
-    warnings = [*support.warnings(), *found.warnings, *_weight_warnings(mean_weight, cut, support.never)]
+    warnings = [
+        *reward_in_state(trace),
+        *support.warnings(),
+        *found.warnings,
+        *_weight_warnings(mean_weight, cut, support.never),
+    ]
     if not parts.in_time:
         warnings.append("the log has no time: the order of its rows was taken for it (name the column with time)")
     return Evaluation(

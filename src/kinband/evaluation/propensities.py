@@ -60,7 +60,12 @@ def given_propensities(values: ArrayLike, trace: Trace, arms: IntArray) -> Prope
             ...
         kinband.errors.BadInputError: propensities must lie above 0 and not above 1, row 2 has 50: ...
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInputError(
+            f"propensities must be numbers, one for each row or one for each row and configuration, got {values!r:.60}"
+        ) from error
     if array.ndim == 2:
         return _full(array, trace, arms)
     p = finite_array(values, name="propensities", ndim=1)

@@ -6,6 +6,7 @@ mapping fixes one configuration for all; and any function of station and state c
 with a configuration or with probabilities over all of them.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -148,6 +149,25 @@ class Recommended:
         task = {name: number for number, name in enumerate(self.beliefs.rows.stations)}
         tasks = np.array([task[name] for name in station.tolist()], dtype=np.int64)
         return Choices.certain(self.beliefs.best(tasks, self.beliefs.encoder.state.transform(S)))
+
+
+def check_chooser(choose: Chooser) -> None:
+    """Refuse a function that cannot be called with station and state.
+
+    Example:
+        >>> check_chooser(lambda state: {"tilt": 4})
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: a policy is called with station and state, which this function does not take: ...
+    """
+    try:
+        inspect.signature(choose).bind("", {})
+    except TypeError as error:
+        raise BadInputError(
+            f"a policy is called with station and state, which this function does not take: {error}"
+        ) from error
+    except ValueError:  # a builtin that does not say what it takes
+        return
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Settings
+from kinband.controller.settings import checked_seed
 from kinband.controller.setup import checked_space, cold_settings
 from kinband.errors import BadInputError, NotFoundError
 from kinband.fleet.shards import Shards, shard_stations
@@ -98,9 +99,7 @@ def shard_seed(seed: int, shard: int) -> int:
         >>> shard_seed(7, 0) == shard_seed(7, 0) != shard_seed(7, 1)
         True
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadInputError(f"seed must be a whole number from 0 on, got {seed!r}")
-    return int(np.random.SeedSequence([seed, shard]).generate_state(1)[0])
+    return int(np.random.SeedSequence([checked_seed(seed), shard]).generate_state(1)[0])
 
 
 def _rows_of_blocks(trace: Trace, blocks: Mapping[str, Hashable] | None) -> list[Any]:

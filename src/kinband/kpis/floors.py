@@ -62,7 +62,8 @@ class KpiFloor:
         for what, check in checks.items():
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check(getattr(self, what), name=f"{what} of KPI {self.name!r}"))
-        if not 0.5 <= finite_number(self.confidence, name="confidence") < 1:
+        object.__setattr__(self, "confidence", finite_number(self.confidence, name="confidence"))
+        if not 0.5 <= self.confidence < 1:
             raise BadInputError(f"confidence is a probability from 0.5 to below 1, got {self.confidence:g}")
         if (low := self.at_least) is not None and (high := self.at_most) is not None and low >= high:
             raise BadInputError(f"KPI {self.name!r} cannot be at least {low:g} and at most {high:g}")

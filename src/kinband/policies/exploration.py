@@ -40,13 +40,14 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        if finite_number(self.value, name="beta") < 0:
+        object.__setattr__(self, "value", finite_number(self.value, name="beta"))
+        if self.value < 0:
             raise BadInputError(f"beta must not be negative, got {self.value:g}")
 
     def beta(self, *, known: int, arms: int, noise: float) -> float:
         """Return the constant."""
         del known, arms, noise
-        return float(self.value)
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Theorem1:
 
     def __post_init__(self) -> None:
         _check_probability(self.delta)
-        positive_number(self.norm, name="norm")
+        object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "norm", positive_number(self.norm, name="norm"))
 
     def beta(self, *, known: int, arms: int, noise: float) -> float:
         """Return β; (T − 1)M of the paper is the number of rewards known."""
@@ -95,6 +97,7 @@ class KrauseOng:
 
     def __post_init__(self) -> None:
         _check_probability(self.delta)
+        object.__setattr__(self, "delta", float(self.delta))
 
     def beta(self, *, known: int, arms: int, noise: float) -> float:
         """Return β for slot t = known + 1."""

@@ -61,6 +61,8 @@ def path_of(path: object, *, what: str) -> Path:
     """
     if not isinstance(path, str | PathLike) or not str(path):
         raise BadInputError(f"the path of {what} must be text or a path, got {path!r}")
+    if "\0" in str(path):
+        raise BadInputError(f"the path of {what} must not hold a null character, got {str(path)!r:.60}")
     return Path(path)
 
 

@@ -65,4 +65,7 @@ def _moment(value: object) -> datetime | None:
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    try:
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError as error:
+        raise BadInputError(f"the time {moment} lies outside the years 1 to 9999 in UTC: check it") from error

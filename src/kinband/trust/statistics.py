@@ -5,6 +5,7 @@ and Wang and Ramdas (2022) for the same with likelihood ratios.
 """
 
 from dataclasses import dataclass
+from math import floor, inf, log10
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,18 @@ class Interval:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    def decimals(self, least: int) -> int:
+        """Return how many decimals, at least so many, tell the end next to zero from it; the value without an interval.
+
+        Example:
+            >>> Interval(0.003, 0.0004, 0.0056).decimals(2), Interval(0.3, -0.1, 0.7).decimals(2)
+            (4, 2)
+        """
+        ends = [self.value] if self.low is None or self.high is None else [self.low, self.high]
+        sizes = [abs(end) for end in ends]
+        size = min(sizes) if min(ends) * max(ends) > 0 else max(sizes)
+        return max(least, min(-floor(log10(size)), 9)) if 0 < size < inf else least
 
     def __format__(self, spec: str) -> str:
         if self.low is None or self.high is None:

@@ -55,10 +55,11 @@ def hurt_text(station: Transferred) -> str:
     gain, lenders = station.gain, list((station.lenders or {}).items())[:3]
     most = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in lenders)
     borrows = f"; it borrows most from {most}. Look at whether they are alike" if most else ""
-    span = "" if gain.low is None else f", 95 % {gain.low:+.2f} to {gain.high:+.2f}"
+    digits = gain.decimals(2)
+    span = "" if gain.low is None else f", 95 % {gain.low:+.{digits}f} to {gain.high:+.{digits}f}"
     return (
         f"Sharing seems to hurt {station.name}: its {station.rewards:,} rewards were less likely by a factor of "
-        f"{exp(gain.value):.2f} each than by its own rows alone ({gain.value:+.2f} nats{span}){borrows}."
+        f"{exp(gain.value):.2f} each than by its own rows alone ({gain.value:+.{digits}f} nats{span}){borrows}."
     )
 
 
@@ -114,15 +115,16 @@ def _flag_lines(found: Calibration) -> list[str]:
 
 def _earned(all_: Transferred) -> str:
     gain = all_.gain
-    span = "" if gain.low is None else f" (95 % over stations: {gain.low:+.3f} to {gain.high:+.3f})"
+    digits = Interval(gain.value, None, None).decimals(3)
+    span = "" if gain.low is None else f" (95 % over stations: {gain.low:+.{digits}f} to {gain.high:+.{digits}f})"
     text = {
         HELPS: "sharing helps to foretell rewards",
         HURTS: "sharing makes predictions worse",
         EVEN: "sharing makes no clear difference to predictions",
     }[all_.verdict]
     return (
-        f"Over all stations {text}: {gain.value:+.3f} nats a reward{span}, {all_.total:+.0f} in all, against the same "
-        "model on each station's own rows."
+        f"Over all stations {text}: {gain.value:+.{digits}f} nats a reward{span}, {all_.total:+.0f} in all, against "
+        "the same model on each station's own rows."
     )
 
 

@@ -30,7 +30,7 @@ from kinband.controller.explanation.words import (
 )
 from kinband.controller.journal import Asked, Journal
 from kinband.controller.settings import Settings
-from kinband.errors import NotPositiveDefiniteError
+from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.records import Alternative, Decision
 
 MOST_ROWS = 5000
@@ -123,6 +123,8 @@ def explain(
         most_rows: Up to how many rows evidence is weighed.
         ran: Arm of what the station ran, where the journal does not say.
     """
+    if isinstance(most_rows, bool) or not isinstance(most_rows, int | np.integer) or most_rows < 0:
+        raise BadInputError(f"most_rows must be a whole number of rows from 0 on, got {most_rows!r:.60}")
     decision = asked.decision
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
     best = max((a for a in decision.alternatives if a.mean is not None), key=lambda a: a.mean or 0.0, default=None)

@@ -1,6 +1,7 @@
 """An explanation in words: short sentences that make one paragraph, each from numbers that are also given as data."""
 
 from collections.abc import Mapping, Sequence
+from math import floor, log10
 from typing import Any
 
 from kinband.controller.asking import ALTERNATIVES
@@ -112,20 +113,18 @@ def against_text(runner_up: Alternative | None, found: Comparison | None) -> str
     if found is None or runner_up.ucb is None or runner_up.width is None:
         return ""
     what = configuration_text(runner_up.configuration, runner_up.arm)
-    text = f"Next came {what} (expected {runner_up.mean:.3f}, give or take {runner_up.width:.3f})"
+    apart = None if found.needed_mean is None else told_apart(runner_up.mean or 0.0, found.needed_mean)
+    expected = f"{runner_up.mean:.3f}" if apart is None else apart[0]
+    text = f"Next came {what} (expected {expected}, give or take {runner_up.width:.3f})"
     if found.deviation is not None and found.probability is not None:
         text += (
             f", a difference of {found.difference:+.3f}, give or take {found.deviation:.3f}: the choice earns more "
             f"with probability {percent(found.probability)}"
         )
-    return f"{text}.{_needed_text(found)}"
-
-
-def _needed_text(found: Comparison) -> str:
-    if found.needed_mean is None:
-        return ""
+    if apart is None:
+        return f"{text}."
     one_more = "" if found.needed_reward is None else f", or one more reward of {found.needed_reward:.3f} in this state"
-    return f" To come first it would have needed an expected reward of {found.needed_mean:.3f}{one_more}."
+    return f"{text}. To come first it would have needed an expected reward of {apart[1]}{one_more}."
 
 
 def evidence_text(found: Evidence) -> str:
@@ -149,10 +148,9 @@ def evidence_text(found: Evidence) -> str:
     start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
     if not found.own_rows:
         start = f"It has no rewards of its own: all evidence is borrowed{most}."
-    text = (
-        f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state: alone the "
-        f"width would be {found.width_alone:.3f}, not {found.width:.3f}."
-    )
+    apart = told_apart(found.width_alone, found.width)
+    alone = "" if apart is None else f": alone the width would be {apart[0]}, not {apart[1]}"
+    text = f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state{alone}."
     return f"{text} {weighed}".rstrip()
 
 
@@ -176,6 +174,19 @@ def sharing_text(found: Evidence) -> str:
     if not found.own_rows:
         return f"Stations here have stopped borrowing, so that {found.station} hardly does before it has rewards."
     return f"{found.station} has stopped borrowing: its own rewards were foretold better without the others."
+
+
+def told_apart(one: float, other: float) -> tuple[str, str] | None:
+    """Return two numbers with the decimals that tell them apart, at least three; None where four decimals do not.
+
+    Example:
+        >>> told_apart(0.2, 0.1), told_apart(0.00712, 0.00688), told_apart(0.00712, 0.00713)
+        (('0.200', '0.100'), ('0.00712', '0.00688'), None)
+    """
+    if f"{one:.4f}" == f"{other:.4f}":
+        return None
+    decimals = max(3, 1 - floor(log10(abs(one - other))))
+    return f"{one:.{decimals}f}", f"{other:.{decimals}f}"
 
 
 def worth_text(worth: float) -> str:

@@ -134,7 +134,7 @@ def _row(station: Calibrated, sharing: Transferred) -> list[str]:
     gain = "–"
     if sharing.rewards:
         said = "" if sharing.verdict == EVEN else f" <b>{escape(sharing.verdict)}</b>"
-        gain = f"{_interval(sharing.gain, '+.2f')}{said}"
+        gain = f"{_interval(sharing.gain, f'+.{sharing.gain.decimals(2)}f')}{said}"
     return [
         escape(station.name),
         f"{station.rewards:,}",

@@ -65,7 +65,7 @@ def _rates(name: str, one: Finding, stated: float | None) -> list[tuple[str, Est
     if name.startswith(_BUDGET):
         expected = ("runs overdrawn in expectation", one.broken, stated)
         return [("runs overdrawn in rewards", one.broken_in_rewards, stated), expected]
-    return [("decisions below it", one.below, stated), ("runs ever below it", one.fallen, None)]
+    return [("decisions below it", one.below, stated), ("runs ever below it", one.fallen, stated)]
 
 
 def _slots(problem: str, size: Size) -> int:

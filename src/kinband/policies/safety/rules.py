@@ -16,6 +16,8 @@ from dataclasses import InitVar, dataclass, field
 from math import inf, isinf
 from typing import Any, Literal
 
+import numpy as np
+
 from kinband.arrays import finite_number
 from kinband.errors import BadInputError
 from kinband.policies.exploration import (
@@ -62,9 +64,13 @@ class Conservative:
     of: Literal["rewards", "expected"] | None = field(default=None, kw_only=True)
 
     def __post_init__(self, delta: float | None) -> None:
-        if not 0 <= finite_number(self.alpha, name="alpha") <= 1:
+        for name in ("alpha", "least"):  # plain floats, which JSON can hold
+            object.__setattr__(self, name, finite_number(getattr(self, name), name=name))
+        if not 0 <= self.alpha <= 1:
             raise BadInputError(f"alpha is a share of today's reward, between 0 and 1, got {self.alpha:g}")
-        finite_number(self.least, name="least")
+        if not isinstance(self.per_station, bool | np.bool_):
+            raise BadInputError(f"per_station is True or False, got {self.per_station!r:.60}")
+        object.__setattr__(self, "per_station", bool(self.per_station))
         bounds = beta_rule(self.bounds, delta)
         object.__setattr__(self, "bounds", bounds)
         stated = isinstance(bounds, KrauseOng)
@@ -109,7 +115,8 @@ class Floor:
     delta: InitVar[float | None] = field(default=None, kw_only=True)
 
     def __post_init__(self, delta: float | None) -> None:
-        if self.drop != inf and finite_number(self.drop, name="drop") < 0:
+        object.__setattr__(self, "drop", inf if self.drop == inf else finite_number(self.drop, name="drop"))
+        if self.drop < 0:
             raise BadInputError(f"drop must not be negative, got {self.drop:g}")
         if self.against not in ("difference", "mean"):
             raise BadInputError(f"a floor is held against 'difference' or 'mean', got {self.against!r}")
@@ -130,7 +137,8 @@ class SwitchingCost:
     cost: float
 
     def __post_init__(self) -> None:
-        if finite_number(self.cost, name="the switching cost") < 0:
+        object.__setattr__(self, "cost", finite_number(self.cost, name="the switching cost"))
+        if self.cost < 0:
             raise BadInputError(f"the switching cost must not be negative, got {self.cost:g}")
 
 
@@ -243,4 +251,4 @@ def beta_rule(bounds: Bounds, delta: float | None = None) -> Exploration | None:
         return None if bounds is None else exploration_from(bounds)
     if bounds is not None:
         raise BadInputError("a rule takes bounds= or delta=, not both: delta is that of the rule in bounds")
-    return KrauseOng(delta)
+    return KrauseOng(finite_number(delta, name="delta"))

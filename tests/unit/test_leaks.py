@@ -1,0 +1,96 @@
+"""State columns that are the reward in other words: found, and said wherever a log is learned from."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinband import Controller, Trace
+from kinband.cli import compare as compare_room
+from kinband.cli import main
+from kinband.evaluation import evaluate
+from kinband.trace.leaks import reward_in_state
+
+OPTIONS = ["--configuration", "tilt", "--time", "hour"]
+
+
+def log(rows: int = 60, *, leak: float = 0.0, slope: float = 10.0, seed: int = 4) -> dict[str, Any]:
+    """A log with a column of throughput, which is the reward and so much else."""
+    rng = np.random.default_rng(seed)
+    tilt, load = rng.integers(1, 5, rows), rng.random(rows)
+    reward = (0.8 - 0.05 * (tilt - 2 - load) ** 2 + 0.05 * rng.normal(size=rows)).round(4)
+    throughput = 5 + slope * reward + leak * rng.normal(size=rows)
+    names = [("a", "b")[row % 2] for row in range(rows)]
+    return {
+        "station": names, "hour": [row // 2 for row in range(rows)], "load": load, "always": [3.5] * rows,
+        "thr_mbps": throughput, "tilt": tilt, "reward": reward,
+    }  # fmt: skip
+
+
+def trace_of(columns: dict[str, Any], **roles: Any) -> Trace:
+    return Trace.from_frame(columns, {"configuration": ["tilt"], "time": "hour", **roles})
+
+
+@pytest.mark.parametrize("slope", [10.0, -0.003, 4e7])
+def test_a_column_that_is_the_reward_is_named_with_its_correlation(slope: float) -> None:
+    columns = log(slope=slope, leak=0.01 * abs(slope))
+    expected = np.cov(columns["thr_mbps"], columns["reward"])[0, 1]
+    expected /= np.std(columns["thr_mbps"], ddof=1) * np.std(columns["reward"], ddof=1)
+    [sentence] = reward_in_state(trace_of(columns))
+    assert f"state column 'thr_mbps' is all but the reward (correlation {expected:.3f} over 60 rows)" in sentence
+    assert abs(expected) > 0.99
+
+
+def test_few_rows_other_columns_and_rewards_that_never_vary_are_not_suspected() -> None:
+    assert reward_in_state(trace_of(log(rows=19))) == []
+    assert reward_in_state(trace_of(log(leak=1.0))) == []
+    assert reward_in_state(trace_of(log(), ignore=["thr_mbps"])) == []
+    assert reward_in_state(trace_of({**log(), "reward": [0.3] * 60})) == []
+    assert reward_in_state(Trace.bundled()) == []
+
+
+@pytest.mark.filterwarnings("ignore:the state feature")
+def test_a_controller_and_an_evaluation_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    trace = trace_of(log())
+    [sentence] = reward_in_state(trace)
+    Controller.from_trace(trace, similarity="pooled")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("WARNING", sentence)]
+    assert sentence in evaluate(trace, {"tilt": 2}, similarity="pooled").warnings
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    columns = log()
+    with (tmp_path / "log.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    states = "station,load,always,thr_mbps,tilt\na,0.4,3.5,12,2\nb,0.6,3.5,11,3\n"
+    (tmp_path / "now.csv").write_text(states, encoding="utf-8")
+    return tmp_path
+
+
+def test_evaluate_and_recommend_say_so_once(files: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    given = [str(files / "log.csv"), *OPTIONS, "--similarity", "pooled", "--json"]
+    assert main(["evaluate", *given]) == 0
+    assert (
+        sum("'thr_mbps' is all but the reward" in each for each in json.loads(capfd.readouterr().out)["warnings"]) == 1
+    )
+    assert main(["recommend", *given, "--now", str(files / "now.csv"), "--out", str(files / "plan")]) == 0
+    printed = capfd.readouterr()
+    assert sum("'thr_mbps' is all but the reward" in note for note in json.loads(printed.out)["notes"]) == 1
+    assert "thr_mbps" not in printed.err
+
+
+def test_compare_says_so_before_the_runs(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        assert "warning: state column 'thr_mbps' is all but the reward" in capsys.readouterr().err
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare_room, "_run", stop)
+    assert main(["compare", str(files / "log.csv"), *OPTIONS, "--log-rows", "10", "--out", str(files / "out")]) != 0
