@@ -25,7 +25,8 @@ soak: $(INSTALLED) ## Kill the service a hundred times a store, take its databas
 	$(TEST_ENV) $(BIN)/python tools/soak.py
 
 screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and draw the README's picture.
-	$(TEST_ENV) KINBAND_SCREENSHOTS=docs/figures $(BIN)/python -m pytest -q tests/e2e/test_dashboard_walk.py
+	$(TEST_ENV) KINBAND_SCREENSHOTS=out/screenshots $(BIN)/python -m pytest -q tests/e2e/test_dashboard_walk.py
+	cp out/screenshots/dashboard.png docs/figures/dashboard.png
 
 bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
 	$(BIN)/kinband bench

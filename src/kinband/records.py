@@ -234,16 +234,27 @@ class Alternatives(Sequence[Alternative]):
             return tuple(self[j] for j in range(*i.indices(len(self))))
         if not -len(self) <= i < len(self):
             raise IndexError(f"there are {len(self)} alternatives, got {i}")
-        arm, *scores = _ROW.unpack_from(self._packed, i % len(self) * _ROW.size)
-        mean, width, ucb = (None if isnan(v) else v for v in scores)
-        return Alternative(arm, None if self._names is None else self._names[arm], mean, width, ucb)
+        return self._unpacked(*_ROW.unpack_from(self._packed, i % len(self) * _ROW.size))
+
+    def _unpacked(self, arm: int, mean: float, width: float, ucb: float) -> Alternative:
+        return Alternative(
+            arm,
+            self.configuration(arm),
+            None if isnan(mean) else mean,
+            None if isnan(width) else width,
+            None if isnan(ucb) else ucb,
+        )
 
     def configuration(self, arm: int) -> Mapping[str, Any] | None:
         """Return the configuration of any arm, of one that is not among these too; None where arms have no names."""
         return None if self._names is None else self._names[arm]
 
+    def of(self, arm: int) -> Alternative | None:
+        """Return the alternative of an arm, the others left packed; None where it is not among these."""
+        return next((self._unpacked(*row) for row in _ROW.iter_unpack(self._packed) if row[0] == arm), None)
+
     def __iter__(self) -> Iterator[Alternative]:
-        return (self[i] for i in range(len(self)))
+        return (self._unpacked(*row) for row in _ROW.iter_unpack(self._packed))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Alternatives):
@@ -290,3 +301,18 @@ class Decision:
     known: int = 0
     round: int | None = None
     memo: Memo = field(default_factory=dict)
+
+
+def alternative_of(decision: Decision, arm: int) -> Alternative | None:
+    """Return how an arm was scored when a decision was made; None where its scores were not kept.
+
+    Example:
+        >>> others = Alternatives([(1, 0.9, 0.05, 0.95), (0, 0.8, 0.05, 0.85)])
+        >>> decision = Decision("d1", "a", 1, None, 0.9, 0.05, 0.95, others)
+        >>> alternative_of(decision, 0).mean, alternative_of(decision, 7)
+        (0.8, None)
+    """
+    others = decision.alternatives
+    if isinstance(others, Alternatives):
+        return others.of(arm)
+    return next((other for other in others if other.arm == arm), None)

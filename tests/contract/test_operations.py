@@ -380,7 +380,7 @@ def test_rolling_back_a_station_whose_decision_waits_expires_it(ledger: Ledger) 
     waiting = ask(operations, a=5)["a"]
     assert operations.roll_back("a").running == 0
     item = operations.item(waiting.id)
-    assert (item.status, item.called_off, item.arm) == ("expired", True, 3)
+    assert (item.status, item.called_off, item.arm) == ("expired", True, 0)
     assert operations.picture.waiting() == []
     assert operations.picture.counts["expired"] == 1
     with pytest.raises(NotFoundError):

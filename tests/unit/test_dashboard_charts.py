@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from kinband.service.dashboard.charts.areas import spacing
 from kinband.service.dashboard.charts.bands import NORMAL_95, Belief, band_chart, best_first, whisker
 from kinband.service.dashboard.charts.bars import bar, parts
 from kinband.service.dashboard.charts.colours import (
@@ -22,11 +23,12 @@ from kinband.service.dashboard.charts.colours import (
     ramp,
     rgb,
 )
+from kinband.service.dashboard.charts.curves import curve
 from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
-from kinband.service.dashboard.charts.lines import Line, Marker, curve, time_chart
+from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
 from kinband.service.dashboard.charts.marks import tag
 from kinband.service.dashboard.charts.scales import MOST_POINTS, Scale, around, round_ticks, thinned, time_ticks
-from kinband.service.dashboard.charts.wedges import BEAM, Sector, sector_grid, sector_map, spacing, wedge_path
+from kinband.service.dashboard.charts.wedges import BEAM, Sector, sector_grid, sector_map, wedge_path
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NUMBER = r"-?\d+(?:\.\d+)?"

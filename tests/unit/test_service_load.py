@@ -1,15 +1,23 @@
-"""The load test: percentiles against counting by hand, callers that send everything once, one controller for all."""
+"""The load test: percentiles against counting by hand, callers that send everything once, one controller for all, pages
+that are looked at as often as said.
+"""
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
+from kinband.service.ledger import Ledger
 from kinband.service.load.calling import Address, LoadError, all_at_once, one_by_one
+from kinband.service.load.pages import AIM, EMPTY, Browser, Took, figures, pages_of, turned
+from kinband.service.load.past import Past, Recorded, record_past
 from kinband.service.load.problem import load_controller, rewards_of, states_of, station_names
 from kinband.service.load.statistics import Timings, percentile
 
@@ -43,13 +51,31 @@ class Echo(BaseHTTPRequestHandler):
     seen: list[tuple[str, str, int]] = []  # noqa: RUF012
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/sign-in":
+            self._let_in(sent)
+            return
+        body = json.loads(sent)
         self.seen.append((self.path, self.headers.get("Authorization", ""), body["n"]))
         answer = json.dumps({"got": body["n"]}).encode()
         self.send_response(503 if body["n"] < 0 else 201)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    def _let_in(self, sent: bytes) -> None:
+        good = sent == b"token=kb_x"
+        self.send_response(303 if good else 401)
+        if good:
+            self.send_header("Set-Cookie", "session=s3; Path=/; Secure")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.seen.append((self.path, self.headers.get("Cookie", ""), 0))
+        self.send_response(404 if "nowhere" in self.path else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, *args: object) -> None:
         pass
@@ -98,3 +124,57 @@ def test_two_processes_would_ask_the_same_controller() -> None:
     one, other = (load_controller(9, stations=5, rows=60) for _ in range(2))
     assert [d.arm for d in one.ask_all(states).values()] == [d.arm for d in other.ask_all(states).values()]
     assert {outcome["decision"] for outcome in rewards_of(["d1", "d2"], rng)} == {"d1", "d2"}
+
+
+def test_somebody_who_has_signed_in_looks_at_pages(echo: Address) -> None:
+    browser = Browser(echo)
+    with closing(browser):
+        assert min(browser.look("/plan"), browser.look("/audit?kind=mode")) > 0
+        with pytest.raises(LoadError, match="GET /nowhere was answered 404"):
+            browser.look("/nowhere")
+    looked = [(path, cookie) for path, cookie, _ in Echo.seen]
+    assert looked == [(path, "session=s3") for path in ("/plan", "/audit?kind=mode", "/nowhere")]
+    with pytest.raises(LoadError, match="signing in was answered 401"):
+        Browser(Address(echo.port, "kb_y"))
+
+
+def test_pages_are_held_against_the_empty_one_of_the_same_kind_of_look() -> None:
+    rng = np.random.default_rng(3)
+    times = {name: Took(*(rng.exponential(0.3, 21).tolist() for _ in range(3))) for name in (EMPTY, "plan", "audit")}
+    lines = {line.name: line for line in figures(times)}
+    assert len(lines) == 3 * 3 * 2
+    for name, took in times.items():
+        for which, seconds in zip(Took._fields, took, strict=True):
+            middle, slow = (lines[f"pages.{name}.{which}.{end}"] for end in ("p50", "p95"))
+            assert middle.seconds == sorted(seconds)[10]  # 11 of 21 do not exceed it
+            assert slow.seconds == sorted(seconds)[19]  # 20 of 21: the least that are 95 of 100
+            if name != EMPTY:
+                empty = sorted(getattr(times[EMPTY], which))
+                assert (middle.reference_seconds, slow.reference_seconds) == (empty[10], empty[19])
+                assert (middle.aim, slow.aim) == (AIM if which != "work" else "", "")
+
+
+def test_without_processor_times_there_are_no_lines_of_them() -> None:
+    times = {name: Took([0.1, 0.2], [0.1, 0.1], [float("nan")] * 2) for name in (EMPTY, "plan")}
+    assert {line.name.split(".")[2] for line in figures(times)} == {"first", "again"}
+    assert np.isnan(Address(80).worked())
+
+
+def test_every_page_comes_first_after_news_as_often_as_any_other() -> None:
+    names = list(pages_of(Recorded(5, ("a", "b", "c"), ("d1", "d2"))))
+    orders = [turned(names, number) for number in range(3 * len(names))]
+    assert all(sorted(order) == sorted(names) for order in orders)
+    for place in range(len(names)):
+        assert set(Counter(order[place] for order in orders).values()) == {3}
+
+
+def test_a_past_holds_what_pages_show(tmp_path: Path) -> None:
+    past, said = Past(stations=12, slots=9, seed=4), list[str]()
+    found = record_past(str(tmp_path / "ledger.db"), past, tick=said.append)
+    assert (len(found.stations), len(found.decisions)) == (12, 12 * 9)
+    with closing(Ledger.open(tmp_path / "ledger.db", create=False)) as ledger:
+        assert ledger.verify() == found.events
+        kinds = Counter(event.kind for event in ledger.read())
+    assert (kinds["decision"], kinds["verdict"], kinds["outcome"]) == (12 * 9, 12 * 9, 12 * 8)
+    assert min(kinds["applied"], kinds["approval"], kinds["mode"], kinds["switch"], kinds["rails"]) > 0
+    assert said

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
-from kinband.cli.bench_service import SERVICE, measured_service
+from kinband.cli.bench_service import PAGES, SERVICE, measured_pages, measured_service
 from kinband.errors import BadInputError
 from kinband.experiments.bench import Measured, machine
 from kinband.experiments.bench.figure import cost_figure
@@ -20,7 +20,7 @@ from kinband.experiments.bench.suite import SUITES, run_suite
 
 
 def bench(
-    what: Annotated[str, typer.Argument(help=f"{', '.join(SUITES)}, all of these; or {SERVICE}.")] = "all",
+    what: Annotated[str, typer.Argument(help=f"{', '.join(SUITES)}, all of these; or {SERVICE}, {PAGES}.")] = "all",
     threads: Annotated[int, typer.Option(min=0, help="BLAS threads; 0 for one per core.")] = 0,
     small: Annotated[bool, typer.Option("--quick", help="Small sizes, for a look in half a minute.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the results and the plot.")] = Path("out/bench"),
@@ -38,12 +38,15 @@ def bench(
 ) -> None:
     """Measure speed as ratios: against the bare arithmetic, the paper's own update, and other libraries.
 
-    The service is measured against a bare handler that does one insert; it is not among all, for it needs an extra.
+    The service is measured against a bare handler that does one insert, and the pages of its dashboard, with 105
+    stations and 50,000 events, against one that shows nothing; they are not among all, for they need an extra.
 
     Example: kinband bench exact
     """
-    if what not in ("all", SERVICE, *SUITES):
-        raise BadInputError(f"there is no benchmark {what!r}: choose one of {', '.join(SUITES)}, {SERVICE}, all")
+    if what not in ("all", SERVICE, PAGES, *SUITES):
+        raise BadInputError(
+            f"there is no benchmark {what!r}: choose one of {', '.join(SUITES)}, {SERVICE}, {PAGES}, all"
+        )
     if ledger is not None and what != SERVICE:
         raise BadInputError(f"--ledger is for kinband bench {SERVICE}, not for {what}: leave it out")
     threads = threads or os.cpu_count() or 1
@@ -56,6 +59,9 @@ def bench(
             if name == SERVICE:
                 found, model = measured_service(quick=small, ledger=ledger, folder=out, tick=say)
                 further["model"], threads = model, 1  # of the processes that are measured
+            elif name == PAGES:
+                found, record = measured_pages(quick=small, folder=out, tick=say)
+                further["record"], threads = record, 1
             else:
                 found += run_suite(name, threads=threads, quick=small, ray=ray, tick=say)
     about = machine(threads=threads) | further

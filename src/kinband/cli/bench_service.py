@@ -1,4 +1,6 @@
-"""`kinband bench service`: what the service adds to the controller, in the table of the other benchmarks."""
+"""`kinband bench service` and `kinband bench pages`: what the service adds to the controller, and how long its pages
+take, in the table of the other benchmarks.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +10,8 @@ from kinband.errors import BadInputError
 from kinband.experiments.bench import Measured
 from kinband.posterior import BUDGET
 
-SERVICE = "service"
-"""The name of this benchmark."""
+SERVICE, PAGES = "service", "pages"
+"""The names of these benchmarks."""
 
 
 def measured_service(
@@ -34,3 +36,22 @@ def measured_service(
     lines = [Measured(**figure.to_dict()) for figure in found]
     model = f"sparse posterior of {BUDGET} points that knows {load.rows:,} rows, adaptive sharing, a budget for trials"
     return [replace(line, aim="") for line in lines] if quick else lines, model
+
+
+def measured_pages(*, quick: bool, folder: Path, tick: Callable[[str], None]) -> tuple[list[Measured], str]:
+    """Measure the pages of the dashboard; return their lines, and what was on record. Small sizes have no aims.
+
+    Args:
+        quick: Whether to take small sizes.
+        folder: Where a ledger is made meanwhile.
+        tick: Called with what is done now.
+    """
+    try:
+        from kinband.service.load.pages import Looks, bench_pages
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
+    looks = Looks.quick() if quick else Looks()
+    found, events = bench_pages(looks, folder=folder, tick=tick)
+    lines = [Measured(**figure.to_dict()) for figure in found]
+    record = f"{looks.past.stations} stations, {events:,} events"
+    return [replace(line, aim="") for line in lines] if quick else lines, record

@@ -30,6 +30,7 @@ from kinband.service.access.tokens import Tokens
 from kinband.service.dashboard import dashboard_router, error_page
 from kinband.service.http import Limits, create_app
 from kinband.service.operations import Operations
+from kinband.service.patience import SECONDS, patient
 
 LEVELS = ("debug", "info", "warning", "error")
 """How much is logged."""
@@ -207,6 +208,7 @@ def run(
     level: str = "info",
     ready: Callable[[], None] = lambda: None,
     ending: Callable[[], None] = lambda: None,
+    patience: float = SECONDS,
 ) -> None:
     """Serve until SIGTERM or SIGINT comes; requests under way are answered before it returns.
 
@@ -217,10 +219,13 @@ def run(
         level: How much is logged.
         ready: Called once requests are taken.
         ending: Called when no more are.
+        patience: How many seconds a request may take to arrive.
     """
     set_up_logs(level)
     config = uvicorn.Config(
         app,
+        http=patient(patience),
+        ws="none",
         log_config=None,
         log_level=level,
         server_header=False,

@@ -66,7 +66,7 @@ class Redaction(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Take the secrets out of a record."""
-        record.request_id = REQUEST_ID.get() or "-"
+        record.request_id = redacted(REQUEST_ID.get()) or "-"
         _redact_message(record)
         if record.exc_info and not record.exc_text:
             text = logging.Formatter().formatException(record.exc_info)

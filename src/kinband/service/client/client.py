@@ -55,6 +55,9 @@ class KinbandClient:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
+        token = token.strip()  # a file that holds a token ends with a line break
+        if not token.isascii() or any(mark.isspace() for mark in token):
+            raise ValueError("this is no token: one is kb_, letters, digits, '_' and '-', without spaces")
         self._calls = Calls(base_url, token, timeout=timeout, retries=retries, transport=transport, sleep=sleep)
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from kinband.service.dashboard import addresses
 from kinband.service.dashboard.figures import count
 from kinband.service.dashboard.flashes import Flash
 from kinband.service.dashboard.frame import redirect
-from kinband.service.dashboard.views.common import arm_text, space_of
+from kinband.service.dashboard.views.common import names_of
 from kinband.service.dashboard.visitors import Visitor, Visitors
 from kinband.service.operations import Item, Operations
 from kinband.service.operations.records import checked_mode
@@ -51,7 +51,7 @@ def _add_station_actions(router: APIRouter, operations: Operations, visitors: Vi
 
         def act() -> str:
             card = operations.roll_back(station, comment=comment, actor=visitor.name)
-            return f"{station} runs {arm_text(card.running, space_of(operations))} again."
+            return f"{station} runs {names_of(operations).text(card.running)} again."
 
         return done(visitor, addresses.station_url(station), act)
 

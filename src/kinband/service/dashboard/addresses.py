@@ -5,9 +5,11 @@ rest of the path. Browsers resolve `.` and `..` whether encoded or not, so that 
 front, and, that this can be undone, so do names that begin with one.
 """
 
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 
+@lru_cache(maxsize=4096)  # the same stations are on every page
 def written(name: str) -> str:
     """Return a name as a part of a path.
 

@@ -6,6 +6,7 @@ A figure that is not known is a dash. Times are UTC, in a `<time>` element that 
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup
@@ -14,6 +15,7 @@ from kinband.service.dashboard.charts.marks import tag
 
 DASH = "–"
 """What is shown of what is not known."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -28,7 +30,12 @@ def figure(value: float | None, digits: int = 3) -> str:
     size = abs(value)
     decimals = digits if size < 10 else max(digits - 1, 0) if size < 100 else max(digits - 2, 0) if size < 1000 else 0
     text = f"{value:,.{decimals}f}"
-    return text.replace("-", "−") if any(c in "123456789" for c in text) else text.lstrip("-")
+    return text.replace("-", "−") if _counts(text) else text.lstrip("-")
+
+
+def _counts(text: str) -> bool:
+    """Whether a figure is known and anything but noughts."""
+    return text.strip(f"-0.,{DASH}") != ""
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -39,8 +46,7 @@ def signed(value: float | None, digits: int = 3) -> str:
         ('+0.021', '−0.021', '0.000', '–')
     """
     text = figure(value, digits)
-    positive = value is not None and value > 0 and any(c in "123456789" for c in text)
-    return f"+{text}" if positive else text
+    return f"+{text}" if value is not None and value > 0 and _counts(text) else text
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
@@ -124,9 +130,12 @@ def utc(moment: datetime | str) -> datetime:
         10
     """
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    if found.tzinfo is UTC:
+        return found
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
+@lru_cache(maxsize=8192)
 def time_text(moment: datetime | str | None) -> str:
     """Return a time to the minute.
 
@@ -137,9 +146,10 @@ def time_text(moment: datetime | str | None) -> str:
     if moment is None:
         return DASH
     at = utc(moment)
-    return f"{at.day} {at.strftime('%b %Y %H:%M')}"
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year} {at.hour:02}:{at.minute:02}"
 
 
+@lru_cache(maxsize=4096)  # many rows of a table are of one slot
 def time_tag(moment: datetime | str | None) -> Markup:
     """Return a time as an element.
 
@@ -149,9 +159,9 @@ def time_tag(moment: datetime | str | None) -> Markup:
     """
     if moment is None:
         return Markup(DASH)  # noqa: S704 - a constant
-    at = utc(moment)
-    full = f"{at.day} {at.strftime('%b %Y %H:%M:%S')} UTC"
-    return tag("time", time_text(at), datetime=at.strftime("%Y-%m-%dT%H:%M:%SZ"), title=full)
+    at = utc(moment).replace(microsecond=0, tzinfo=None)
+    words = time_text(at)
+    return tag("time", words, datetime=f"{at.isoformat()}Z", title=f"{words}:{at.second:02} UTC")
 
 
 def ago(then: datetime, now: datetime) -> str:

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from kinband.service.dashboard import addresses, figures, flashes, words
+from kinband.service.dashboard import addresses, figures, flashes, pieces, words
 from kinband.service.dashboard.assets import asked_before, assets
 from kinband.service.dashboard.charts import bars, lines
 from kinband.service.dashboard.kept import Kept
@@ -53,6 +53,11 @@ def environment() -> Environment:
         "share": figures.share,
         "knobs": figures.knobs,
         "when": figures.time_tag,
+        "station_link": pieces.station_link,
+        "decision_link": pieces.decision_link,
+        "mode_tag": pieces.mode_tag,
+        "status_tag": pieces.status_tag,
+        "moves_tag": pieces.moves_tag,
     }
     made.globals |= {
         "interval": figures.interval,

@@ -62,8 +62,13 @@ BY_WORDS = {
 _OUTCOMES = {"allowed": "allowed", "replaced": "replaced", "refused": "refused", "rolled back": "rolled back"}
 
 
-def sentence(event: Event, space: Space) -> str:
+def sentence(event: Event, space: Space, *, said: Mapping[str, Any] | None = None) -> str:
     """Return an event as one sentence.
+
+    Args:
+        event: What is on record.
+        space: Configurations by arm.
+        said: Its payload, where that is known without reading it.
 
     Example:
         >>> event = Event(9, "mode", "2026-11-20T10:00:00Z", "anna", "", None, None, None, None,
@@ -71,7 +76,7 @@ def sentence(event: Event, space: Space) -> str:
         >>> sentence(event, {}.get)
         'anna put all stations into assist mode: “trial week”.'
     """
-    said = event.payload
+    said = event.payload if said is None else said
     who = event.actor or "the service"
     text = _SENTENCES.get(event.kind, _unknown)(event, said, who, space)
     comment = said.get("comment")

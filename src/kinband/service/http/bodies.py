@@ -5,7 +5,7 @@ A key that is not known is refused rather than passed over: a misspelt "noise" w
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from kinband.service.http.values import (
     LARGEST,
@@ -163,12 +163,15 @@ class ModeBody(BaseModel):
     comment: Comment = Field(default="", description="Why, for the record.")
 
 
+_WHY = AliasChoices("why", "comment")  # in an emergency nobody should be refused for a synonym
+
+
 class WhyBody(BaseModel):
     """A reason, for the record."""
 
     model_config = _body(why="storm over the north")
 
-    why: Comment = Field(default="", description="Why.")
+    why: Comment = Field(default="", description="Why; `comment` is taken too.", validation_alias=_WHY)
 
 
 class CommentBody(BaseModel):

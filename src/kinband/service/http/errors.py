@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -94,6 +94,8 @@ class Unexpected:
 
         try:
             await self.app(scope, receive, sending)
+        except ClientDisconnect:
+            LOG.info("the caller went away before the request had arrived")
         except Exception:
             if scope["type"] != "http" or started:
                 raise  # an answer that has begun can only be broken off

@@ -39,7 +39,7 @@ def read_json(body: bytes) -> Any:
         kinband.service.http.errors.RefusedError: NaN is not JSON: leave out what is not known
     """
     try:
-        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_unique)
+        return json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_unique)
     except RefusedError:
         raise
     except UnicodeDecodeError as error:

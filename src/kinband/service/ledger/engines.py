@@ -7,6 +7,8 @@ whatever the server's default is.
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic, sleep
@@ -80,6 +82,8 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
     else:
         patience = {"connect_timeout": max(2, round(timeout)), "tcp_user_timeout": round(1000 * timeout)}
         level = "READ COMMITTED"  # what is read after the lock was taken must not be older than the lock
+        from kinband.service.ledger.waiting import GRACE, patient_connection
+
         engine = create_engine(
             url,
             connect_args=patience,
@@ -88,8 +92,25 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
             pool_timeout=timeout,
             hide_parameters=True,  # what is logged of an error must not show hashes and keys
         )
+        event.listen(
+            engine, "do_connect", lambda _, __, args, named: patient_connection(timeout + GRACE, *args, **named)
+        )
     event.listen(engine, "begin", lambda connection: _begin(connection, timeout))
     return engine
+
+
+@contextmanager
+def unhurried(connection: Connection) -> Iterator[None]:
+    """Let answers take as long as they take, as when tables of a large ledger are brought up to date."""
+    driver: Any = connection.connection.driver_connection
+    before = getattr(driver, "patience", None)  # only connections to PostgreSQL have an end to it
+    if before is not None:
+        driver.patience = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            driver.patience = before
 
 
 def _file(url: URL) -> URL:

@@ -18,8 +18,8 @@ from sqlalchemy import URL, Connection, Engine, Select, case, select
 from kinband.arrays import positive_number
 from kinband.errors import NotFoundError, SavedStateError
 from kinband.service.ledger import migrations
-from kinband.service.ledger.engines import WRITES, ledger_url, name_of, open_engine
-from kinband.service.ledger.errors import in_one_sentence
+from kinband.service.ledger.engines import WRITES, ledger_url, name_of, open_engine, unhurried
+from kinband.service.ledger.errors import LedgerUnavailableError, in_one_sentence
 from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, check_chain
 from kinband.service.ledger.schema import events
 
@@ -46,9 +46,12 @@ class Ledger:
         >>> folder.cleanup()
     """
 
-    def __init__(self, engine: Engine, url: URL, *, clock: Clock) -> None:
+    def __init__(self, engine: Engine, url: URL, *, clock: Clock, timeout: float = 10.0) -> None:
         self.engine = engine
+        self.timeout = timeout
         self.name = name_of(url)
+        self._file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+        self._inode: tuple[int, int] | None = None  # of the file, once it is there
         self._clock = clock
 
     @classmethod
@@ -65,14 +68,14 @@ class Ledger:
         """
         found = ledger_url(url)
         engine = open_engine(found, timeout=positive_number(timeout, name="timeout"), create=create)
-        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)))
+        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)), timeout=timeout)
         try:
             if not create and engine.dialect.name == "sqlite" and not Path(str(found.database)).exists():
                 raise SavedStateError(f"{ledger.name} holds no ledger: there is no such file")
             with ledger.reading() as connection:
                 known = migrations.revision(connection)
             if create and known != migrations.latest():
-                with ledger.connected(writes=True) as connection:
+                with ledger.connected(writes=True) as connection, unhurried(connection):
                     migrations.migrate(connection, where=ledger.name)
             with ledger.reading() as connection:
                 migrations.check(connection, where=ledger.name)
@@ -87,6 +90,7 @@ class Ledger:
     def close(self) -> None:
         """Give back every connection."""
         self.engine.dispose()
+        self._inode = None
 
     def append(self, drafts: Sequence[Draft]) -> list[int]:
         """Record events, all or none, and return their numbers once they are safe."""
@@ -153,6 +157,7 @@ class Ledger:
     @contextmanager
     def connected(self, *, writes: bool) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end; one that failed is not used again."""
+        self._check_file()
         with in_one_sentence(self.name):
             connection = self.engine.connect().execution_options(**{WRITES: writes})
         try:
@@ -167,6 +172,22 @@ class Ledger:
             raise
         finally:
             connection.close()
+
+    def _check_file(self) -> None:
+        """Refuse to write into a file that nobody will find again: it was moved, removed or replaced meanwhile."""
+        if self._file is None:
+            return
+        try:
+            found = self._file.stat()
+        except OSError:
+            found = None
+        if found is not None and self._inode is None:
+            self._inode = found.st_dev, found.st_ino
+        elif self._inode is not None and (found is None or (found.st_dev, found.st_ino) != self._inode):
+            raise LedgerUnavailableError(
+                f"the ledger {self.name} was moved, removed or replaced while it was in use: nothing is recorded until "
+                "the file is back or the service is started again"
+            )
 
     def now(self) -> str:
         """Return the time as events carry it."""

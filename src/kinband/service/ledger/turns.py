@@ -10,7 +10,6 @@ stays right when a turn fails, and can be looked at while the database is away.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from kinband.errors import ConflictError, KinbandError
 from kinband.policies.contract import KeepsState
 from kinband.service.ledger.errors import LedgerUnavailableError
 from kinband.service.ledger.events import FIRST, Draft, Event, check_chain, draft_of
+from kinband.service.ledger.mutex import Mutex
 from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored
 from kinband.service.ledger.snapshots import due, write_snapshot
@@ -144,7 +144,7 @@ class Turns:
         self.ledger = ledger
         self._watcher = watcher
         self.settings = settings
-        self.mutex = threading.RLock()
+        self.mutex = Mutex(ledger.name, seconds=ledger.timeout)
         self._every = snapshot_every
         self._reader = EntryReader(settings)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ

@@ -1,5 +1,7 @@
 """What a load test talks to: a service, or a bare handler that does one insert, each in a process of its own.
 
+A service has the controller of `problem` on an empty ledger, or goes on with what a ledger holds ("past").
+
 The bare handler is the least that any service of this kind does: FastAPI reads a small JSON body, and one row is
 written and committed through the same engine with the same settings (`ledger.engines`) in a thread of the same pool.
 
@@ -8,6 +10,7 @@ it listens, and with which token.
 """
 
 import json
+import os
 import sys
 from contextlib import closing
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 from fastapi import Body, FastAPI
 from sqlalchemy import Column, Integer, MetaData, Table, Text
 
+from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.service import running
 from kinband.service.access.limits import Limiter, failure_limits
@@ -58,29 +62,34 @@ def host(kind: str, url: str, *, seed: int, stations: int, rows: int) -> None:
     """Serve until a signal comes.
 
     Args:
-        kind: "service" or "bare".
+        kind: "service", "past" or "bare".
         url: The ledger, or the database of the bare handler.
-        seed: Draws the controller.
+        seed: Draws the controller; of no matter for a past, as are the others.
         stations: How many it decides for.
         rows: How many rows it knows.
     """
     place = running.Place("127.0.0.1", 0)
     with running.take_socket(place) as taken, closing(Ledger.open(url)) as ledger:
-        app, token = (bare_app(ledger), "") if kind == "bare" else _service(ledger, seed, stations, rows)
+        if kind == "bare":
+            app, token = bare_app(ledger), ""
+        else:
+            controller = None if kind == "past" else load_controller(seed, stations=stations, rows=rows)
+            app, token = _service(ledger, controller)
 
         def ready() -> None:
-            sys.stdout.write(json.dumps({"port": taken.getsockname()[1], "token": token}) + "\n")
+            sys.stdout.write(
+                json.dumps({"port": taken.getsockname()[1], "token": token, "process": os.getpid()}) + "\n"
+            )
             sys.stdout.flush()
 
         running.run(app, place, taken, level="warning", ready=ready)
 
 
-def _service(ledger: Ledger, seed: int, stations: int, rows: int) -> tuple[FastAPI, str]:
+def _service(ledger: Ledger, controller: Controller | None) -> tuple[FastAPI, str]:
     """Return a service and a token to come in with; it limits nobody, for the limit is not what is measured."""
-    controller = load_controller(seed, stations=stations, rows=rows)
     operations = Operations.open(ledger, controller, mode="autonomous", actor="load")
     tokens = Tokens(ledger)
-    token = tokens.create(f"load-{len(tokens.list())}", "operator", by="load").token
+    token = tokens.create(f"load-{len(tokens.list())}", "admin", by="load").token
     free = Limits(Limiter(rate=1e9, burst=1e9), failure_limits())
     return running.application(operations, tokens=tokens, limits=free), token
 
@@ -88,8 +97,8 @@ def _service(ledger: Ledger, seed: int, stations: int, rows: int) -> tuple[FastA
 def main(arguments: list[str]) -> None:
     """Read the command line of the process."""
     kind, url, *numbers = arguments
-    if kind not in ("service", "bare") or len(numbers) != 3:
-        raise BadInputError("give service or bare, a database, a seed, and how many stations and rows")
+    if kind not in ("service", "past", "bare") or len(numbers) != 3:
+        raise BadInputError("give service, past or bare, a database, a seed, and how many stations and rows")
     seed, stations, rows = map(int, numbers)
     host(kind, url, seed=seed, stations=stations, rows=rows)
 

@@ -40,6 +40,10 @@ class Deciding:
         """Return the time, UTC."""
         raise NotImplementedError
 
+    def guard_in_force(self) -> Guard:
+        """Return the guard with the rails last put on record, by whichever process."""
+        raise NotImplementedError
+
     def ask(
         self,
         states: Mapping[str, State],
@@ -102,7 +106,7 @@ class Deciding:
             if before is not None
         ]
         cards = {s: replace(self.picture.cards[s], running=asked[s].running) for s in decisions}
-        review = Review(self.guard, self.picture.history.after(changes), cards, turn.controller, at)
+        review = Review(self.guard_in_force(), self.picture.history.after(changes), cards, turn.controller, at)
         reviewed = review.of(decisions, asked)
         for one in reviewed:
             if one.arm is not None and one.arm != one.decision.arm:
@@ -145,9 +149,21 @@ class Deciding:
         """Learn what decisions earned, by their ids, all or nothing; see `Controller.tell_all`."""
         said: dict[str, Any] = {"rewards": rewards, "noise": noise, "kpis": kpis, "others": others}
         call = Call(call_digest("tell", **said), key, actor)
+        self._check_whole([*(rewards or {}), *(kpis or {})])
         with self.turns.mutex:
             self.turns.do("outcome", call, lambda controller: controller.tell_all(**said))
             return self._items([*(rewards or {}), *(kpis or {})])
+
+    def _check_whole(self, ids: list[str]) -> None:
+        """Refuse rewards of slots in which a person rolled back: two configurations earned them."""
+        with self.turns.mutex:
+            self.turns.present()
+            for item in (self.picture.items[key] for key in ids if key in self.picture.items):
+                if item.status == "rolled back" and item.called_off:
+                    raise ConflictError(
+                        f"decision {item.id} of {item.station!r} was rolled back within its slot, so that two "
+                        "configurations earned its reward: leave it out"
+                    )
 
     def correct(
         self,

@@ -1,13 +1,15 @@
 """What the slots of decisions earned: on every item, in the sums, and in the history that the guard looks at."""
 
+from collections import deque
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from kinband.controller.journal import Corrected, Told
 from kinband.controller.telling import own_of
 from kinband.guard import Rewarded
-from kinband.records import Decision
-from kinband.service.operations.views import Views
+from kinband.records import Decision, alternative_of
+from kinband.service.operations.views import KEPT_RECENT, Views
 
 
 class Earnings(Views):
@@ -39,14 +41,24 @@ class Earnings(Views):
     def _earned(self, key: str, reward: float, learned: float) -> None:
         """Note what a slot earned, and what is learned of it, in the place of what was noted before."""
         self._tallied(key, -1)
+        newest = self.items[key].reward is None and self.cards[self.items[key].station].last == key
         self._update(key, reward=reward)
         self._learned.pop(key, None)
         if learned != reward:  # neighbours' rewards are mixed in
             self._learned[key] = learned
         self._tallied(key, 1)
         item = self.items[key]
+        self._keep_recent(item.station, reward if newest else None)
         if item.verdict is not None or self.cards[item.station].last == key:
             self._fresh.append(Rewarded(self._began.get(key, item.at), item.station, reward))
+
+    def _keep_recent(self, station: str, newest: float | None) -> None:
+        """Keep the last rewards of a station at hand: one more, or anew where it is one of the past that changed."""
+        if newest is None:
+            last = list(islice(self._rewards(self.cards[station]), KEPT_RECENT))
+            self._recent[station] = deque(reversed(last), KEPT_RECENT)
+        else:
+            self._recent.setdefault(station, deque(maxlen=KEPT_RECENT)).append(newest)
 
     def _tallied(self, key: str, times: int) -> None:
         item = self.items[key]
@@ -64,7 +76,11 @@ class Earnings(Views):
             self._count("expired")
 
     def _update(self, decision_id: str, **changes: Any) -> None:
-        self.items[decision_id] = replace(self.items[decision_id], **changes)
+        before = self.items[decision_id]
+        after = self.items[decision_id] = replace(before, **changes)
+        if "refused" in (before.status, after.status):
+            self._refused[before.at.date()] -= before.status == "refused"
+            self._refused[after.at.date()] += after.status == "refused"
 
     def _count(self, what: str, times: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + times
@@ -86,4 +102,5 @@ def expected_of(decision: Decision, arm: int) -> float | None:
     """
     if arm == decision.arm:
         return decision.mean
-    return next((other.mean for other in decision.alternatives if other.arm == arm), None)
+    found = alternative_of(decision, arm)
+    return None if found is None else found.mean

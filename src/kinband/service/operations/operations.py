@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kinband.controller import Controller, Explanation, Settings
-from kinband.guard import Guard, Rails
+from kinband.guard import Guard, Rails, rails_from_text
 from kinband.guard.windows import utc
 from kinband.policies import PolicyFactory
 from kinband.service.ledger import DurableController, Event, Ledger
@@ -60,6 +60,7 @@ class Operations(People):
     def __init__(self, durable: DurableController, guard: Guard, picture: Picture, clock: Clock) -> None:
         self.durable, self.guard, self.picture, self.turns = durable, guard, picture, durable.turns
         self._clock = clock
+        self._followed = ""  # digest of the rails that the guard was made of
         self._outlooks: dict[str, tuple[int, Outlook]] = {}
 
     @classmethod
@@ -102,11 +103,25 @@ class Operations(People):
     def _begin(self, mode: Mode, rails_text: str, *, actor: str) -> None:
         """Put on record what holds from now on, where that is new."""
         digest = hashlib.sha256(rails_text.encode()).hexdigest()[:16] if rails_text else ""
+        self._followed = digest
         with self.turns.turn(Call(call_digest("begin"), None, actor)) as turn:
             if not self.picture.moded:
                 turn.note("mode", {"mode": mode, "stations": None, "comment": "the mode to start with"})
             if digest != self.picture.rails:
                 turn.note("rails", {"digest": digest, "text": rails_text})
+
+    def guard_in_force(self) -> Guard:
+        """Return the guard with the rails last put on record: another process may have been started with others.
+
+        Rails that were handed over as objects, without their text, are known to their own process alone.
+        """
+        with self.turns.mutex:
+            if self.picture.rails not in ("", self._followed):
+                newest = next(iter(self.ledger.read(kinds=["rails"], newest_first=True, limit=1)))
+                text, stations = str(newest.payload["text"]), list(self.picture.cards)
+                rails = rails_from_text(text, self.guard.space, stations=stations, source="the rails on record")
+                self.guard, self._followed = Guard(rails, self.guard.space), self.picture.rails
+            return self.guard
 
     @property
     def ledger(self) -> Ledger:

@@ -13,6 +13,7 @@ from kinband.service.operations.deciding import Deciding
 from kinband.service.operations.records import Card, Item, Mode, Status, checked_mode
 from kinband.service.operations.reviewing import applied_note
 
+_NO_REASON = "no reason was given"
 _LONGEST = 2_000  # characters of a comment
 
 _ROLLED_BACK: Mapping[Status, Status] = {"applied": "rolled back", "kept": "rolled back", "waiting": "expired"}
@@ -58,7 +59,7 @@ class People(Deciding):
 
     def _reviewed_again(self, items: Sequence[Item], at: datetime) -> dict[str, Verdict]:
         proposals = [Proposal(i.station, self.picture.cards[i.station].running, (i.wanted,)) for i in items]
-        return self.guard.review(proposals, self.picture.history, now=at)
+        return self.guard_in_force().review(proposals, self.picture.history, now=at)
 
     def _note_judgement(self, turn: Turn, item: Item, verdict: Verdict | None, *, comment: str, at: datetime) -> None:
         """Record what a person said of a decision, and carry it out."""
@@ -123,7 +124,9 @@ class People(Deciding):
 
     def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Leave a station alone until it is thawed."""
-        self._switch(Frozen(self.now(), station, why=_comment(why)), {"station": station, "why": why}, key, actor)
+        self._switch(
+            Frozen(self.now(), station, why=_comment(why) or _NO_REASON), {"station": station, "why": why}, key, actor
+        )
 
     def thaw(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Let a station that a person froze be changed again."""
@@ -131,7 +134,7 @@ class People(Deciding):
 
     def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Stop everything: nothing changes any more, no roll-back either."""
-        self._switch(Stopped(self.now(), why=_comment(why)), {"why": why}, key, actor)
+        self._switch(Stopped(self.now(), why=_comment(why) or _NO_REASON), {"why": why}, key, actor)
 
     def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Take a stop back; the stop switch of the rails is another one."""

@@ -21,6 +21,7 @@ from kinband.service.ledger import Event
 from kinband.service.operations.earnings import Earnings
 from kinband.service.operations.records import Card, Item, Status, checked_mode
 from kinband.service.operations.trails import Trail
+from kinband.service.operations.views import Change
 
 _TO_THE_GUARD: Mapping[str, By] = {"controller": "controller", "roll-back": "roll-back", "operator": "roll-back"}
 """Who changed a station, as rails see it: what a person rolls back is not tried again at once. Others are operators."""
@@ -158,6 +159,7 @@ class Picture(Earnings):
         """Take in what a station runs, by whomever, or that its last change was not carried out after all."""
         card, at = self.cards[event.station], datetime.fromisoformat(said["at"])
         arm, before, by = said["arm"], said["before"], said["by"]
+        self._changes[card.station].append(Change(at, arm, before, by, event.actor))
         trail = self._trails.get(card.station, Trail())
         known = before is not None or by != "network"  # else it was only found out what the station runs
         if said.get("taken_back"):
@@ -179,6 +181,8 @@ class Picture(Earnings):
             self._began[key] = at  # its reward is that of what runs since: it is none of before the change
         if said.get("taken_back"):
             self._began.pop(key, None)
+        if said["by"] == "operator":
+            self._update(key, arm=said["arm"])  # what a person put back is what the station is to run
         if said["comment"]:
             self._update(key, comment=said["comment"])
         status: Status | None = said.get("status")

@@ -5,9 +5,9 @@ the slot began, so that gains are estimates; their intervals are of the scatter 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from math import nan, sqrt
+from math import fsum, nan, sqrt
 
 from kinband.service.operations.records import Gain
 
@@ -30,12 +30,17 @@ class Sums:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
+    values: list[float] = field(default_factory=list)
 
     def add(self, value: float, times: int = 1) -> None:
-        """Count a value, or take one back that was counted."""
-        self.count += times
-        self.total += times * value
-        self.squares += times * value * value
+        """Count a value, or take one back that was counted: what was wrong by orders of magnitude leaves no trace."""
+        if times > 0:
+            self.values.append(value)
+            self.count, self.total, self.squares = self.count + 1, self.total + value, self.squares + value * value
+            return
+        self.values.remove(value)
+        self.count, self.total = len(self.values), fsum(self.values)
+        self.squares = fsum(one * one for one in self.values)
 
     @property
     def mean(self) -> float:

@@ -1,7 +1,12 @@
-"""What a screen or an answer takes from the picture of operations: stations, decisions, series, sums."""
+"""What a screen or an answer takes from the picture of operations: stations, decisions, changes, series, sums.
 
+Screens ask for the same sums again and again, so that those are kept until something changes them.
+"""
+
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import date, datetime
 from itertools import islice
 
 from kinband.errors import NotFoundError
@@ -10,6 +15,38 @@ from kinband.guard.events import Event as GuardEvent
 from kinband.service.operations.records import Card, Gain, Item, Mode, Point, Status
 from kinband.service.operations.tally import Tally
 from kinband.service.operations.trails import Trail
+
+KEPT_RECENT = 24
+"""Of how many slots of a station the rewards are at hand; those of more are looked up."""
+KEPT_CHANGES = 200
+"""How many changes of a station are kept for its charts; the ledger has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a station was reported to run, by whomever.
+
+    Attributes:
+        at: Since when.
+        arm: What it runs.
+        before: What it ran before; None where nobody knew.
+        by: "controller", "operator", "roll-back" or "network".
+        actor: Who reported it.
+
+    Example:
+        >>> Change(datetime(2026, 11, 20), 4, 2, "operator", "anna").by
+        'operator'
+    """
+
+    at: datetime
+    arm: int | None
+    before: int | None
+    by: str
+    actor: str
+
+
+def _last_changes() -> deque[Change]:
+    return deque(maxlen=KEPT_CHANGES)
 
 
 class Views:
@@ -40,6 +77,9 @@ class Views:
         self._waiting: dict[str, None] = {}  # ids, in order
         self._tally = Tally()
         self._trails: dict[str, Trail] = {}
+        self._changes: dict[str, deque[Change]] = defaultdict(_last_changes)
+        self._refused: Counter[date] = Counter()  # decisions that the guard refused, by the day of their slot
+        self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
         self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
         self._began: dict[str, datetime] = {}  # since when what a decision led to ran, where that was not at once
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
@@ -105,6 +145,9 @@ class Views:
         self, station: str | None, status: Status | None, slot: str | None, before: int | None
     ) -> Iterator[Item]:
         keys = reversed(self.items) if station is None else reversed(self.card(station).slots)
+        if status is None and slot is None and before is None:
+            yield from map(self.items.__getitem__, keys)
+            return
         for item in map(self.items.__getitem__, keys):
             wanted = (status is None or item.status == status) and (slot is None or item.slot == slot)
             if wanted and (before is None or item.seq < before):
@@ -123,11 +166,25 @@ class Views:
         """Return what was gained over the fixed configuration, by a station or by all."""
         return self._tally.gain(None if station is None else self.card(station).station)
 
+    def changes(self, station: str) -> list[Change]:
+        """Return the last changes of a station, oldest first."""
+        return list(self._changes.get(self.card(station).station, ()))
+
+    def refused(self, day: date) -> int:
+        """Return how many decisions of slots that began on a day, UTC, the guard refused."""
+        return self._refused[day]
+
     def recent(self, station: str, slots: int = 24) -> float | None:
         """Return the mean reward of a station's last slots whose reward is known."""
-        told = (r for key in reversed(self.card(station).slots) if (r := self.items[key].reward) is not None)
-        last = list(islice(told, slots))
+        card = self.card(station)
+        kept = reversed(self._recent.get(station, ())) if slots <= KEPT_RECENT else self._rewards(card)
+        last = list(islice(kept, slots))
         return sum(last) / len(last) if last else None
+
+    def _rewards(self, card: Card) -> Iterator[float]:
+        """Give the known rewards of a station, newest slot first."""
+        items = map(self.items.__getitem__, reversed(card.slots))
+        return (item.reward for item in items if item.reward is not None)
 
     def worst(self, count: int = 10, slots: int = 24) -> list[tuple[Card, float]]:
         """Return the stations that earned least of late, the lowest first."""

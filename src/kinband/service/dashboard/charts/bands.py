@@ -5,13 +5,14 @@ shape as well as by colour: a square and a dot.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.lines import WIDE, curve, plot, stretched, tick_label
-from kinband.service.dashboard.charts.marks import joined, number, percent, tag
+from kinband.service.dashboard.charts.curves import SHORT, curve
+from kinband.service.dashboard.charts.lines import WIDE, plot, stretched, tick_label
+from kinband.service.dashboard.charts.marks import escaped, joined, number, percent, tag
 from kinband.service.dashboard.charts.scales import Scale, around, round_ticks
 
 NORMAL_95 = 1.959963984540054
@@ -19,10 +20,12 @@ NORMAL_95 = 1.959963984540054
 _TOP, _FOOT = 12.0, 22.0
 _HALF = 5.0  # pixels of half a marker
 _ROOM = 0.04  # of the width, left and right of the outermost values
+_HIT = tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)
+_PLAIN = tag("circle", class_="at-plain", r=2)
+_TRACK = tag("line", class_="grid", x1=0, x2="100%", y1=10, y2=10)
 
 
-@dataclass(frozen=True)
-class Belief:
+class Belief(NamedTuple):
     """What is expected of one configuration.
 
     Attributes:
@@ -95,9 +98,11 @@ def band_path(beliefs: Sequence[Belief], places: Sequence[float], *, y: Scale) -
         >>> band_path(flat, [0.0, 10.0], y=Scale(0.0, 1.0, 100.0, 0.0))
         'M0 50L10 50L10 50L0 50Z'
     """
-    upper = [(x, belief.interval[1]) for x, belief in zip(places, beliefs, strict=True)]
-    lower = [(x, belief.interval[0]) for x, belief in zip(places, beliefs, strict=True)]
-    return "M" + "L".join(f"{number(x)} {number(y(value))}" for x, value in [*upper, *lower[::-1]]) + "Z"
+    intervals = [belief.interval for belief in beliefs]
+    upper = [(x, high) for x, (_, high) in zip(places, intervals, strict=True)]
+    lower = [(x, low) for x, (low, _) in zip(places, intervals, strict=True)]
+    ends = [place for x, value in [*upper, *lower[::-1]] for place in (x, y(value))]
+    return "M" + "L".join([f"{SHORT} {SHORT}"] * (2 * len(upper))) % tuple(ends) + "Z"
 
 
 def whisker(belief: Belief, *, low: float, high: float) -> Markup:
@@ -112,7 +117,7 @@ def whisker(belief: Belief, *, low: float, high: float) -> Markup:
     left, right = (min(max(x(end), 0.0), 1.0) for end in belief.interval)
     look = "running" if belief.running else "chosen" if belief.chosen else "plain"
     parts = [
-        tag("line", class_="grid", x1=0, x2="100%", y1=10, y2=10),
+        _TRACK,
         tag("line", class_=f"whisker {look}", x1=percent(left), x2=percent(right), y1=10, y2=10),
         tag("circle", class_=f"dot {look}", cx=percent(x(belief.mean)), cy=10, r=_HALF),
     ]
@@ -133,18 +138,18 @@ def best_first(beliefs: Sequence[Belief], *, most: int = 15) -> list[Belief]:
 
 def _dot(belief: Belief, *, x: Scale, y: Scale, height: int) -> Markup:
     """Return a marker for what runs or is chosen, a small dot for the others, each with its words."""
-    title = tag("title", belief.says)
-    shapes = [tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)]
+    shapes = [_HIT]
     if belief.running:
         shapes.append(tag("rect", class_="at-running", x=-_HALF, y=-_HALF, width=2 * _HALF, height=2 * _HALF))
     if belief.chosen:
         shapes.append(tag("circle", class_="at-chosen", r=_HALF + 2.0 if belief.running else _HALF))
     if not (belief.running or belief.chosen):
-        shapes.append(tag("circle", class_="at-plain", r=2))
-    drop = joined([])
+        shapes.append(_PLAIN)
     if belief.running or belief.chosen:
-        drop = tag("line", class_="drop", y1=0, y2=height - _FOOT - y(belief.mean))
-    return tag("svg", title, drop, *shapes, class_="at", x=percent(x(belief.x)), y=y(belief.mean), overflow="visible")
+        shapes.insert(0, tag("line", class_="drop", y1=0, y2=height - _FOOT - y(belief.mean)))
+    inside = f"<title>{escaped(belief.says)}</title>{''.join(shapes)}"
+    at = f'class="at" x="{percent(x(belief.x))}" y="{number(y(belief.mean))}"'
+    return Markup(f'<svg {at} overflow="visible">{inside}</svg>')  # noqa: S704 - every part is escaped
 
 
 def _names(beliefs: Sequence[Belief], *, x: Scale, height: int, labels: Sequence[str]) -> list[Markup]:

@@ -1,6 +1,7 @@
 """Shares as bars in a list, and the keys of legends."""
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 
 from markupsafe import Markup
 
@@ -37,6 +38,7 @@ def parts(shares: Sequence[tuple[str, float]]) -> Markup:
     return tag("svg", *pieces, class_="row", width="100%", height=10, aria_hidden="true")
 
 
+@lru_cache(maxsize=256)
 def swatch(colour: str) -> Markup:
     """Return a little square for a legend.
 
@@ -48,6 +50,7 @@ def swatch(colour: str) -> Markup:
     return tag("svg", square, class_="key", width=12, height=12, aria_hidden="true")
 
 
+@cache
 def ramp_key() -> Markup:
     """Return the ramp of amounts from left to right.
 
@@ -62,6 +65,7 @@ def ramp_key() -> Markup:
     return tag("svg", joined(steps), class_="ramp", width=160, height=12, aria_hidden="true")
 
 
+@lru_cache(maxsize=256)
 def line_key(look: str) -> Markup:
     """Return a piece of a line for a legend.
 

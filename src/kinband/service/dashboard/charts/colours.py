@@ -6,6 +6,7 @@ what mode a station has is also said in words.
 """
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 
 _VIRIDIS = (
     "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725",
@@ -17,6 +18,7 @@ MODE_COLOURS = {"shadow": "#9aa5b1", "assist": "#e69f00", "autonomous": "#0072b2
 GROUP_COLOURS = ("#4477aa", "#66ccee", "#2e9e5b", "#e0b73a", "#ee6677", "#aa3377", "#7b6fd0", "#c08552")
 
 
+@cache
 def rgb(colour: str) -> tuple[int, int, int]:
     """Return red, green and blue of a colour.
 
@@ -37,10 +39,12 @@ def mixed(stops: Sequence[str], share: float) -> str:
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     left = min(int(place), len(stops) - 2)
     part = place - left
-    pairs = zip(rgb(stops[left]), rgb(stops[left + 1]), strict=True)
-    return "#" + "".join(f"{round(a + part * (b - a)):02x}" for a, b in pairs)
+    (r0, g0, b0), (r1, g1, b1) = rgb(stops[left]), rgb(stops[left + 1])
+    red, green, blue = r0 + part * (r1 - r0), g0 + part * (g1 - g0), b0 + part * (b1 - b0)
+    return f"#{round(red):02x}{round(green):02x}{round(blue):02x}"
 
 
+@lru_cache(maxsize=4096)
 def ramp(share: float) -> str:
     """Return the colour of an amount, from 0 (dark violet) to 1 (yellow).
 

@@ -8,10 +8,13 @@ size. So letters can be read on a phone, and nothing has to be drawn twice.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.marks import joined, number, percent, tag
+from kinband.service.dashboard.charts.curves import curve
+from kinband.service.dashboard.charts.marks import escaped, joined, number, percent, tag
 from kinband.service.dashboard.charts.scales import Scale, around, round_ticks, time_ticks
 
 WIDE = 1000.0
@@ -47,8 +50,7 @@ class Line:
     steps: bool = False
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(NamedTuple):
     """Something that happened: when, by whom (its shape), at which height, and in words.
 
     Example:
@@ -61,32 +63,6 @@ class Marker:
     by: str
     says: str
     value: float | None = None
-
-
-def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, steps: bool = False) -> str:
-    """Return the path of a curve: a new piece begins after every missing value, a lone point is a dot.
-
-    Example:
-        >>> y = Scale(0.0, 1.0, 100.0, 0.0)
-        >>> curve([0.0, 1.0, None, 0.5], [0.0, 10.0, 20.0, 30.0], y=y)
-        'M0 100L10 0M30 50h0'
-        >>> curve([0.0, 1.0], [0.0, 10.0], y=y, steps=True)
-        'M0 100H10V0'
-    """
-    parts: list[str] = []
-    open_, alone = False, False
-    for value, x in zip(values, xs, strict=True):
-        if value is None:
-            parts += ["h0"] if alone else []
-            open_, alone = False, False
-            continue
-        height = number(y(value))
-        if not open_:
-            parts.append(f"M{number(x)} {height}")
-        else:
-            parts.append(f"H{number(x)}V{height}" if steps else f"L{number(x)} {height}")
-        open_, alone = True, not open_
-    return "".join([*parts, "h0"] if alone else parts)
 
 
 def time_chart(
@@ -127,7 +103,9 @@ def time_chart(
     low, high = (-0.4, len(names) - 0.6) if names else bounds or around(known)
     bottom = height - _FOOT
     x, y = time_scale(first, last), Scale(low, high, bottom, _TOP)
-    places = [WIDE * x(at.timestamp()) for at in times]
+    seconds = [(at - first).total_seconds() for at in times]
+    along = Scale(0.0, (last - first).total_seconds(), 0.0, WIDE)
+    places = along.all(seconds)
     paths = [
         tag(
             "path",
@@ -139,10 +117,10 @@ def time_chart(
     ]
     inside = [
         stretched(joined(paths), height=float(height)),
-        *(_marker(marker, x=x, y=y, bottom=bottom) for marker in markers),
+        _marked(markers, x=x, y=y, bottom=bottom),
         *_times(first, last, x=x, height=height),
     ]
-    readings = _readings(times, lines, first=first, last=last)
+    readings = _readings(seconds, lines, first=first, last=last)
     return plot(joined(inside), y=y, says=says, height=height, names=names, **readings)
 
 
@@ -214,13 +192,18 @@ def _times(first: datetime, last: datetime, *, x: Scale, height: int) -> list[Ma
     return marks
 
 
-def _marker(marker: Marker, *, x: Scale, y: Scale, bottom: float) -> Markup:
-    place = bottom - 7.0 if marker.value is None else y(marker.value)
-    look = marker.by if marker.by in _SHAPES else "controller"
-    shape = tag("path", tag("title", marker.says), class_=f"mark by-{look}", d=_SHAPES[look])
-    return tag("svg", shape, x=percent(x(marker.at.timestamp())), y=place, overflow="visible")
+def _marked(markers: Sequence[Marker], *, x: Scale, y: Scale, bottom: float) -> Markup:
+    """Return all markers, written out since there may be hundreds."""
+    drawn, along = list[str](), x.all(marker.at.timestamp() for marker in markers)
+    for marker, share in zip(markers, along, strict=True):
+        place = bottom - 7.0 if marker.value is None else y(marker.value)
+        look = marker.by if marker.by in _SHAPES else "controller"
+        shape = f'<path class="mark by-{look}" d="{_SHAPES[look]}"><title>{escaped(marker.says)}</title></path>'
+        drawn.append(f'<svg x="{percent(share)}" y="{number(place)}" overflow="visible">{shape}</svg>')
+    return Markup("".join(drawn))  # noqa: S704 - every part is escaped
 
 
+@lru_cache(maxsize=256)
 def marker_key(by: str) -> Markup:
     """Return a marker for a legend.
 
@@ -232,13 +215,18 @@ def marker_key(by: str) -> Markup:
     return tag("svg", shape, class_="key", viewBox="-8 -8 16 16", width=14, height=14, aria_hidden="true")
 
 
-def _readings(times: Sequence[datetime], lines: Sequence[Line], *, first: datetime, last: datetime) -> dict[str, str]:
+def _readings(seconds: Sequence[float], lines: Sequence[Line], *, first: datetime, last: datetime) -> dict[str, str]:
     """Return what the script needs to read a value out under the pointer: seconds from the left edge, and values."""
     return {
         "data_first": first.isoformat(),
         "data_long": str(round((last - first).total_seconds())),
-        "data_at": ",".join(str(round((at - first).total_seconds())) for at in times),
+        "data_at": ",".join(map(str, map(round, seconds))),
         "data_names": "|".join(line.name.replace("|", "/") for line in lines),
-        "data_values": "|".join(",".join("" if v is None else f"{v:.4g}" for v in line.values) for line in lines),
+        "data_values": "|".join(_listed(line.values) for line in lines),
         "data_steps": "yes" if all(line.steps for line in lines) else "no",
     }
+
+
+def _listed(values: Sequence[float | None]) -> str:
+    form = ",".join(["" if value is None else "%.4g" for value in values])
+    return form % tuple(value for value in values if value is not None)

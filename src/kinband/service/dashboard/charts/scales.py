@@ -45,6 +45,18 @@ class Scale:
             return 0.5 * (self.start + self.end)
         return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
 
+    def all(self, values: Iterable[float]) -> list[float]:
+        """Return the places of many values.
+
+        Example:
+            >>> Scale(0.0, 2.0, 100.0, 0.0).all([0.5, 2.0])
+            [75.0, 0.0]
+        """
+        if self.high == self.low:
+            return [self(value) for value in values]
+        slope = (self.end - self.start) / (self.high - self.low)
+        return [self.start + slope * (value - self.low) for value in values]
+
 
 def round_ticks(low: float, high: float, *, most: int = 5) -> list[float]:
     """Return round numbers from `low` to `high`, at most so many: steps of 1, 2 or 5 times a power of ten.

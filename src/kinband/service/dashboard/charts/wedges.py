@@ -3,26 +3,29 @@
 North is up and east is right. A wedge is as wide as a usual beam, 65 degrees between its half-power points (3GPP TR
 38.901, table 7.3-1), and as long as the distance to the next site allows. Sectors of one site that look the same way,
 such as the carriers of one antenna, share the wedge as rings. Stations without a known place are put into a grid.
+
+Where sectors are does not change from one page to the next, so that their shapes are drawn once (`outlines`); colours
+and words are put around them.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.marks import joined, number, tag
+from kinband.service.dashboard.charts.areas import Area
+from kinband.service.dashboard.charts.marks import escaped, joined, number, tag
 
 BEAM = 65.0
 """Degrees between the edges of a wedge."""
-_REACH = 0.46  # of the distance to the next site
-_AREA = 1000.0  # units of the larger side of the map
 _CELL = 34.0  # units of a cell of the grid
 
 
-@dataclass(frozen=True)
-class Sector:
+class Sector(NamedTuple):
     """One station on the map.
 
     Attributes:
@@ -45,7 +48,7 @@ class Sector:
     says: str
     place: tuple[float, float] | None = None
     azimuth: float | None = None
-    look: str = field(default="")
+    look: str = ""
 
 
 def wedge_path(
@@ -72,67 +75,60 @@ def wedge_path(
     return f"M{at(inner, left)}L{at(outer, left)}{around}L{at(inner, right)}{back}Z"
 
 
-def spacing(places: Sequence[tuple[float, float]]) -> float:
-    """Return the median distance from a site to the next one, in metres; 500 where there is only one site.
-
-    Example:
-        >>> spacing([(0.0, 0.0), (0.0, 0.0), (300.0, 400.0), (600.0, 800.0)])
-        500.0
-    """
-    sites = sorted(set(places))
-    if len(sites) < 2:
-        return 500.0
-    nearest = sorted(min(math.dist(a, b) for b in sites if b != a) for a in sites)
-    return nearest[len(nearest) // 2]
+Spot = tuple[tuple[float, float], float | None]
+"""Where a sector is, and where it looks."""
 
 
 @dataclass(frozen=True)
-class Area:
-    """The part of the world that a map shows.
+class Outlines:
+    """Sectors as drawn, without colours and words.
 
     Attributes:
-        west: Its left edge, in metres.
-        north: Its upper edge.
-        wide: Its width.
-        high: Its height.
-        reach: Length of a wedge.
-
-    Example:
-        >>> area = Area.of([(0.0, 0.0), (1000.0, 0.0)])
-        >>> area.reach, area.wide, area.ruler
-        (460.0, 1920.0, 200.0)
+        order: Numbers of the sectors in the order in which they are drawn: those of one wedge together.
+        shapes: Their shapes in that order.
+        box: The part of the plane that they take.
+        ruler: The path of the bar.
+        length: How long that is, in words.
     """
 
-    west: float
-    north: float
-    wide: float
-    high: float
-    reach: float
+    order: tuple[int, ...]
+    shapes: tuple[Markup, ...]
+    box: str
+    ruler: str
+    length: str
 
-    @classmethod
-    def of(cls, places: Sequence[tuple[float, float]]) -> "Area":
-        """Return the area around some places, with room for their wedges."""
-        reach = _REACH * spacing(places)
-        west, north = min(x for x, _ in places) - reach, max(y for _, y in places) + reach
-        return cls(
-            west, north, max(x for x, _ in places) + reach - west, north - min(y for _, y in places) + reach, reach
-        )
 
-    @property
-    def scale(self) -> float:
-        """Units of the map to a metre."""
-        return _AREA / max(self.wide, self.high)
+@lru_cache(maxsize=8)
+def outlines(spots: tuple[Spot, ...]) -> Outlines:
+    """Return the shapes of sectors.
 
-    @property
-    def ruler(self) -> float:
-        """A round length, in metres, of up to a fifth of the width."""
-        most = 0.2 * self.wide
-        power = 10.0 ** math.floor(math.log10(most))
-        return float(max(step * power for step in (1, 2, 5) if step * power <= most))
+    Example:
+        >>> outlines((((0.0, 0.0), 0.0), ((9000.0, 0.0), 90.0), ((0.0, 0.0), 0.0))).order
+        (0, 2, 1)
+    """
+    area = Area.of([place for place, _ in spots])
+    alike: dict[Spot, list[int]] = defaultdict(list)
+    for i, (place, azimuth) in enumerate(spots):
+        alike[area.at(place), azimuth].append(i)
+    reach = area.reach * area.scale
+    shapes = [
+        _shape(centre, azimuth, reach=reach, ring=(ring, len(same)))
+        for (centre, azimuth), same in alike.items()
+        for ring in range(len(same))
+    ]
+    wide, high = number(area.wide * area.scale), area.high * area.scale
+    ruler = f"M8 {number(high - 18)}v10h{number(area.ruler * area.scale)}v-10"
+    order = tuple(i for same in alike.values() for i in same)
+    return Outlines(order, tuple(shapes), f"0 0 {wide} {number(high)}", ruler, _length(area.ruler))
 
-    def at(self, place: tuple[float, float]) -> tuple[float, float]:
-        """Return where a place is on the map."""
-        return round((place[0] - self.west) * self.scale, 2), round((self.north - place[1]) * self.scale, 2)
+
+def _length(metres: float) -> str:
+    return f"{number(metres / 1000)} km" if metres >= 1000 else f"{number(metres)} m"
+
+
+def _outlines_of(sectors: Sequence[Sector]) -> Outlines | None:
+    spots = tuple((sector.place, sector.azimuth) for sector in sectors if sector.place is not None)
+    return outlines(spots) if spots else None
 
 
 def ruler_words(sectors: Sequence[Sector]) -> str:
@@ -142,9 +138,8 @@ def ruler_words(sectors: Sequence[Sector]) -> str:
         >>> ruler_words([Sector("a", "", "", "", (0.0, 0.0)), Sector("b", "", "", "", (9000.0, 0.0))])
         '2 km'
     """
-    places = [sector.place for sector in sectors if sector.place is not None]
-    metres = Area.of(places).ruler if places else 0.0
-    return f"{number(metres / 1000)} km" if metres >= 1000 else f"{number(metres)} m"
+    found = _outlines_of(sectors)
+    return _length(0.0) if found is None else found.length
 
 
 def sector_map(sectors: Sequence[Sector], *, says: str) -> Markup:
@@ -156,23 +151,12 @@ def sector_map(sectors: Sequence[Sector], *, says: str) -> Markup:
         >>> "<title>a: 0.9</title>" in svg, svg.count("<a ")
         (True, 1)
     """
-    placed = [(sector, sector.place) for sector in sectors if sector.place is not None]
-    if not placed:
+    found, placed = _outlines_of(sectors), [sector for sector in sectors if sector.place is not None]
+    if found is None:
         return Markup("")
-    area = Area.of([place for _, place in placed])
-    alike: dict[tuple[tuple[float, float], float | None], list[Sector]] = defaultdict(list)
-    for sector, place in placed:
-        alike[area.at(place), sector.azimuth].append(sector)
-    drawn = [
-        _link(sector, _shape(centre, azimuth, reach=area.reach * area.scale, ring=(i, len(same))))
-        for (centre, azimuth), same in alike.items()
-        for i, sector in enumerate(same)
-    ]
-    wide, high = area.wide * area.scale, area.high * area.scale
-    ends = f"M8 {number(high - 18)}v10h{number(area.ruler * area.scale)}v-10"
-    ruler = tag("path", tag("title", ruler_words(sectors)), d=ends, class_="ruler")
-    box = f"0 0 {number(wide)} {number(high)}"
-    return tag("svg", joined(drawn), ruler, class_="map", viewBox=box, role="group", aria_label=says)
+    drawn = [_link(placed[i], shape) for i, shape in zip(found.order, found.shapes, strict=True)]
+    ruler = tag("path", tag("title", found.length), d=found.ruler, class_="ruler")
+    return tag("svg", joined(drawn), ruler, class_="map", viewBox=found.box, role="group", aria_label=says)
 
 
 def sector_grid(sectors: Sequence[Sector], *, says: str) -> Markup:
@@ -207,6 +191,7 @@ def _shape(centre: tuple[float, float], azimuth: float | None, *, reach: float, 
 
 
 def _link(sector: Sector, shape: Markup) -> Markup:
-    title = tag("title", sector.says)
-    look = f"sector-link {sector.look}".rstrip()
-    return tag("a", title, shape, href=sector.href, class_=look, fill=sector.colour)
+    """Return a shape as a link, written out since a map has one for every station."""
+    look = escaped(f"sector-link {sector.look}".rstrip())
+    opened = f'<a href="{escaped(sector.href)}" class="{look}" fill="{escaped(sector.colour)}">'
+    return Markup(f"{opened}<title>{escaped(sector.says)}</title>{shape}</a>")  # noqa: S704 - every part is escaped

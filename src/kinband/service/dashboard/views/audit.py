@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinband.service.dashboard.addresses import with_query
-from kinband.service.dashboard.views.common import by_arm, space_of
+from kinband.service.dashboard.views.common import names_of
 from kinband.service.dashboard.words import KIND_WORDS, sentence
 from kinband.service.ledger import Event
-from kinband.service.operations import Operations
+from kinband.service.operations import Operations, Picture
 
 PAGE = 50
 """Events on a page."""
@@ -49,21 +49,32 @@ class Filters:
 def audit(operations: Operations, filters: Filters, *, before: int | None) -> dict[str, Any]:
     """Return what the page of the log shows: events before a number, or the newest."""
     events = _read(operations, filters, before=before, limit=PAGE + 1)
-    space = by_arm(space_of(operations))
+    space = names_of(operations).configuration
     shown = events[:PAGE]
+    with operations.looking() as picture:
+        known = {event.seq: _known(event, picture) for event in shown}
     return {
         "filters": filters,
         "kinds": KIND_WORDS,
-        "events": [(event, sentence(event, space)) for event in shown],
+        "events": [(event, sentence(event, space, said=known[event.seq])) for event in shown],
         "older": filters.link("/audit", before=shown[-1].seq) if len(events) > PAGE else "",
         "newest": filters.link("/audit") if before is not None else "",
         "file": filters.link("/audit.csv"),
     }
 
 
+def _known(event: Event, picture: Picture) -> dict[str, Any] | None:
+    """Return what a sentence needs of a decision, which memory has unpacked; None where the event has to be read."""
+    item = picture.items.get(event.decision or "") if event.kind == "decision" else None
+    if item is None:
+        return None
+    made = item.decision
+    return {"entry": {"arm": made.arm, "configuration": made.configuration, "scores": [made.mean, made.width]}}
+
+
 def file_rows(operations: Operations, filters: Filters) -> Iterator[tuple[Any, ...]]:
     """Return the rows of the file, newest first, read a few hundred at a time."""
-    space, before = by_arm(space_of(operations)), None
+    space, before = names_of(operations).configuration, None
     while events := _read(operations, filters, before=before, limit=_AT_ONCE):
         for event in events:
             words = sentence(event, space)

@@ -1,51 +1,78 @@
 """What several pages show: configurations by arm, a decision as a row of a table, the gain expected of a change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from math import hypot
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from kinband.configurations import ConfigurationSpace
+from kinband.records import Decision, alternative_of
 from kinband.service.dashboard.charts.bands import NORMAL_95
 from kinband.service.dashboard.figures import knobs, moves
-from kinband.service.dashboard.words import Space
-from kinband.service.operations import Item, Operations
+from kinband.service.operations import Item, Operations, Site
+
+Moves = tuple[tuple[str, str, str], ...]
+"""Knobs that move: name, old value, new value."""
 
 
-def space_of(operations: Operations) -> ConfigurationSpace:
+class Names:
+    """The configurations of a space by arm; each is put into words once, for pages name the same ones all the time.
+
+    Args:
+        space: The configurations to choose from.
+
+    Example:
+        >>> names = Names(ConfigurationSpace(tilt=[2, 4]))
+        >>> names.text(1), names.text(None), names.configuration(1), names.configuration(7)
+        ('tilt 4', 'not known', {'tilt': 4}, None)
+    """
+
+    def __init__(self, space: ConfigurationSpace) -> None:
+        self.space = space
+        self._texts: dict[int | None, str] = {None: "not known"}
+        self._moves: dict[tuple[int | None, int], Moves] = {}
+
+    def configuration(self, arm: int) -> Mapping[str, Any] | None:
+        """Return a configuration, None for an arm that does not exist."""
+        return self.space[arm] if 0 <= arm < len(self.space) else None
+
+    def text(self, arm: int | None) -> str:
+        """Return a configuration in words."""
+        found = self._texts.get(arm)
+        if found is None and arm is not None:
+            found = self._texts[arm] = knobs(self.configuration(arm))
+        return found or ""
+
+    def moves(self, before: int | None, after: int) -> Moves:
+        """Return the knobs that move from one configuration to another, each with its old and its new value."""
+        found = self._moves.get((before, after))
+        if found is None:
+            old = None if before is None else self.configuration(before)
+            found = self._moves[before, after] = tuple(moves(old, self.configuration(after)))
+        return found
+
+
+_names = lru_cache(maxsize=4)(Names)  # a service has one space
+_places: WeakKeyDictionary[Operations, tuple[object, dict[str, Site]]] = WeakKeyDictionary()
+
+
+def names_of(operations: Operations) -> Names:
     """Return the configurations to choose from."""
-    return operations.durable.settings.encoder.space
+    return _names(operations.durable.settings.encoder.space)
 
 
-def by_arm(space: ConfigurationSpace) -> Space:
-    """Return configurations by arm, None for arms that do not exist.
-
-    Example:
-        >>> found = by_arm(ConfigurationSpace(tilt=[2, 4]))
-        >>> found(1), found(7)
-        ({'tilt': 4}, None)
-    """
-
-    def configuration(arm: int) -> Mapping[str, Any] | None:
-        return space[arm] if 0 <= arm < len(space) else None
-
-    return configuration
+def sites_of(operations: Operations) -> dict[str, Site]:
+    """Return where sectors stand; worked out anew only when stations were described anew."""
+    told = operations.durable.controller.in_force.descriptors
+    known = _places.get(operations)
+    if known is None or known[0] is not told:
+        known = _places[operations] = told, operations.sites
+    return known[1]
 
 
-def arm_text(arm: int | None, space: ConfigurationSpace) -> str:
-    """Return a configuration in words.
-
-    Example:
-        >>> space = ConfigurationSpace(tilt=[2, 4])
-        >>> arm_text(1, space), arm_text(None, space)
-        ('tilt 4', 'not known')
-    """
-    return "not known" if arm is None else knobs(by_arm(space)(arm))
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A decision as a row of a table.
 
     Attributes:
@@ -73,7 +100,7 @@ class Row:
     slot: str | None
     before: str
     wanted: str
-    moves: list[tuple[str, str, str]]
+    moves: Moves
     changes: bool
     status: str
     reason: str
@@ -85,20 +112,20 @@ class Row:
     trial: bool
 
 
-def row_of(item: Item, space: ConfigurationSpace, *, gains: bool = True) -> Row:
-    """Return a decision as a row; without `gains`, which take unpacking all scores, none is given."""
-    gain, named = expected_gain(item) if gains else None, by_arm(space)
+def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
+    """Return a decision as a row; without `gains`, which take looking for scores, none is given."""
+    gain = expected_gain(item) if gains else None
     wanted = item.decision.arm if item.status == "refused" else item.wanted  # of a refusal: what was refused
-    moved = moves(None if item.running is None else named(item.running), named(wanted))
+    changes = wanted != item.running
     return Row(
         id=item.id,
         station=item.station,
         at=item.at,
         slot=item.slot,
-        before=arm_text(item.running, space),
-        wanted=arm_text(wanted, space),
-        moves=moved,
-        changes=wanted != item.running,
+        before=names.text(item.running),
+        wanted=names.text(wanted),
+        moves=names.moves(item.running, wanted) if changes else (),
+        changes=changes,
         status=item.status,
         reason="" if item.verdict is None else item.verdict.reason,
         expected=item.decision.mean,
@@ -124,11 +151,15 @@ def expected_gain(item: Item) -> tuple[float, float, float] | None:
         >>> [round(value, 3) for value in expected_gain(item)]
         [0.2, 0.102, 0.298]
     """
-    scored = {other.arm: (other.mean, other.width) for other in item.decision.alternatives}
-    scored[item.decision.arm] = item.decision.mean, item.decision.width
-    now = (None, None) if item.running is None else scored.get(item.running, (None, None))
-    then = scored.get(item.wanted, (None, None))
-    if now[0] is None or now[1] is None or then[0] is None or then[1] is None:
+    now = None if item.running is None else _scored(item.decision, item.running)
+    then = _scored(item.decision, item.wanted)
+    if now is None or then is None:
         return None
     gain, reach = then[0] - now[0], NORMAL_95 * hypot(then[1], now[1])
     return gain, gain - reach, gain + reach
+
+
+def _scored(decision: Decision, arm: int) -> tuple[float, float] | None:
+    """Return mean and width of an arm when a decision was made; None where they were not kept."""
+    found = decision if arm == decision.arm else alternative_of(decision, arm)
+    return None if found is None or found.mean is None or found.width is None else (found.mean, found.width)

@@ -9,12 +9,14 @@ from kinband.controller import Explanation
 from kinband.service.dashboard.charts.bands import Belief, whisker
 from kinband.service.dashboard.charts.scales import around
 from kinband.service.dashboard.figures import knobs
-from kinband.service.dashboard.views.common import arm_text, by_arm, row_of, space_of
+from kinband.service.dashboard.views.common import names_of, row_of
 from kinband.service.dashboard.words import sentence
 from kinband.service.operations import Operations
 
-QUICK_ROWS = 400
+QUICK_ROWS = 50
 """Rewards up to which evidence is weighed at once; more are weighed when somebody wants to know."""
+SHOWN = 12
+"""How many of what was considered are drawn; a table has all."""
 _KIND_WORDS = {
     "exploitation": "It is expected to earn most.",
     "trial": "It is a trial: something else is expected to earn more, and this is tried to learn.",
@@ -32,7 +34,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         decision_id: Which.
         evidence: Whether to work out whose evidence it rests on, which may take seconds.
     """
-    space, item = space_of(operations), operations.item(decision_id)
+    names, item = names_of(operations), operations.item(decision_id)
     durable = operations.durable
     found = operations.explain(decision_id) if evidence else durable.explain(decision_id, most_rows=QUICK_ROWS)
     events = operations.events(decision=decision_id, limit=50)
@@ -40,26 +42,27 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
     return {
         "item": item,
         "slot": _named_slot(item.slot),
-        "row": row_of(item, space),
-        "chosen": arm_text(item.decision.arm, space)
+        "row": row_of(item, names),
+        "chosen": names.text(item.decision.arm)
         if item.decision.configuration is None
         else knobs(item.decision.configuration),
-        "ran": arm_text(item.arm, space),
+        "ran": names.text(item.arm),
         "verdict": verdict,
         "refusals": [
-            (refusal, "any change" if refusal.arm is None else arm_text(refusal.arm, space))
+            (refusal, "any change" if refusal.arm is None else names.text(refusal.arm))
             for refusal in ([] if verdict is None else verdict.refusals)
         ],
         "text": found.text.replace(found.left_out, "").replace("  ", " ").strip(),
         "why": _KIND_WORDS.get(found.kind, ""),
         "considered": _considered(found, running=item.running),
+        "drawn": SHOWN,
         "against": found.against,
         "runner_up": None if found.runner_up is None else knobs(found.runner_up.configuration),
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
         "left_out": found.left_out if evidence else "",
         "offered": bool(found.left_out) and not evidence,
-        "history": [(event, sentence(event, by_arm(space))) for event in events],
+        "history": [(event, sentence(event, names.configuration)) for event in events],
     }
 
 
@@ -78,7 +81,7 @@ def _named_slot(slot: str | None) -> str:
 
 
 def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief, float | None, Markup]]:
-    """Return what was considered, best score first, with scores and whiskers."""
+    """Return what was considered, best score first, with scores and, of the first few, whiskers."""
     made = found.decision
     rows = [
         (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm), o.ucb)
@@ -86,4 +89,7 @@ def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief
         if o.mean is not None and o.width is not None
     ]
     low, high = around(end for belief, _ in rows for end in belief.interval)
-    return [(belief, score, whisker(belief, low=low, high=high)) for belief, score in rows]
+    return [
+        (belief, score, whisker(belief, low=low, high=high) if place < SHOWN else Markup(""))
+        for place, (belief, score) in enumerate(rows)
+    ]

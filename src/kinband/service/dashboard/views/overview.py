@@ -2,12 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from kinband.configurations import ConfigurationSpace
 from kinband.service.dashboard.addresses import station_url
 from kinband.service.dashboard.charts.bars import parts
 from kinband.service.dashboard.charts.colours import AGE_COLOURS, MODE_COLOURS, UNKNOWN, ramp
@@ -15,7 +12,7 @@ from kinband.service.dashboard.charts.lines import Line, time_chart
 from kinband.service.dashboard.charts.scales import Scale, thinned
 from kinband.service.dashboard.charts.wedges import Sector, ruler_words, sector_grid, sector_map
 from kinband.service.dashboard.figures import AGE_NAMES, age_class, ago, count, figure, signed
-from kinband.service.dashboard.views.common import arm_text, space_of
+from kinband.service.dashboard.views.common import Names, names_of, sites_of
 from kinband.service.operations import MODES, Card, Operations, Picture, Site
 
 COLOURS = ("reward", "mode", "change")
@@ -23,11 +20,9 @@ COLOURS = ("reward", "mode", "change")
 SLOTS = 24
 """Over how many slots "recent" goes."""
 _WORST = 8
-_MOST_TODAY = 20_000  # decisions looked through for the refusals of a day
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """A station as the map shows it."""
 
     station: str
@@ -42,11 +37,11 @@ class Look:
 def overview(operations: Operations, colour: str) -> dict[str, Any]:
     """Return what the first page shows; anything but a known `colour` is the first of them."""
     colour = colour if colour in COLOURS else COLOURS[0]
-    space, sites, now = space_of(operations), operations.sites, operations.now()
+    names, sites, now = names_of(operations), sites_of(operations), operations.now()
     with operations.looking() as picture:
-        looks = [look_of(card, picture, space) for card in picture.cards.values() if card.active]
+        looks = [look_of(card, picture, names) for card in picture.cards.values() if card.active]
         gain, fleet, counts = picture.gain(), picture.fleet(), dict(picture.counts)
-        refused, mode = refusals_since(picture, now), picture.mode
+        refused, mode = picture.refused(now.date()), picture.mode
     worst = sorted((look for look in looks if look.recent is not None), key=lambda look: look.recent or 0.0)[:_WORST]
     sectors, legend = coloured(looks, colour, sites=sites, now=now)
     return {
@@ -75,23 +70,12 @@ def overview(operations: Operations, colour: str) -> dict[str, Any]:
     }
 
 
-def look_of(card: Card, picture: Picture, space: ConfigurationSpace) -> Look:
+def look_of(card: Card, picture: Picture, names: Names) -> Look:
     """Return a station as map and lists show it."""
     return Look(
-        card.station, card.mode, arm_text(card.running, space), picture.recent(card.station, SLOTS), card.changed,
+        card.station, card.mode, names.text(card.running), picture.recent(card.station, SLOTS), card.changed,
         card.changed_by, card.frozen,
     )  # fmt: skip
-
-
-def refusals_since(picture: Picture, now: datetime) -> int:
-    """Return how many decisions of the present day, UTC, the guard refused."""
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    found = 0
-    for item in islice(reversed(picture.items.values()), _MOST_TODAY):
-        if item.at < midnight:
-            break
-        found += item.status == "refused"
-    return found
 
 
 def coloured(
@@ -107,7 +91,7 @@ def coloured(
             return MODE_COLOURS[look.mode]
         if colour == "change":
             return UNKNOWN if look.changed is None else AGE_COLOURS[age_class(look.changed, now)]
-        return UNKNOWN if look.recent is None else ramp(scale(look.recent))
+        return UNKNOWN if look.recent is None else ramp(round(scale(look.recent), 3))
 
     sectors = []
     for look in looks:

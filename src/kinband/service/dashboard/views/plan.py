@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kinband.service.dashboard.views.common import Row, row_of, space_of
+from kinband.service.dashboard.views.common import Row, names_of, row_of
 from kinband.service.operations import Operations
 
 MOST = 500
@@ -17,10 +17,10 @@ HEADER = (
 
 def rows_of(operations: Operations) -> list[Row]:
     """Return what waits, the largest expected gain first; what has none comes last, oldest first."""
-    space = space_of(operations)
+    names = names_of(operations)
     with operations.looking() as picture:
         items = picture.waiting()
-    rows = [row_of(item, space) for item in items]
+    rows = [row_of(item, names) for item in items]
     return sorted(rows, key=lambda row: (row.gain is None, -row.gain[0] if row.gain else 0.0))
 
 

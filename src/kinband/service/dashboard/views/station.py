@@ -1,51 +1,51 @@
 """A station's page: what it earned and ran, what is believed of its configurations, whom it borrows from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.service.dashboard.charts.bands import Belief, band_chart, best_first, whisker
 from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
 from kinband.service.dashboard.charts.scales import around, thinned
-from kinband.service.dashboard.figures import count, figure, knobs, time_text, utc, value_text
-from kinband.service.dashboard.views.common import arm_text, by_arm, row_of, space_of
+from kinband.service.dashboard.figures import count, figure, time_text, value_text
+from kinband.service.dashboard.views.common import Names, names_of, row_of, sites_of
 from kinband.service.dashboard.words import BY_WORDS
-from kinband.service.ledger import Event
-from kinband.service.operations import Operations, Outlook, Point
+from kinband.service.operations import Item, Operations, Outlook
+from kinband.service.operations.views import Change
 
 SHOWN = 500
 """Slots on the charts."""
-_DECISIONS, _MOST_CHANGES, _MOST_KNOBS = 20, 200, 4
+_DECISIONS, _MOST_KNOBS = 20, 4
 
 
 def station(operations: Operations, name: str) -> dict[str, Any]:
     """Return what the page of a station shows, or refuse where there is none of that name."""
-    space = space_of(operations)
+    names = names_of(operations)
     with operations.looking() as picture:
         card = replace(picture.card(name))  # as it is now: the original goes on changing
-        points, gain, recent = picture.points(name, SHOWN), picture.gain(name), picture.recent(name)
-        items = picture.latest(station=name, limit=_DECISIONS)
-    changes = operations.events(kinds=["applied"], station=name, newest_first=True, limit=_MOST_CHANGES)
+        items, changes = picture.latest(station=name, limit=SHOWN), picture.changes(name)
+        gain, recent = picture.gain(name), picture.recent(name)
+    rows, points = [row_of(item, names, gains=False) for item in items[:_DECISIONS]], items[::-1]
     span = (points[0].at, points[-1].at) if points else None
     shown = {
         "card": card,
-        "running": arm_text(card.running, space),
-        "before": arm_text(card.before, space),
-        "fixed": arm_text(card.fixed, space),
+        "running": names.text(card.running),
+        "before": names.text(card.before),
+        "fixed": names.text(card.fixed),
         "undoable": card.before is not None and card.before != card.running,
         "frozen_by_rails": _frozen_by_rails(operations, name),
         "gain": gain,
         "recent": recent,
-        "rows": [row_of(item, space, gains=False) for item in items],
-        "site": operations.sites.get(name),
+        "rows": rows,
+        "site": sites_of(operations).get(name),
         "reward_chart": _reward_chart(points, name),
-        "knob_charts": [] if span is None else _knob_charts(points, changes, space, span=span),
-        "whose": sorted({str(event.payload.get("by")) for event in changes} & set(BY_WORDS)),
+        "knob_charts": [] if span is None else _knob_charts(points, changes, names, span=span),
+        "whose": sorted({change.by for change in changes} & set(BY_WORDS)),
     }
     return shown | _outlook(operations, name)
 
@@ -57,7 +57,7 @@ def _frozen_by_rails(operations: Operations, name: str) -> str | None:
     return held[0].why or "it is on the freeze list" if held else None
 
 
-def _reward_chart(points: Sequence[Point], name: str) -> Markup:
+def _reward_chart(points: Sequence[Item], name: str) -> Markup:
     known = [point.reward for point in points if point.reward is not None]
     if not known:
         return Markup("")
@@ -73,37 +73,33 @@ def _reward_chart(points: Sequence[Point], name: str) -> Markup:
 
 
 def _knob_charts(
-    points: Sequence[Point], changes: Sequence[Event], space: ConfigurationSpace, *, span: tuple[datetime, datetime]
+    points: Sequence[Item], changes: Sequence[Change], names: Names, *, span: tuple[datetime, datetime]
 ) -> list[tuple[str, Markup]]:
     """Return a chart for every knob that moved, or for the first where none did, all over the same time."""
-    seen = {point.arm for point in points if point.arm is not None}
+    seen, space = {point.arm for point in points if point.arm is not None}, names.space
     moved = [knob for knob in space.knobs if len({space[arm][knob] for arm in seen}) > 1]
+    shown = [change for change in changes if span[0] <= change.at <= span[1]]
     return [
-        (knob, _knob_chart(points, changes, space, knob=knob, span=span))
+        (knob, _knob_chart(points, shown, names, knob=knob, span=span))
         for knob in (moved or list(space.knobs)[:1])[:_MOST_KNOBS]
         if seen
     ]
 
 
 def _knob_chart(
-    points: Sequence[Point],
-    changes: Sequence[Event],
-    space: ConfigurationSpace,
+    points: Sequence[Item],
+    changes: Sequence[Change],
+    names: Names,
     *,
     knob: str,
     span: tuple[datetime, datetime],
 ) -> Markup:
-    categorical = list(space.knobs).index(knob) in space.categorical
-    values = space.knobs[knob]
-
-    def height(arm: int | None) -> float | None:
-        if arm is None or not 0 <= arm < len(space):
-            return None
-        value = space[arm][knob]
-        return float(values.index(value)) if categorical else float(value)
-
-    times, heights = _without_repeats([point.at for point in points], [height(point.arm) for point in points])
-    markers = [found for event in reversed(changes) if (found := _marker(event, space, height, span=span))]
+    categorical = list(names.space.knobs).index(knob) in names.space.categorical
+    values = names.space.knobs[knob]
+    arms = {arm for change in changes for arm in (change.arm, change.before)} | {point.arm for point in points}
+    high = {arm: _height(arm, names, knob=knob, categorical=categorical) for arm in arms}
+    times, heights = _without_repeats([point.at for point in points], [high[point.arm] for point in points])
+    markers = [found for change in changes if (found := _marker(change, names, high)) is not None]
     known = [h for h in heights if h is not None]
     says = (
         f"{knob} over time: {count(len(markers), 'change')}, now "
@@ -130,22 +126,28 @@ def _without_repeats(
     return [times[i] for i in kept], [heights[i] for i in kept]
 
 
-def _marker(
-    event: Event,
-    space: ConfigurationSpace,
-    height: Callable[[int | None], float | None],
-    *,
-    span: tuple[datetime, datetime],
-) -> Marker | None:
-    """Return the marker of a change that moved a knob within the time that is shown."""
-    said = event.payload
-    at, arm, before, by = utc(said["at"]), said.get("arm"), said.get("before"), str(said.get("by"))
-    if arm is None or not span[0] <= at <= span[1] or height(arm) in (None, height(before)):
+def _height(arm: int | None, names: Names, *, knob: str, categorical: bool) -> float | None:
+    """Return where the value of a knob stands on its chart: a category by its place in the list."""
+    configuration = None if arm is None else names.configuration(arm)
+    if configuration is None:
         return None
-    who = f" ({event.actor})" if event.actor else ""
-    came = "" if before is None else f" from {knobs(by_arm(space)(before))}"
-    words = f"{time_text(at)}:{came} to {knobs(by_arm(space)(arm))}, {BY_WORDS.get(by, by)}{who}"
-    return Marker(at, by, words, height(arm))
+    value = configuration[knob]
+    return float(names.space.knobs[knob].index(value)) if categorical else float(value)
+
+
+def _marker(change: Change, names: Names, high: Mapping[int | None, float | None]) -> Marker | None:
+    """Return the marker of a change, unless the knob whose heights these are did not move."""
+    if high[change.arm] in (None, high[change.before]):
+        return None
+    return Marker(change.at, change.by, _change_words(change, names), high[change.arm])
+
+
+@lru_cache(maxsize=8192)  # the past stays as it is
+def _change_words(change: Change, names: Names) -> Markup:
+    who = f" ({change.actor})" if change.actor else ""
+    came = "" if change.before is None else f" from {names.text(change.before)}"
+    by = BY_WORDS.get(change.by, change.by)
+    return escape(f"{time_text(change.at)}:{came} to {names.text(change.arm)}, {by}{who}")
 
 
 def _outlook(operations: Operations, name: str) -> dict[str, Any]:
@@ -168,18 +170,19 @@ def _outlook(operations: Operations, name: str) -> dict[str, Any]:
     shown["lenders"] = others
     if found.mean is None or found.width is None:
         return shown | {"no_outlook": "This policy predicts nothing, so that there is nothing to show."}
-    beliefs, space = _beliefs(found), space_of(operations)
+    names = names_of(operations)
+    beliefs, space = _beliefs(found, names), names.space
     if len(space.knobs) == 1 and not space.categorical and len(beliefs) > 1:
         ordered = sorted(beliefs, key=lambda belief: belief.x)
         return shown | {"outlook_chart": band_chart(ordered, says=_words(ordered, name))}
     return shown | {"beliefs": _listed(beliefs), "configurations": len(beliefs)}
 
 
-def _beliefs(found: Outlook) -> list[Belief]:
+def _beliefs(found: Outlook, names: Names) -> list[Belief]:
     rows = zip(found.arms, found.configurations, found.mean or (), found.width or (), strict=True)
     return [
         Belief(
-            _number(next(iter(configuration.values()))), knobs(configuration), mean, width,
+            _number(next(iter(configuration.values()))), names.text(arm), mean, width,
             running=arm == found.running, chosen=arm == found.choice,
         )
         for arm, configuration, mean, width in rows

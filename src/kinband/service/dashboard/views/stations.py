@@ -1,11 +1,10 @@
 """The list of stations: found by name, sorted by any column, a page at a time."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinband.service.dashboard.addresses import with_query
-from kinband.service.dashboard.views.common import space_of
+from kinband.service.dashboard.views.common import names_of
 from kinband.service.dashboard.views.overview import Look, look_of
 from kinband.service.operations import MODES, Operations
 
@@ -16,8 +15,7 @@ PAGE = 120
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A station as the list shows it: its look, the gain a slot, and whether it is still decided for."""
 
     look: Look
@@ -35,14 +33,14 @@ def stations(operations: Operations, *, q: str, sort: str, down: bool, page: int
         down: Whether the largest comes first.
         page: Which page, from 1.
     """
-    sort, space, wanted = sort if sort in COLUMNS else COLUMNS[0], space_of(operations), q.casefold()
+    sort, names, wanted = sort if sort in COLUMNS else COLUMNS[0], names_of(operations), q.casefold()
     with operations.looking() as picture:
         found = []
         for card in picture.cards.values():
             if wanted in card.station.casefold():
                 gain = picture.gain(card.station)
                 mean = gain.mean if gain.slots else None
-                found.append(Line(look_of(card, picture, space), mean, card.active))
+                found.append(Line(look_of(card, picture, names), mean, card.active))
     ordered = sorted(found, key=lambda line: _key(line, sort), reverse=down)
     pages = max(1, -(-len(ordered) // PAGE))
     page = min(max(page, 1), pages)

@@ -48,7 +48,8 @@ def get_rails(operations: Service) -> answers.Rails:
     """The file of hard limits that is in force."""
     newest = operations.events(kinds=["rails"], newest_first=True, limit=1)
     said = newest[0].payload if newest else {}
-    rails = operations.guard.rails
+    operations.refresh()
+    rails = operations.guard_in_force().rails
     return answers.Rails(
         text=said.get("text", ""),
         digest=said.get("digest") or None,

@@ -1,0 +1,121 @@
+"""A service whose database goes away, hangs, is locked or full: clear answers meanwhile, and nothing lost or doubled.
+
+`KINBAND_OUTAGE` says for how many seconds a database is away, 2 if not given.
+"""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ledger_stores import fresh_database, postgres_server
+from tests.service_faults import Away, go_without, hanging, limited, locked, stopped
+from tests.service_process import Options, ServiceProcess, make_tokens, service
+
+from kinband.service.client import KinbandClient
+from kinband.service.ledger import Ledger
+
+SECONDS = float(os.environ.get("KINBAND_OUTAGE", "2"))
+BOUND = 15.0  # seconds within which everybody is answered; the service waits for 1 second, cores are few
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    with postgres_server() as found:
+        yield found
+
+
+def check_answered(found: Away) -> None:
+    """Check that nobody waited for long, or in vain."""
+    assert found.unanswered == 0
+    assert found.slowest < BOUND
+
+
+def test_a_postgresql_that_is_shut_down_is_waited_for(server: Any, tmp_path: Path) -> None:
+    options = Options(fresh_database(server), timeout=1.0)
+    found = go_without(options, tmp_path, lambda _: stopped(server), seconds=SECONDS, seed=67)
+    assert (found.health, found.ready) == ({200}, {503})
+    check_answered(found)
+
+
+def test_a_postgresql_that_hangs_is_given_up_and_waited_for(server: Any, tmp_path: Path) -> None:
+    options = Options(fresh_database(server), timeout=1.0)
+    found = go_without(options, tmp_path, lambda _: hanging(server), seconds=SECONDS, seed=71)
+    assert (found.health, found.ready) == ({200}, {503})
+    check_answered(found)
+
+
+def test_our_client_comes_again_until_the_database_is_back(server: Any, tmp_path: Path) -> None:
+    options = Options(fresh_database(server), timeout=1.0)
+    with service(options, tmp_path) as process:
+        token, pauses = make_tokens(options.url, {"nms": "operator"})["nms"], list[float]()
+
+        def nap(seconds: float) -> None:
+            pauses.append(seconds)
+            time.sleep(0.05)
+
+        with KinbandClient(process.base, token, retries=1000, sleep=nap) as client:
+            thread = threading.Thread(target=client.ask, args=({"3714": {"load": 0.4}},), kwargs={"slot": "1"})
+            with stopped(server):
+                thread.start()
+                while len(pauses) < 3:
+                    assert thread.is_alive()
+                    time.sleep(0.01)
+            thread.join(timeout=60)
+        with closing(Ledger.open(options.url)) as ledger:
+            assert [event.slot for event in ledger.read(kinds=["decision"])] == ["1"]
+        assert min(pauses) >= 5  # what Retry-After says
+
+
+def test_an_sqlite_file_that_another_process_locks_is_waited_for(tmp_path: Path) -> None:
+    options = Options(str(tmp_path / "ledger.db"), timeout=0.5)
+    found = go_without(options, tmp_path, locked, seconds=1.0, seed=73)
+    assert found.health == {200}
+    check_answered(found)
+
+
+def test_a_file_that_may_not_grow_is_told_and_recovered_from(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = Options(str(folder / "ledger.db"), timeout=1.0)
+    found = go_without(options, tmp_path, limited, seconds=1.0, seed=79)
+    assert found.health == {200}
+    check_answered(found)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a file system, as root has: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_and_recovered_from(small_disk: Path, tmp_path: Path) -> None:
+    options = Options(str(small_disk / "ledger.db"), timeout=1.0)
+
+    @contextmanager
+    def filled(_: ServiceProcess) -> Iterator[None]:
+        ballast = small_disk / "ballast"
+        taken = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+        try:
+            while os.write(taken, b"x" * 4096):
+                pass
+        except OSError:
+            pass  # full
+        yield
+        os.close(taken)
+        ballast.unlink()
+
+    found = go_without(options, tmp_path, filled, seconds=1.0, seed=83)
+    assert found.health == {200}
+    check_answered(found)
