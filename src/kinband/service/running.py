@@ -7,6 +7,7 @@ well.
 """
 
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -222,6 +223,8 @@ def run(
         patience: How many seconds a request may take to arrive.
     """
     set_up_logs(level)
+    gc.collect()
+    gc.freeze()  # what was read from the ledger stays: looking for garbage in it would stop everything for a while
     config = uvicorn.Config(
         app,
         http=patient(patience),

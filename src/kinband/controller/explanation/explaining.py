@@ -192,9 +192,12 @@ def _too_many(count: int, most_rows: int) -> str:
 def _bearing(asked: Asked, settings: Settings, journal: Journal, K_Z: FloatArray) -> int:
     """How many of the rewards known to a decision are of stations that share with its own."""
     start = [] if settings.start is None else settings.start.tasks.tolist()
-    told = islice(journal.told, max(asked.decision.known - len(start), 0))
+    known = max(asked.decision.known - len(start), 0)
     kin = set(related(K_Z, asked.task).tolist())
-    return sum(task in kin for task in start) + sum(journal.asked[key].task in kin for key in told)
+    if len(kin) == len(K_Z) and not journal.joined:  # all share with all: no need to look at each
+        return len(start) + min(known, len(journal.told))
+    decisions = map(journal.asked.__getitem__, islice(journal.told, known))
+    return sum(task in kin for task in start) + sum([one.task in kin for one in decisions])
 
 
 def _contexts(asked: Asked, runner_up: Alternative | None, settings: Settings) -> FloatArray:

@@ -27,6 +27,9 @@ events = Table(
 Index("events_key", events.c.kind, events.c.key, unique=True)
 Index("events_decision", events.c.decision, events.c.kind)
 Index("events_station", events.c.station, events.c.seq)
+Index("events_station_kind", events.c.station, events.c.kind, events.c.seq)
+Index("events_kind", events.c.kind, events.c.seq)
+Index("events_actor", events.c.actor, events.c.seq)
 Index("events_round", events.c.round)
 _DECIDED = events.c.kind == "decision"
 Index(

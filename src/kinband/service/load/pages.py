@@ -4,9 +4,9 @@ A past is put into a ledger (`past`), a service is started on it in a process of
 looks at every page over HTTP. The empty page is `/help`: the same sign-in, the same frame, the same service, and no
 figures.
 
-Pages are looked at for the first time after a slot of all stations (all told, all asked for again), which leaves
-nothing on them as it was, and then a second time, when nothing has changed and the service has them in memory. The
-order of the pages moves on by one each time, so that no page always comes first after the news.
+Every look at a page is the first after a new event, a reward, so that the page has to be made anew; a second look
+follows, when nothing has changed and the service has the page in memory. When all rewards of a slot have been told,
+all stations are asked for the next one.
 
 On a machine that others use as well, what takes longer is interrupted more often, so that ratios of times come out too
 large. Beside them, of the first looks, are ratios of the processor time that the service took.
@@ -14,7 +14,7 @@ large. Beside them, of the first looks, are ratios of the processor time that th
 What may take seconds, and is a button for that reason, is left out: whose evidence an old decision rested on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -96,7 +96,7 @@ class Took(NamedTuple):
     """What looks at a page took, in seconds.
 
     Attributes:
-        first: The first after news.
+        first: The first after an event.
         again: The second.
         work: The processor time of the service for the first.
     """
@@ -112,9 +112,9 @@ class Took(NamedTuple):
 
 
 _WORDS = {
-    "first": "first look after news",
+    "first": "first look after an event",
     "again": "second look",
-    "work": "first look after news, processor time",
+    "work": "first look after an event, processor time",
 }
 
 
@@ -155,7 +155,7 @@ class Browser:
 
 
 class News:
-    """Has something new happen: rewards for all that was decided last, and decisions for all stations.
+    """Has something new happen: one reward after the other, and decisions for all stations when there are no more.
 
     Args:
         address: Whom to tell.
@@ -168,11 +168,13 @@ class News:
         self._ids: list[str] = []
 
     def come(self) -> None:
-        """Tell and ask once."""
-        if self._ids:
-            rewards = self._rng.uniform(0.6, 0.9, size=len(self._ids)).tolist()
-            told = [{"decision": key, "reward": reward} for key, reward in zip(self._ids, rewards, strict=True)]
-            self._caller.post("/v1/outcomes", {"outcomes": told})
+        """Record one more reward."""
+        if not self._ids:
+            self._ask()
+        told = {"decision": self._ids.pop(), "reward": self._rng.uniform(0.6, 0.9)}
+        self._caller.post("/v1/outcomes", {"outcomes": [told]})
+
+    def _ask(self) -> None:
         loads = self._rng.uniform(size=len(self._names)).tolist()
         states = {name: {"load": load} for name, load in zip(self._names, loads, strict=True)}
         answer, _ = self._caller.post("/v1/decisions", {"states": states})
@@ -206,26 +208,15 @@ def _times(address: Address, pages: Mapping[str, str], looks: Looks, *, tick: Ti
     with closing(Browser(address)) as browser, closing(News(address, looks.past)) as news:
         for number in range(looks.warm + looks.times):
             tick(f"looking at {len(pages)} pages, {number + 1} of {looks.warm + looks.times} times")
-            news.come()
-            for name in turned(list(pages), number):
+            for name, path in pages.items():
+                news.come()
                 before = address.worked()
-                first = browser.look(pages[name])
+                first = browser.look(path)
                 work = address.worked() - before
-                again = browser.look(pages[name])
+                again = browser.look(path)
                 if number >= looks.warm:
                     found[name].add(first, again, work)
     return found
-
-
-def turned(names: Sequence[str], number: int) -> list[str]:
-    """Return names in their order, beginning at another one each time.
-
-    Example:
-        >>> turned(["a", "b", "c"], 4)
-        ['b', 'c', 'a']
-    """
-    first = number % len(names)
-    return [*names[first:], *names[:first]]
 
 
 def figures(times: Mapping[str, Took]) -> Iterator[Figure]:

@@ -20,7 +20,7 @@ from kinband.service.ledger import DurableController, Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call
-from kinband.service.operations.outlooks import outlook_of
+from kinband.service.operations.outlooks import Lending, outlook_of
 from kinband.service.operations.people import People
 from kinband.service.operations.picture import Picture
 from kinband.service.operations.records import Item, Mode, Outlook, Site, checked_mode
@@ -61,6 +61,7 @@ class Operations(People):
         self.durable, self.guard, self.picture, self.turns = durable, guard, picture, durable.turns
         self._clock = clock
         self._followed = ""  # digest of the rails that the guard was made of
+        self._lending = Lending()
         self._outlooks: dict[str, tuple[int, Outlook]] = {}
 
     @classmethod
@@ -180,7 +181,7 @@ class Operations(People):
             card = picture.card(station)
             known = self._outlooks.get(station)
             if known is None or known[0] != picture.seq:
-                known = self._outlooks[station] = picture.seq, outlook_of(self.turns.present(), card)
+                known = self._outlooks[station] = picture.seq, outlook_of(self.turns.present(), card, self._lending)
             return known[1]
 
     def similarity(self) -> TaskMatrix:

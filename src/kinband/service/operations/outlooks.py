@@ -7,15 +7,39 @@ from kinband.arrays import FloatArray
 from kinband.changes.borrowing import beliefs_of, borrowed
 from kinband.controller import Controller
 from kinband.errors import BadInputError, KinbandError
+from kinband.posterior import AnyPosterior
 from kinband.records import Choice
 from kinband.service.operations.records import Card, Outlook
 from kinband.similarity import TaskMatrix
 
 _LISTED = 8  # lenders
 _MOST_ROWS = 6_000  # beyond which nobody waits for who lent what
+_GROWTH = 1.25  # by how much the rewards known may grow before beliefs that were learned anew are too old
 
 
-def outlook_of(controller: Controller, card: Card) -> Outlook:
+class Lending:
+    """Beliefs with their rows, to tell who lent what; where rows are not kept, those of a little while ago serve.
+
+    Example:
+        >>> from kinband import ConfigurationSpace
+        >>> len(Lending().beliefs(Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])))
+        0
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[int, int, AnyPosterior] | None = None  # rewards and tasks at that time
+
+    def beliefs(self, controller: Controller) -> AnyPosterior:
+        """Return beliefs that keep their rows."""
+        if controller.settings.engine != "sparse":
+            return beliefs_of(controller)
+        told, tasks = len(controller), len(controller.in_force.stations)
+        if self._known is None or self._known[1] != tasks or told > _GROWTH * self._known[0] + 1:
+            self._known = told, tasks, beliefs_of(controller)
+        return self._known[2]
+
+
+def outlook_of(controller: Controller, card: Card, lending: Lending | None = None) -> Outlook:
     """Return the outlook of a station in the state that it was last asked with.
 
     Example:
@@ -40,7 +64,7 @@ def outlook_of(controller: Controller, card: Card) -> Outlook:
         _values(choice.width),
         choice.arm,
         card.running,
-        _lenders(controller, card, choice),
+        _lenders(controller, card, choice, lending or Lending()),
         (controller.borrowing or {}).get(card.station),
     )
 
@@ -57,12 +81,14 @@ def _values(column: FloatArray | None) -> tuple[float, ...] | None:
     return None if column is None else tuple(column.tolist())
 
 
-def _lenders(controller: Controller, card: Card, choice: Choice) -> dict[str, float]:
+def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lending) -> dict[str, float]:
     """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
-    if len(controller.observations()) > _MOST_ROWS:
+    settings = controller.settings
+    rows = len(controller) + (0 if settings.start is None else len(settings.start))
+    if rows > _MOST_ROWS:
         return {}
     try:
-        beliefs = beliefs_of(controller)
+        beliefs = lending.beliefs(controller)
         state = dict(card.state or {}) | ({} if card.clock is None else {"clock": card.clock})
         x = controller.settings.encoder.contexts(state)[choice.arm]
         present = controller.in_force
