@@ -1,6 +1,7 @@
 """What several processes, people and wrong numbers do to operations."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kinband.errors import ConflictError
 from kinband.guard import rails_from_text
 from kinband.service.client import KinbandClient
 from kinband.service.ledger import Ledger, LedgerUnavailableError
-from kinband.service.operations import Operations
+from kinband.service.operations import Clock, Operations
 from kinband.service.operations.tally import Sums
 
 SPACE = ConfigurationSpace(tilt=[2, 4, 6, 8])
@@ -22,11 +23,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def started(ledger: Ledger, rails: str) -> Operations:
+def started(ledger: Ledger, rails: str, clock: Clock | None = None) -> Operations:
     stations = ["a", "b"]
     controller = Controller(SPACE, stations, running={"tilt": 2}, mean=0.6, seed=4)
     made = rails_from_text(rails, SPACE, stations=stations)
-    return Operations.open(ledger, controller, rails=made, rails_text=rails, mode="autonomous")
+    return Operations.open(ledger, controller, rails=made, rails_text=rails, mode="autonomous", clock=clock)
 
 
 @pytest.fixture
@@ -100,3 +101,22 @@ def test_a_client_never_shows_a_token_that_it_refuses(token: str) -> None:
 
 def test_a_token_from_a_file_may_end_with_a_line_break() -> None:
     KinbandClient("http://127.0.0.1:9", "kb_k3Vq90Xz_geheim\n").close()
+
+
+def test_a_late_reward_of_what_the_guard_rolled_back_is_welcome(path: Path) -> None:
+    hours = (datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hour) for hour in range(1_000))
+    ledger = Ledger.open(path)
+    operations = started(ledger, LOOSE + "fallback: {drop: 0.1, slots: 1}\n", clock=lambda: next(hours))
+    operations.set_mode("shadow")
+    for _ in range(3):
+        operations.tell({operations.ask({"a": {}})[0].id: 0.9})
+    operations.set_mode("autonomous")
+    for _ in range(8):
+        item = operations.ask({"a": {}})[0]
+        if item.status == "rolled back":
+            break
+        operations.tell({item.id: 0.9 if item.arm == 0 else 0.1})
+    assert item.status == "rolled back"
+    operations.call_off(item.id)
+    assert operations.tell({item.id: 0.9})[0].reward == 0.9
+    ledger.close()

@@ -4,6 +4,7 @@ Whatever a call records (decisions, verdicts, changes carried out) is recorded t
 decision is ever without a verdict, and no verdict without the change that it allowed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
 from kinband.guard import Changed, Guard
 from kinband.records import Decision
+from kinband.service.ledger import DurableController
 from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_digest, requests_of
 from kinband.service.ledger.turns import Call, Turn, Turns
 from kinband.service.operations.picture import Picture
@@ -23,26 +25,28 @@ from kinband.service.operations.records import Item
 from kinband.service.operations.reviewing import Review, applied_note, applied_notes, check_known
 
 
-class Deciding:
+class Deciding(ABC):
     """The part of operations that decides and learns.
 
     Attributes:
-        guard: The rails in force.
+        durable: The controller on record.
+        guard: The rails that this process knows; `guard_in_force` follows those on record.
         picture: What the events show.
         turns: What keeps controller, picture and ledger as one.
     """
 
+    durable: DurableController
     guard: Guard
     picture: Picture
     turns: Turns
 
+    @abstractmethod
     def now(self) -> datetime:
         """Return the time, UTC."""
-        raise NotImplementedError
 
+    @abstractmethod
     def guard_in_force(self) -> Guard:
         """Return the guard with the rails last put on record, by whichever process."""
-        raise NotImplementedError
 
     def ask(
         self,
@@ -148,22 +152,25 @@ class Deciding:
     ) -> list[Item]:
         """Learn what decisions earned, by their ids, all or nothing; see `Controller.tell_all`."""
         said: dict[str, Any] = {"rewards": rewards, "noise": noise, "kpis": kpis, "others": others}
-        call = Call(call_digest("tell", **said), key, actor)
-        self._check_whole([*(rewards or {}), *(kpis or {})])
+        call, ids = Call(call_digest("tell", **said), key, actor), [*(rewards or {}), *(kpis or {})]
+
+        def learn(controller: Controller) -> None:
+            self._check_whole(ids)
+            controller.tell_all(**said)
+
         with self.turns.mutex:
-            self.turns.do("outcome", call, lambda controller: controller.tell_all(**said))
-            return self._items([*(rewards or {}), *(kpis or {})])
+            self.turns.do("outcome", call, learn)
+            return self._items(ids)
 
     def _check_whole(self, ids: list[str]) -> None:
-        """Refuse rewards of slots in which a person rolled back: two configurations earned them."""
-        with self.turns.mutex:
-            self.turns.present()
-            for item in (self.picture.items[key] for key in ids if key in self.picture.items):
-                if item.status == "rolled back" and item.called_off:
-                    raise ConflictError(
-                        f"decision {item.id} of {item.station!r} was rolled back within its slot, so that two "
-                        "configurations earned its reward: leave it out"
-                    )
+        """Refuse rewards of slots in which a person, not the guard, rolled back: two configurations earned them."""
+        for item in (self.picture.items[key] for key in ids if key in self.picture.items):
+            by_guard = item.verdict is not None and item.verdict.outcome == "rolled back"
+            if item.status == "rolled back" and not by_guard:
+                raise ConflictError(
+                    f"decision {item.id} of {item.station!r} was rolled back within its slot, so that two "
+                    "configurations earned its reward: leave it out"
+                )
 
     def correct(
         self,
@@ -175,16 +182,14 @@ class Deciding:
         actor: str = "",
     ) -> Item:
         """Put a reward right that was told before; see `Controller.correct`."""
-        call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
         with self.turns.mutex:
-            self.turns.do("correction", call, lambda controller: controller.correct(decision_id, reward, kpis=kpis))
+            self.durable.correct(decision_id, reward, kpis=kpis, key=key, actor=actor)
             return self._items([decision_id])[0]
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> Item:
         """Say that a reward will not come."""
-        call = Call(call_digest("call_off", id=decision_id), key, actor)
         with self.turns.mutex:
-            self.turns.do("outcome", call, lambda controller: controller.call_off(decision_id))
+            self.durable.call_off(decision_id, key=key, actor=actor)
             return self._items([decision_id])[0]
 
     def applied(

@@ -6,6 +6,7 @@ from typing import Any
 from kinband.arrays import FloatArray
 from kinband.changes.borrowing import beliefs_of, borrowed
 from kinband.controller import Controller
+from kinband.drift.clock import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.posterior import AnyPosterior
 from kinband.records import Choice
@@ -89,7 +90,7 @@ def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lendin
         return {}
     try:
         beliefs = lending.beliefs(controller)
-        state = dict(card.state or {}) | ({} if card.clock is None else {"clock": card.clock})
+        state = dict(card.state or {}) | ({} if card.clock is None else {CLOCK: card.clock})
         x = controller.settings.encoder.contexts(state)[choice.arm]
         present = controller.in_force
         tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
