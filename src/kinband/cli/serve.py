@@ -134,7 +134,7 @@ def serve(
     level = _level(log_level, demo=demo)
     place = _place(host, port, tls_cert, tls_key, proxy_headers=proxy_headers, insecure_local=insecure_local)
     if demo:
-        from kinband.cli.demo_serving import DemoOptions, serve_demo
+        from kinband.cli.serve_demo.serving import DemoOptions, serve_demo
 
         chosen = DemoOptions(stations, speed, seed, ledger)
         serve_demo(chosen, place, insecure_local=insecure_local, level=level)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from kinband.cli.demo_clock import SLOT, DemoClock
-from kinband.cli.demo_manager import Manager, Seen
-from kinband.cli.demo_network import DemoNetwork
-from kinband.cli.demo_start import demo_rails, mode_of
+from kinband.cli.serve_demo.clock import SLOT, DemoClock
+from kinband.cli.serve_demo.manager import Manager, Seen
+from kinband.cli.serve_demo.network import DemoNetwork
+from kinband.cli.serve_demo.start import demo_rails, mode_of
 from kinband.environments.radio.layout import draw_layout
 from kinband.errors import BadInputError, ConflictError
 from kinband.guard import rails_from_text

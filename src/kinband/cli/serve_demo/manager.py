@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from kinband.cli.demo_clock import DemoClock
-from kinband.cli.demo_network import DemoNetwork
+from kinband.cli.serve_demo.clock import DemoClock
+from kinband.cli.serve_demo.network import DemoNetwork
 from kinband.errors import ConflictError, NotFoundError
 
 _LATE, _LOST = 0.04, 0.01  # shares of rewards

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kinband.cli.demo_clock import SLOT, DemoClock
-from kinband.cli.demo_desks import DirectDesk
-from kinband.cli.demo_manager import Manager
-from kinband.cli.demo_network import DemoNetwork
+from kinband.cli.serve_demo.clock import SLOT, DemoClock
+from kinband.cli.serve_demo.desks import DirectDesk
+from kinband.cli.serve_demo.manager import Manager
+from kinband.cli.serve_demo.network import DemoNetwork
 from kinband.controller import Controller
 from kinband.controller.sharing import Sharing
 from kinband.errors import BadInputError

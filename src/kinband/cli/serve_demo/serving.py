@@ -18,11 +18,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from kinband.cli.demo_clock import DemoClock
-from kinband.cli.demo_desks import DirectDesk, HttpDesk
-from kinband.cli.demo_manager import Manager
-from kinband.cli.demo_network import DemoNetwork
-from kinband.cli.demo_start import (
+from kinband.cli.serve_demo.clock import DemoClock
+from kinband.cli.serve_demo.desks import DirectDesk, HttpDesk
+from kinband.cli.serve_demo.manager import Manager
+from kinband.cli.serve_demo.network import DemoNetwork
+from kinband.cli.serve_demo.start import (
     PASSED,
     check_stage,
     demo_clock,

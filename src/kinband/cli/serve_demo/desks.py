@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kinband.cli.demo_manager import Seen
+from kinband.cli.serve_demo.manager import Seen
 from kinband.configurations import ConfigurationSpace
 from kinband.errors import ConflictError, NotFoundError
 
