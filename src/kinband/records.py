@@ -4,37 +4,20 @@ Records are frozen and carry no behaviour beyond selecting rows and turning into
 of the paper, addressed by name outside and by its index inside; a configuration is an *arm*.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isnan, nan
-from struct import Struct
-from typing import Any, Protocol, overload
+from typing import Any
 
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.packed import Alternative, Alternatives
 
 Memo = Mapping[str, Any]
 """What a policy wants to be handed again together with the reward; JSON-able, part of the log."""
 
 NO_MEMO: Memo = {}
 """The memo of most decisions, one for all."""
-
-_ROW = Struct("<i3d")  # an arm and its three scores
-
-
-class Named(Protocol):
-    """Configurations by arm.
-
-    Example:
-        >>> names: Named = [{"tilt": 2}, {"tilt": 4}]
-        >>> names[1]
-        {'tilt': 4}
-    """
-
-    def __getitem__(self, arm: int, /) -> Mapping[str, Any]:
-        """Return the knob values of an arm."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,87 +168,6 @@ class Observation:
     memo: Memo = field(default_factory=dict)
     cache: Any = None
     kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """One configuration that was considered, with its scores at the time of asking.
-
-    Example:
-        >>> Alternative(arm=3, configuration={"threshold": -98}, mean=0.9, width=0.05, ucb=0.95).ucb
-        0.95
-    """
-
-    arm: int
-    configuration: Mapping[str, Any] | None
-    mean: float | None
-    width: float | None
-    ucb: float | None
-
-
-class Alternatives(Sequence[Alternative]):
-    """Several alternatives, packed: a journal holds those of a million decisions, and nobody looks at most of them.
-
-    Args:
-        rows: Arm, mean, width and score of each.
-        names: Configurations by arm, or None where arms have no names.
-
-    Example:
-        >>> found = Alternatives([(1, 0.9, 0.05, 0.95), (0, 0.8, 0.05, 0.85)], [{"tilt": 2}, {"tilt": 4}])
-        >>> found[0].configuration, len(found), found[-1].ucb
-        ({'tilt': 4}, 2, 0.85)
-    """
-
-    __slots__ = ("_names", "_packed")
-
-    def __init__(self, rows: Iterable[Sequence[float | None]] = (), names: Named | None = None) -> None:
-        self._packed = b"".join(_ROW.pack(arm, *(nan if v is None else v for v in scores)) for arm, *scores in rows)
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._packed) // _ROW.size
-
-    @overload
-    def __getitem__(self, i: int) -> Alternative: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[Alternative, ...]: ...
-    def __getitem__(self, i: int | slice) -> Alternative | tuple[Alternative, ...]:
-        if isinstance(i, slice):
-            return tuple(self[j] for j in range(*i.indices(len(self))))
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"there are {len(self)} alternatives, got {i}")
-        return self._unpacked(*_ROW.unpack_from(self._packed, i % len(self) * _ROW.size))
-
-    def _unpacked(self, arm: int, mean: float, width: float, ucb: float) -> Alternative:
-        return Alternative(
-            arm,
-            self.configuration(arm),
-            None if isnan(mean) else mean,
-            None if isnan(width) else width,
-            None if isnan(ucb) else ucb,
-        )
-
-    def configuration(self, arm: int) -> Mapping[str, Any] | None:
-        """Return the configuration of any arm, of one that is not among these too; None where arms have no names."""
-        return None if self._names is None else self._names[arm]
-
-    def of(self, arm: int) -> Alternative | None:
-        """Return the alternative of an arm, the others left packed; None where it is not among these."""
-        return next((self._unpacked(*row) for row in _ROW.iter_unpack(self._packed) if row[0] == arm), None)
-
-    def __iter__(self) -> Iterator[Alternative]:
-        return (self._unpacked(*row) for row in _ROW.iter_unpack(self._packed))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Alternatives):
-            return NotImplemented
-        return self._packed == other._packed and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._packed)
-
-    def __repr__(self) -> str:
-        return f"Alternatives({list(self)})"
 
 
 @dataclass(frozen=True, slots=True)

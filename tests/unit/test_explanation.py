@@ -20,9 +20,10 @@ from kinband.controller.explanation.words import against_text, evidence_text
 from kinband.controller.journal import Asked, Told
 from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
+from kinband.packed import Alternative
 from kinband.policies import Floor
 from kinband.posterior.contract import Rows
-from kinband.records import Alternative, Samples
+from kinband.records import Samples
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 K_Z = np.array([[1.2, 0.7, 0.0], [0.7, 0.9, 0.0], [0.0, 0.0, 1.1]])  # a and b share, c is alone

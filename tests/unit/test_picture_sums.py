@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.operations_life import STATIONS, Clock, begin, want
 
-from kinband.records import Alternative, Alternatives, Decision, alternative_of
+from kinband.packed import Alternative, Alternatives
+from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
 from kinband.service.operations.views import KEPT_CHANGES, KEPT_RECENT

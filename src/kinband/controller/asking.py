@@ -16,7 +16,8 @@ from kinband.controller.settings import Settings
 from kinband.controller.standing import Standings, arm_of, check_standing
 from kinband.drift.clock import CLOCK, untimed
 from kinband.errors import BadInputError
-from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Observation, Query, Samples, Standing
+from kinband.packed import Alternatives
+from kinband.records import NO_MEMO, Choice, Decision, Observation, Query, Samples, Standing
 
 State = Mapping[str, float]
 

@@ -23,7 +23,8 @@ from kinband.controller.journal import (
 )
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, SavedStateError
-from kinband.records import Alternatives, Decision
+from kinband.packed import Alternatives, PackedState
+from kinband.records import Decision
 
 
 def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
@@ -179,4 +180,5 @@ def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Map
         values["id"], values["station"], values["arm"], values["configuration"], mean, width, ucb,
         alternatives, values["known"], values["round"], values["memo"],
     )  # fmt: skip
-    return Asked(decision, values["task"], np.array(values["x"], dtype=np.float64), values["state"])
+    state = None if values["state"] is None else PackedState(values["state"])
+    return Asked(decision, values["task"], np.array(values["x"], dtype=np.float64), state)

@@ -10,8 +10,9 @@ from typing import Any
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, ConflictError, NotFoundError
+from kinband.packed import Alternative
 from kinband.policies.safety import replaced_memo
-from kinband.records import Alternative, Decision, Memo, Observation
+from kinband.records import Decision, Memo, Observation
 
 NO_KPIS: Mapping[str, tuple[float, float | None]] = {}
 """The KPIs of most rewards, one for all: a journal holds a million."""

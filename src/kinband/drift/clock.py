@@ -18,6 +18,7 @@ from kinband.errors import BadInputError
 from kinband.kernels import Categorical, Forgetting, Kernel, Linear, Product, SklearnKernel, Sum
 from kinband.kernels.forgetting import HALF_LIFE_BOUNDS
 from kinband.kernels.scaled import Scaled
+from kinband.packed import PackedState
 from kinband.records import Samples
 from kinband.trace.times import times
 from kinband.trace.values import RowError
@@ -135,14 +136,14 @@ def seconds(time: Any) -> FloatArray:
     return given.astype("datetime64[us]").astype(np.int64) / 1e6
 
 
-def timed_state(state: Mapping[str, float] | None, clock: float | None) -> dict[str, float] | None:
-    """Return a state with the clock in it as plain floats; None where there is neither.
+def timed_state(state: Mapping[str, float] | None, clock: float | None) -> PackedState | None:
+    """Return a state with the clock in it, to be kept; None where there is neither.
 
     Example:
         >>> timed_state({"load": 1}, 7.0)
-        {'load': 1.0, 'clock': 7.0}
+        PackedState({'load': 1.0, 'clock': 7.0})
     """
     if state is None and clock is None:
         return None
     plain = {name: float(value) for name, value in (state or {}).items()}
-    return plain if clock is None else {**plain, CLOCK: clock}
+    return PackedState(plain if clock is None else {**plain, CLOCK: clock})

@@ -11,7 +11,8 @@ from math import erf, sqrt
 from typing import Any
 
 from kinband.arrays import FloatArray
-from kinband.records import Alternative, Decision
+from kinband.packed import Alternative
+from kinband.records import Decision
 
 
 @dataclass(frozen=True)

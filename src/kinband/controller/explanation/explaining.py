@@ -31,7 +31,8 @@ from kinband.controller.explanation.words import (
 from kinband.controller.journal import Asked, Journal
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.records import Alternative, Decision
+from kinband.packed import Alternative
+from kinband.records import Decision
 
 MOST_ROWS = 5000
 """Rows up to which evidence is weighed unless told otherwise; the matrix then takes 200 MB for two seconds."""

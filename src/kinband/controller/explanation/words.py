@@ -7,8 +7,9 @@ from typing import Any
 from kinband.controller.asking import ALTERNATIVES
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
+from kinband.packed import Alternative, Alternatives
 from kinband.posterior.weighing import BORROWS
-from kinband.records import Alternative, Alternatives, Decision
+from kinband.records import Decision
 
 _LENDERS = 3  # how many are named
 _SHARE = 0.005  # a share below half a per cent is not worth a word

@@ -5,7 +5,7 @@ from typing import Any
 
 from kinband.configurations import ConfigurationSpace
 from kinband.guard import Verdict
-from kinband.records import Alternative
+from kinband.packed import Alternative
 from kinband.service import ledger
 from kinband.service.http import answers
 from kinband.service.operations import Card, Item, Outlook, Picture, Point, Site

@@ -95,7 +95,7 @@ def expected_of(decision: Decision, arm: int) -> float | None:
     """Return what an arm was expected to earn when a decision was made, where its scores were kept.
 
     Example:
-        >>> from kinband.records import Alternative
+        >>> from kinband.packed import Alternative
         >>> other = Alternative(arm=2, configuration=None, mean=0.7, width=0.1, ucb=0.8)
         >>> expected_of(Decision("d1", "a", 4, None, 0.9, 0.05, 0.95, (other,)), 2)
         0.7
