@@ -5,6 +5,7 @@ keeps the names for reports.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -109,14 +110,42 @@ def pick(X: FloatArray, columns: Columns) -> FloatArray:
     """
     if columns is None:
         return X
-    positions = []
+    places, beyond = _places(columns)
+    if beyond > X.shape[1]:
+        raise BadInputError(f"kernel uses column {beyond - 1}, contexts have {X.shape[1]} columns")
+    return X[:, places]
+
+
+@lru_cache(maxsize=256)
+def _places(columns: tuple[Column, ...]) -> tuple[slice | list[int], int]:
+    """Return where columns stand, and how many there must be; neighbours are a slice, which copies nothing."""
+    places = []
     for column in columns:
         if isinstance(column, str):
             raise BadInputError(f"kernel names the column {column!r}: call kernel.bind(features) before using it")
-        if column >= X.shape[1]:
-            raise BadInputError(f"kernel uses column {column}, contexts have {X.shape[1]} columns")
-        positions.append(column)
-    return X[:, positions]
+        places.append(column)
+    first, beyond = min(places, default=0), max(places, default=-1) + 1
+    return (slice(first, beyond) if places == list(range(first, beyond)) else places), beyond
+
+
+@lru_cache(maxsize=256)
+def spread_scales(scales: Scales, groups: tuple[int, ...] | None, d: int) -> FloatArray:
+    """Return the length-scale of each of d columns, (d,), read only; a decision asks for it a dozen times.
+
+    Example:
+        >>> spread_scales((0.5, 2.0), (0, 1, 1), 3)
+        array([0.5, 2. , 2. ])
+    """
+    found = np.asarray(scales, dtype=np.float64)
+    if groups is not None and len(groups) != d:
+        raise BadInputError(f"groups must name a group for each of {d} columns, got {len(groups)}")
+    if groups is not None:
+        found = found[list(groups)]
+    if found.ndim and len(found) != d:
+        raise BadInputError(f"kernel has {len(found)} length-scales for {d} columns: give one, or one each")
+    found = np.broadcast_to(found, (d,)).copy()
+    found.setflags(write=False)
+    return found
 
 
 def labels_of(columns: Columns, labels: tuple[str, ...], *, size: int) -> tuple[str, ...]:

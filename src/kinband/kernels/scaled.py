@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray, positive_number
-from kinband.errors import BadInputError
 from kinband.kernels.base import Column, KernelBase, Limits, Parameter, Pullback, limits
 from kinband.kernels.columns import (
     Columns,
@@ -23,6 +22,7 @@ from kinband.kernels.columns import (
     clean_scales,
     labels_of,
     pick,
+    spread_scales,
 )
 
 LENGTH_SCALE_BOUNDS: Limits = (1e-3, 1e3)
@@ -136,14 +136,7 @@ class Scaled(KernelBase):
 
     def scales_of(self, d: int) -> FloatArray:
         """The length-scale of each of d columns, (d,)."""
-        scales = np.asarray(self.length_scale, dtype=np.float64)
-        if self.groups is not None and len(self.groups) != d:
-            raise BadInputError(f"groups must name a group for each of {d} columns, got {len(self.groups)}")
-        if self.groups is not None:
-            scales = scales[list(self.groups)]
-        if scales.ndim and len(scales) != d:
-            raise BadInputError(f"kernel has {len(scales)} length-scales for {d} columns: give one, or one each")
-        return np.broadcast_to(scales, (d,))
+        return spread_scales(self.length_scale, self.groups, d)  # type: ignore[arg-type]  # cleaned by __post_init__
 
     def _sum_groups(self, by_column: FloatArray) -> FloatArray:
         """Add up (d,) over the columns that share a length-scale."""
