@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kinband.experiments.cases import Case, Learner
 from kinband.experiments.metrics import saving_of
-from kinband.experiments.paper import FIGURES, case_of
-from kinband.experiments.runs import Curve, run_cases
+from kinband.experiments.paper.comparisons import FIGURES, case_of
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.play.runs import Curve, run_cases
 
 BETAS = {"synthetic": 0.3, "sequential": 2.0}
 """What the fair protocol chooses for this learner."""

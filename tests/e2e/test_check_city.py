@@ -12,8 +12,8 @@ import pytest
 from kinband.cli import check_city as command
 from kinband.cli import main
 from kinband.environments.radio import Parameters, layers_at
-from kinband.experiments.city_check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
-from kinband.experiments.city_figures import city_figures
+from kinband.experiments.city.check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
+from kinband.experiments.city.figures import city_figures
 
 FIGURES = ["satisfied-share.png", "signal.png", "cqi-and-load.png", "handovers.png"]
 

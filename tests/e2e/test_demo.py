@@ -16,7 +16,7 @@ import pytest
 from kinband.cli import main
 from kinband.environments.radio import simulate_trace
 from kinband.experiments import demo as demonstration
-from kinband.experiments.cases import Case
+from kinband.experiments.play.cases import Case
 
 ROUNDS, RUNS, STATIONS = 2, 2, 6
 

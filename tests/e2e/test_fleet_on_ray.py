@@ -17,9 +17,9 @@ import pytest
 
 from kinband import ConfigurationSpace, Decision
 from kinband.errors import NotPositiveDefiniteError
-from kinband.experiments.cases import Case, Learner, Prior
+from kinband.experiments.play.cases import Case, Learner, Prior
+from kinband.experiments.play.runs import run_cases
 from kinband.experiments.pool import Job, run_jobs
-from kinband.experiments.runs import run_cases
 from kinband.fleet import Fleet, FleetError, OnRay, shard_stations
 from kinband.fleet.cluster import join, reach
 from kinband.kernels import RBF

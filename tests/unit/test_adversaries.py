@@ -9,12 +9,21 @@ from numpy.testing import assert_allclose
 from kinband.environments import DrawnBandit
 from kinband.environments.drawn import groups
 from kinband.errors import BadInputError
-from kinband.experiments.adversaries import adversary_of
-from kinband.experiments.cases import Case, Learner
 from kinband.experiments.metrics import ratio_of, share_kept_of
-from kinband.experiments.problems import problem_of
-from kinband.experiments.runs import Curve
-from kinband.experiments.sharing import ADAPTIVE, ALONE, AS_ONE, EMBEDDING, Contest, chosen_betas, finding, learners
+from kinband.experiments.play.adversaries import adversary_of
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.runs import Curve
+from kinband.experiments.studies.sharing import (
+    ADAPTIVE,
+    ALONE,
+    AS_ONE,
+    EMBEDDING,
+    Contest,
+    chosen_betas,
+    finding,
+    learners,
+)
 from kinband.trace import Trace
 
 

@@ -11,7 +11,11 @@ import pytest
 from kinband import ConfigurationSpace, Controller, Trace
 from kinband.environments.radio import RadioEnvironment
 from kinband.errors import BadInputError, ConflictError
-from kinband.experiments.neighbours import QUICK, columns_of, findings, main, measure, table_of
+from kinband.experiments.studies.neighbours.__main__ import main
+from kinband.experiments.studies.neighbours.network import columns_of
+from kinband.experiments.studies.neighbours.plan import QUICK
+from kinband.experiments.studies.neighbours.playing import measure
+from kinband.experiments.studies.neighbours.results import findings, table_of
 from kinband.kpis import NeighbourReward
 
 SPACE = ConfigurationSpace(knob=range(5))

@@ -13,7 +13,8 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.controller import saving
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError, SavedStateError
-from kinband.experiments.newcomers import Plan, measure
+from kinband.experiments.studies.newcomers.playing import measure
+from kinband.experiments.studies.newcomers.scene import Plan
 from kinband.kernels import RBF, components
 from kinband.policies import Conservative, Setting
 from kinband.posterior import GroupedPosterior, make_posterior

@@ -11,13 +11,13 @@ import pytest
 from kinband import Categories, ConfigurationSpace, Trace
 from kinband.environments import TraceEnvironment
 from kinband.errors import BadInputError
-from kinband.experiments.cases import Case, Learner
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.parts import part_trace, read_parts, store_parts
-from kinband.experiments.problems import problem_of
-from kinband.experiments.reproduce import FairProtocol
-from kinband.experiments.runs import Curve
-from kinband.experiments.verdict import in_words, standings
+from kinband.experiments.paper.reproduce import FairProtocol
+from kinband.experiments.paper.verdict import in_words, standings
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.play.parts import part_trace, read_parts, store_parts
+from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.runs import Curve
 
 ROWS = 16
 

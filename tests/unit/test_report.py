@@ -13,15 +13,15 @@ import pytest
 
 from kinband import ConfigurationSpace, Trace
 from kinband.errors import BadInputError
-from kinband.experiments.cases import Case, Learner
-from kinband.experiments.city import city_beside
+from kinband.experiments.city.layout import city_beside
+from kinband.experiments.city.stage import LOG_ROWS, NEIGHBOURS, Stage, stage_of
 from kinband.experiments.demo import ALONE, FIXED, SHARED, Demonstration, Played, demo_cases, run_demo
-from kinband.experiments.meter import Meter, Work, leave_note
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.pool.meter import Meter, Work, leave_note
 from kinband.experiments.report.findings import HINDSIGHT, Findings
 from kinband.experiments.report.page import write_report
 from kinband.experiments.report.sector_map import family_colours
 from kinband.experiments.report.words import headline, words_of
-from kinband.experiments.stage import LOG_ROWS, NEIGHBOURS, Stage, stage_of
 from kinband.kernels import RBF
 from kinband.model import Model
 from kinband.similarity import TaskMatrix

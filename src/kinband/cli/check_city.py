@@ -11,9 +11,9 @@ from rich.table import Table
 
 from kinband.cli.progress import progress
 from kinband.environments.radio import Calibration, Parameters, layers_named
-from kinband.experiments.city_check import BUSY_HOUR, HELD_OUT, CityCheck, count_stages
-from kinband.experiments.city_check import check_city as run_checks
-from kinband.experiments.city_figures import city_figures
+from kinband.experiments.city.check import BUSY_HOUR, HELD_OUT, CityCheck, count_stages
+from kinband.experiments.city.check import check_city as run_checks
+from kinband.experiments.city.figures import city_figures
 
 
 def check_city(

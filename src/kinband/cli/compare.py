@@ -31,13 +31,13 @@ from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.cli.logs import LARGEST, log_in_words, noted, unwarned
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
-from kinband.experiments.cases import Mode
-from kinband.experiments.figures import regret_figure
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper import LABELS, Figure
-from kinband.experiments.parts import part_trace, store_parts
-from kinband.experiments.reproduce import FairProtocol, Reproducer
-from kinband.experiments.verdict import in_words, standings
+from kinband.experiments.paper.comparisons import LABELS, Figure
+from kinband.experiments.paper.figures import regret_figure
+from kinband.experiments.paper.reproduce import FairProtocol, Reproducer
+from kinband.experiments.paper.verdict import in_words, standings
+from kinband.experiments.play.cases import Mode
+from kinband.experiments.play.parts import part_trace, store_parts
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
 

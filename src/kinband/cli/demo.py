@@ -18,13 +18,13 @@ from kinband.arrays import finite_number
 from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.cases import Case
+from kinband.experiments.city.stage import Stage, fingerprint, stage_of
 from kinband.experiments.demo import FIXED, SHARED, Demonstration, demo_cases, run_demo
 from kinband.experiments.metrics import Estimate
+from kinband.experiments.play.cases import Case
 from kinband.experiments.report.findings import Findings
 from kinband.experiments.report.page import write_report
 from kinband.experiments.report.words import Words, headline, interval, typeset, words_of
-from kinband.experiments.stage import Stage, fingerprint, stage_of
 from kinband.version import __version__
 
 

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
-from kinband.experiments.figures import error_figure, matrices_figure, regret_figure, spread_figure
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper import FIGURES, LABELS, PRINTED, Figure, quick
-from kinband.experiments.regression import error_curve
-from kinband.experiments.reproduce import Reproducer, Reproduction
+from kinband.experiments.paper.comparisons import FIGURES, LABELS, PRINTED, Figure, quick
+from kinband.experiments.paper.figures import error_figure, matrices_figure, regret_figure, spread_figure
+from kinband.experiments.paper.regression import error_curve
+from kinband.experiments.paper.reproduce import Reproducer, Reproduction
 
 _WHAT = ("regression", "synthetic", "similarity", "sequential", "parallel")
 _TRUE_SIMILARITY = 0.8

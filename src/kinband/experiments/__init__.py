@@ -1,8 +1,10 @@
-"""Learners on environments.
+"""Learners on environments, room by room; a room imports only from rooms further down this list.
 
-`cases` says what is run, `problems` on what, `models` with which beliefs, `play` how; `pool` spreads runs over
-processes and `runs` reads them back; `metrics` compares, `figures` draws. `paper` declares the paper's comparisons,
-`reproduce` and `regression` carry them out. `parts` prepares a log of the user's own for a comparison, `verdict` says
-what came out. `demo` with `stage`, `city`, `meter` and `report` is the city that learns;
-`city_check` and `city_figures` show how it behaves.
+- `trust`: promises held against measurements (`kinband trust`); `report`: the pages of the demonstration and of an
+  audit; `bench`: what things cost in seconds (`kinband bench`).
+- `studies`: one question each, played and counted; `demo`: the network that learns (`kinband demo`).
+- `paper`: the paper's comparisons under both protocols (`kinband reproduce`), and a user's own (`kinband compare`).
+- `play`: one learner on one problem with one seed, from its description to its curve on disk.
+- `city`: where stations stand, and what is played on there; `pool`: many jobs over processes or a cluster.
+- `metrics`: numbers with intervals; `canvas`: what figures are drawn on.
 """

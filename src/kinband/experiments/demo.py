@@ -18,14 +18,14 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.asking import query_for
-from kinband.experiments.cases import Case, Learner
-from kinband.experiments.meter import Meter, Report, Work, leave_note
-from kinband.experiments.models import model_of, read_model, write_model
+from kinband.experiments.city.stage import LOG_ROWS, USERS, Day, Stage
 from kinband.experiments.play import play
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.play.models import model_of, read_model, write_model
+from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.runs import controller_for
 from kinband.experiments.pool import Job, run_jobs
-from kinband.experiments.problems import problem_of
-from kinband.experiments.runs import controller_for
-from kinband.experiments.stage import LOG_ROWS, USERS, Day, Stage
+from kinband.experiments.pool.meter import Meter, Report, Work, leave_note
 from kinband.model import Model
 from kinband.trust import Account, Audit, account_of, audit_of
 
@@ -85,7 +85,7 @@ def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Cas
     """Return the runs of the demonstration, learner by learner, the longest first.
 
     Example:
-        >>> from kinband.experiments.stage import stage_of
+        >>> from kinband.experiments.city.stage import stage_of
         >>> [case.learner.name for case in demo_cases(stage_of("bundled"), rounds=3, runs=1, beta=0.3)]
         ['tempered', 'independent', 'fixed']
     """

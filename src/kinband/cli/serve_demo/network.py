@@ -16,7 +16,7 @@ from kinband.configurations import ConfigurationSpace
 from kinband.environments.radio.land_use import LAND_USES
 from kinband.environments.trace.neighbours import NearestRows
 from kinband.errors import BadInputError
-from kinband.experiments.city import City, city_of
+from kinband.experiments.city.layout import City, city_of
 from kinband.trace import Trace
 
 LEAST, MOST = 6, 105

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kinband.experiments.city.stage import LOG_ROWS, NEIGHBOURS
 from kinband.experiments.demo import SHARED, Demonstration
 from kinband.experiments.report.audit_page import audit_pictures, audit_section
 from kinband.experiments.report.day import day_picture
@@ -17,7 +18,6 @@ from kinband.experiments.report.style import CSS, PAGE
 from kinband.experiments.report.tables import day_table, family_table, named, standings_table, tiles
 from kinband.experiments.report.theme import Picture
 from kinband.experiments.report.words import Words, about_families, headline, introduction, setting, words_of
-from kinband.experiments.stage import LOG_ROWS, NEIGHBOURS
 from kinband.version import __version__
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kinband.experiments.city import City
+from kinband.experiments.city.layout import City
 from kinband.experiments.report.findings import FIFTHS, NO_GROUP, Family, Findings
 from kinband.experiments.report.theme import FAINT, GREY, GROUP_COLOURS, INK, PAPER, STEP_COLOURS, Picture
 

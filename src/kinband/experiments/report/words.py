@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from kinband.experiments.city.stage import LOG_ROWS, Stage
 from kinband.experiments.demo import ALONE, FIXED, SHARED
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.report.findings import ALIKE, FIFTHS, HINDSIGHT, Findings
-from kinband.experiments.stage import LOG_ROWS, Stage
 
 _UNITS = {"dbm": "dBm", "db": "dB", "deg": "°", "w": "W", "m": "m", "mhz": "MHz", "ms": "ms", "s": "s"}
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from kinband.environments.drifting import How
-from kinband.experiments.drift import PROBLEMS, SCENARIOS
-from kinband.experiments.drift import measure as played
-from kinband.experiments.drift_results import RESETS, Finding, Plan, Record, findings
+from kinband.experiments.studies.drift.playing import PROBLEMS, SCENARIOS
+from kinband.experiments.studies.drift.playing import measure as played
+from kinband.experiments.studies.drift.results import RESETS, Finding, Plan, Record, findings
 from kinband.experiments.trust.running import Call, Part, Runner
 from kinband.experiments.trust.running import Record as Plain
 from kinband.experiments.trust.targets import Size, Target, target_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinband.experiments.figures import save
+from kinband.experiments.canvas import save
 from kinband.experiments.trust.targets import Target
 
 if TYPE_CHECKING:

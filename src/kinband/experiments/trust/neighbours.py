@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kinband.experiments.neighbours import QUICK, Finding, Plan, Record, findings, run_one
+from kinband.experiments.studies.neighbours.plan import QUICK, Plan
+from kinband.experiments.studies.neighbours.playing import run_one
+from kinband.experiments.studies.neighbours.results import Finding, Record, findings
 from kinband.experiments.trust.running import Call, Part, Runner
 from kinband.experiments.trust.running import Record as Plain
 from kinband.experiments.trust.targets import Size, Target, target_of

@@ -3,7 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from kinband.experiments.newcomers import AVERAGE, DESCRIBED, KNOWN, Draw, Finding, Plan, best_known, draw, finding
+from kinband.experiments.studies.newcomers.playing import best_known, draw
+from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED, KNOWN, Draw, Finding, finding
+from kinband.experiments.studies.newcomers.scene import Plan
 from kinband.experiments.trust.running import Call, Part, Record, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from kinband.experiments.paper import quick
-from kinband.experiments.rounds import (
+from kinband.experiments.paper.comparisons import quick
+from kinband.experiments.play.runs import effort_of
+from kinband.experiments.studies.rounds import (
     AWARE,
     LEARNERS,
     PLAIN,
@@ -16,7 +17,6 @@ from kinband.experiments.rounds import (
     finding,
     tuning_cases,
 )
-from kinband.experiments.runs import effort_of
 from kinband.experiments.trust.running import Part, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
 

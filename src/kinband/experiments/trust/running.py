@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from kinband.experiments.cases import Case
+from kinband.experiments.play.cases import Case
+from kinband.experiments.play.runs import Curve, run_cases
 from kinband.experiments.pool import Job, run_jobs
-from kinband.experiments.runs import Curve, run_cases
 from kinband.experiments.trust.targets import Size, Target
 from kinband.version import __version__
 
@@ -28,21 +28,25 @@ class Call:
         function: A function of a module; returns a record.
         arguments: Plain values or records of them, by name.
         effort: About how many seconds it takes; only ratios matter, to tell how much is left.
+        name: What its records are kept under; where the function is, unless it has moved since the first was kept.
 
     Example:
         >>> Call(dict, {"seed": 1}).key == Call(dict, {"seed": 1}, effort=9.0).key != Call(dict, {"seed": 2}).key
+        True
+        >>> Call(sorted, {"seed": 1}, name="builtins.dict").key == Call(dict, {"seed": 1}).key
         True
     """
 
     function: Callable[..., Record]
     arguments: dict[str, Any]
     effort: float = 1.0
+    name: str | None = None
 
     @property
     def key(self) -> str:
         """A digest of what is called with what, to name files by."""
         values = {name: asdict(v) if is_dataclass(v) else v for name, v in self.arguments.items()}  # type: ignore[arg-type]
-        what = [f"{self.function.__module__}.{self.function.__qualname__}", values]
+        what = [self.name or f"{self.function.__module__}.{self.function.__qualname__}", values]
         return hashlib.sha256(json.dumps(what, sort_keys=True, allow_nan=False).encode()).hexdigest()[:20]
 
 
@@ -66,7 +70,7 @@ class Runner:
         return self.out / __version__
 
     def cases(self, what: str, cases: Sequence[Case]) -> list[Curve]:
-        """Run cases of `kinband.experiments.cases` and return their curves, in order."""
+        """Run cases of `kinband.experiments.play.cases` and return their curves, in order."""
         tick = self.tick
         say = None if tick is None else (lambda effort: tick(what, effort))
         return run_cases(cases, self.folder, workers=self.workers, tick=say)

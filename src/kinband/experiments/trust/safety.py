@@ -11,7 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.safety import DELTA, PLAIN, PROBLEMS, Finding, Tally, findings, tallies
+from kinband.experiments.studies.safety.playing import tallies
+from kinband.experiments.studies.safety.results import Finding, Tally, findings
+from kinband.experiments.studies.safety.rules import DELTA, PLAIN, PROBLEMS
 from kinband.experiments.trust.running import Call, Part, Record, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
 

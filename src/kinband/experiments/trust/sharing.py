@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinband.experiments.metrics import Estimate, mean_of
-from kinband.experiments.runs import effort_of
-from kinband.experiments.sharing import (
+from kinband.experiments.play.runs import effort_of
+from kinband.experiments.studies.sharing import (
     BETAS,
     LEARNERS,
     Contest,
@@ -26,6 +26,7 @@ from kinband.experiments.trust.targets import Size, Target, target_of
 NAME = "sharing"
 WORSE, KEPT, COVERED = 1.05, 0.9, 0.95
 _MISLED = "drawn:permuted"
+_KEPT_AS = "kinband.experiments.sharing.coverage"  # where it was when the first records were kept
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def _found(contest: Contest, size: Size, runner: Runner) -> Finding:
 def _watched(size: Size, *, adapts: bool) -> list[Call]:
     slots = 5 if size.short else 50
     plan = {"environment": _MISLED, "adapts": adapts, "slots": slots}
-    return [Call(coverage, plan | {"seed": seed}, effort=0.1 * slots) for seed in size.seeds(usual=20)]
+    effort = 0.1 * slots
+    return [Call(coverage, plan | {"seed": seed}, effort=effort, name=_KEPT_AS) for seed in size.seeds(usual=20)]
 
 
 def _effort(size: Size) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kinband.experiments.metrics import Estimate, ratio_of
-from kinband.experiments.speed import seconds
+from kinband.experiments.studies.speed import seconds
 from kinband.experiments.trust.running import Call, Part, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
 
@@ -13,7 +13,7 @@ NAME = "speed"
 SLOWER = 1.5
 RUNS = 3
 
-
+_KEPT_AS = "kinband.experiments.speed.seconds"  # where it was when the first records were kept
 _WORDS = {"default": "by default", "declared": "by default, with a declared configuration"}
 
 
@@ -43,7 +43,7 @@ def targets(found: dict[str, Estimate], size: Size) -> list[Target]:
 def _calls(size: Size) -> list[Call]:
     plan: dict[str, Any] = {"decisions": 20, "stations": 6} if size.short else {"decisions": 2500}
     effort = 1.0 if size.short else 60.0
-    return [Call(seconds, plan | {"seed": seed}, effort=effort) for seed in size.seeds(usual=RUNS)]
+    return [Call(seconds, plan | {"seed": seed}, effort=effort, name=_KEPT_AS) for seed in size.seeds(usual=RUNS)]
 
 
 PART = Part(

@@ -1,0 +1,48 @@
+"""The problem of a case: an environment to play, and a log that may be learned from beforehand.
+
+On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time. A
+folder holds a trace that `parts` has parted already.
+"""
+
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.experiments.play.adversaries import adversary_of
+from kinband.experiments.play.cases import Case
+from kinband.experiments.play.parts import read_parts
+from kinband.experiments.play.problem import Problem
+from kinband.trace import Trace
+
+
+def problem_of(case: Case) -> Problem:
+    """Return the problem of a case.
+
+    Example:
+        >>> from kinband.experiments.play.cases import Learner
+        >>> case = Case("demo", "fair", "synthetic", Learner("alone", "independent"), "parallel", 10, 1, log_rows=7)
+        >>> len(problem_of(case).log)
+        35
+    """
+    if case.environment == "synthetic":
+        bandit = SyntheticBandit()
+        return Problem(bandit, bandit.log(case.log_rows, np.random.default_rng([case.seed, 1])))
+    adversary = adversary_of(case.environment, log_rows=case.log_rows, seed=case.seed)
+    return adversary or _trace_problem(case.environment, case.log_rows)
+
+
+@lru_cache(maxsize=2)
+def _trace_problem(source: str, log_rows: int) -> Problem:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said once by whoever read the trace, not again by every process
+        log, rest = read_parts(Path(source)) if Path(source).is_dir() else _split(source, log_rows)
+        encoder = log.encoder()
+        return Problem(TraceEnvironment(rest), log.samples(encoder, stations=rest.stations), encoder.state)
+
+
+def _split(source: str, log_rows: int) -> tuple[Trace, Trace]:
+    trace = Trace.bundled() if source == "bundled" else Trace.read(source)
+    return split_trace(trace.with_space(trace.space()), rows_per_station=log_rows)
