@@ -25,7 +25,17 @@ from tests.service_process import ROOT, Options, ServiceProcess, make_tokens, se
 
 STATIONS = [str(1001 + 7 * number) for number in range(21)]
 HOURS = 24
-PAGES = ["/", "/stations", f"/stations/{STATIONS[1]}", "/plan", "/similarity", "/audit", "/help", "/decisions/d000030"]
+PAGES = [
+    "/",
+    "/stations",
+    f"/stations/{STATIONS[1]}",
+    "/plan",
+    "/similarity",
+    "/rails",
+    "/audit",
+    "/help",
+    "/decisions/d000030",
+]
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--no-first-run"]  # fmt: skip
 expect.set_options(timeout=15_000)  # milliseconds; cores are few

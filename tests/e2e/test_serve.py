@@ -68,7 +68,7 @@ def test_a_service_that_was_ended_and_started_again_goes_on_where_it_was(
     assert "--mode is not used" in errors
     assert "--start is not used" in errors
     assert after == before
-    assert after["rails"] == RAILS  # those on record hold on, although no file was named
+    assert after["rails"].text == RAILS  # those on record hold on, although no file was named
     assert len(after["decisions"]) == 3  # and that of the saved controller
 
 

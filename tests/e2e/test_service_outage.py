@@ -5,6 +5,7 @@
 
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.ledger_stores import fresh_database, postgres_server
 from tests.service_faults import Away, go_without, hanging, limited, locked, stopped
-from tests.service_process import Options, ServiceProcess, make_tokens, service
+from tests.service_process import Options, make_tokens, service
 
 from kinband.service.client import KinbandClient
-from kinband.service.ledger import Ledger
+from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
+from kinband.service.operations.writable import Writable
 
 SECONDS = float(os.environ.get("KINBAND_OUTAGE", "2"))
 BOUND = 15.0  # seconds within which everybody is answered; the service waits for 1 second, cores are few
@@ -83,39 +86,88 @@ def test_a_file_that_may_not_grow_is_told_and_recovered_from(tmp_path: Path) -> 
     folder = tmp_path / "disk"
     folder.mkdir()
     options = Options(str(folder / "ledger.db"), timeout=1.0)
-    found = go_without(options, tmp_path, limited, seconds=1.0, seed=79)
+    found = go_without(options, tmp_path, limited, seconds=6.0, seed=79)
     assert found.health == {200}
+    assert 503 in found.ready
     check_answered(found)
+
+
+@contextmanager
+def disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own, in a folder that exists."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a file system, as root has: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes."""
+    """A file system of eight megabytes: SQLite's log takes four of them before it begins anew."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a file system, as root has: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with disk(folder, "8m") as found:
+        yield found
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """A file system on which there is no room for a while."""
+    ballast = folder / "ballast"
+    taken = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    try:
+        while os.write(taken, b"x" * 4096):
+            pass
+    except OSError:
+        pass  # full
+    yield
+    os.close(taken)
+    ballast.unlink()
 
 
 def test_a_full_disk_is_told_and_recovered_from(small_disk: Path, tmp_path: Path) -> None:
     options = Options(str(small_disk / "ledger.db"), timeout=1.0)
-
-    @contextmanager
-    def filled(_: ServiceProcess) -> Iterator[None]:
-        ballast = small_disk / "ballast"
-        taken = os.open(ballast, os.O_CREAT | os.O_WRONLY)
-        try:
-            while os.write(taken, b"x" * 4096):
-                pass
-        except OSError:
-            pass  # full
-        yield
-        os.close(taken)
-        ballast.unlink()
-
-    found = go_without(options, tmp_path, filled, seconds=1.0, seed=83)
+    found = go_without(options, tmp_path, lambda _: filled(small_disk), seconds=6.0, seed=83)
     assert found.health == {200}
+    assert 503 in found.ready
     check_answered(found)
+
+
+def test_a_postgresql_whose_disk_is_full_takes_no_writes_until_there_is_room(server: Any) -> None:
+    with tempfile.TemporaryDirectory(prefix="kb-disk-") as name, disk(Path(name), "32m") as folder:
+        with closing(Ledger.open(database_on(server, folder), timeout=2.0)) as ledger:
+            ledger.append([Draft("observation", {"load": 0.3})])
+            probe = Writable(ledger, every=0.0, soon=0.0)
+            probe.check()
+            with filled(folder):
+                with pytest.raises(LedgerUnavailableError, match="is full"):
+                    probe.check()
+                assert ledger.verify() == 1  # reading goes on
+            probe.check()
+            ledger.append([Draft("observation", {"load": 0.4})])
+        drop_database(server)
+
+
+def database_on(server: Any, folder: Path) -> str:
+    """The URL of a database whose files are in a folder; PostgreSQL's own log is elsewhere."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        found = connection.execute("SHOW data_directory").fetchone()
+        assert found is not None
+        owner, place = Path(found[0]).stat(), folder / "space"
+        place.mkdir()
+        os.chown(place, owner.st_uid, owner.st_gid)
+        for above in (folder, place):
+            above.chmod(0o755)
+        connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'".encode())
+        connection.execute("CREATE DATABASE room TABLESPACE small")
+    return str(server.get_uri(database="room"))
+
+
+def drop_database(server: Any) -> None:
+    """Remove what `database_on` made."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE room WITH (FORCE)")
+        connection.execute("DROP TABLESPACE small")

@@ -106,7 +106,7 @@ def test_what_there_is_to_look_at(client: KinbandClient) -> None:
     assert len(client.history("a", last=3)) == 3
     assert client.similarity().matrix[0] == (1.0, 1.0, 1.0)
     assert [one["tilt"] for one in client.configurations()] == TILTS
-    assert client.rails() == RAILS
+    assert client.rails().text == RAILS
 
 
 def busy(**headers: str) -> httpx.Response:

@@ -42,6 +42,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "get_similarity": ("GET", "/v1/similarity", None),
     "list_events": ("GET", "/v1/events", None),
     "get_rails": ("GET", "/v1/rails", None),
+    "set_rails": ("PUT", "/v1/rails", {"yaml": "{}"}),
     "export_decisions": ("GET", "/v1/export/decisions.csv", None),
     "export_events": ("GET", "/v1/export/events.csv", None),
     "export_outcomes": ("GET", "/v1/export/outcomes.csv", None),
@@ -50,7 +51,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "metrics": ("GET", "/metrics", None),
 }
 READERS = {name for name, (method, _, _) in CALLS.items() if method == "GET"}
-ADMINS = {"add_station", "remove_station", "set_mode"}
+ADMINS = {"add_station", "remove_station", "set_mode", "set_rails"}
 OPEN = {"health", "ready"}
 
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from kinband.service.http.values import LARGEST, allowed, measured, number
 from kinband.service.ledger import LedgerUnavailableError
 
 JSON = {"Content-Type": "application/json"}
+FRAMEWORK = re.compile(r"Input should|valid (string|boolean|integer|dict)|Field required|Value error|ctx|pydantic")
+"""Words of the library that checks requests, which callers know nothing of."""
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +80,8 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
     ("path", "body", "sentence"),
     [
         ("/v1/decisions", {}, "states is missing"),
-        ("/v1/decisions", {"states": {}}, "states: "),
-        ("/v1/decisions", [], "the body must be"),
+        ("/v1/decisions", {"states": {}}, "states must hold at least 1, got 0"),
+        ("/v1/decisions", [], "the body must be an object, got a list"),
         ("/v1/decisions", {"states": {"a": {"load": "0.5"}}}, "states.a.load must be a number, got '0.5'"),
         ("/v1/decisions", {"states": {"a": {"load": True}}}, "states.a.load must be a number, got true"),
         ("/v1/decisions", {"states": {"a": {"load": 1e300}}}, "states.a.load must be a finite number"),
@@ -86,9 +89,13 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
         ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "solt": "x"}, "solt is not known here"),
         ("/v1/decisions", {"states": {"a": {"laod": 0.5}}}, "laod"),
         ("/v1/decisions", {"states": {"a": {}}}, "load"),
-        ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "slot": ""}, "slot: "),
-        ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "slot": "x" * 501}, "slot: "),
-        ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "slot": "a\nb"}, "slot: "),
+        ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "slot": ""}, "slot must not be empty"),
+        (
+            "/v1/decisions",
+            {"states": {"a": {"load": 0.5}}, "slot": "x" * 501},
+            "slot must have at most 500 characters, got 501",
+        ),
+        ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "slot": "a\nb"}, "slot must be text without control"),
         ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "running": {"b": {"tilt": 4}}}, "not asked for: b"),
         ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "allowed": {"a": {"tilt": {"lo": 1}}}}, "low, high or both"),
         (
@@ -98,13 +105,13 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
         ),
         ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "allowed": {"a": []}}, "no configuration is allowed"),
         ("/v1/decisions", {"states": {"a": {"load": 0.5}}, "allowed": {"a": 3}}, "allowed.a must map knobs"),
-        ("/v1/outcomes", {"outcomes": []}, "outcomes: "),
+        ("/v1/outcomes", {"outcomes": []}, "outcomes must hold at least 1, got 0"),
         ("/v1/outcomes", {"outcomes": [{"decision": "d000001"}]}, "outcomes[0]: an outcome needs a reward, or kpis"),
-        ("/v1/outcomes", {"outcomes": [{"decision": 7, "reward": 1}]}, "outcomes[0].decision must be a valid string"),
+        ("/v1/outcomes", {"outcomes": [{"decision": 7, "reward": 1}]}, "outcomes[0].decision must be text, got 7"),
         (
             "/v1/outcomes",
             {"outcomes": [{"decision": "d1", "reward": 1, "noise": 0}]},
-            "outcomes[0].noise must be greater",
+            "outcomes[0].noise must be above 0, got 0",
         ),
         ("/v1/outcomes", {"outcomes": [{"decision": "d1", "noise": 1, "kpis": {"x": 1}}]}, "noise belongs to a reward"),
         ("/v1/outcomes", {"outcomes": [{"decision": "d1", "reward": 1}] * 2}, "decision 'd1' has two outcomes"),
@@ -115,8 +122,8 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
             "nobody's neighbour",
         ),
         ("/v1/corrections", {"decision": "d000001"}, "a correction needs a reward, or kpis"),
-        ("/v1/approvals", {"decisions": ["d000001"], "approve": "yes"}, "approve must be a valid boolean"),
-        ("/v1/approvals", {"decisions": [], "approve": True}, "decisions: "),
+        ("/v1/approvals", {"decisions": ["d000001"], "approve": "yes"}, "approve must be true or false, got 'yes'"),
+        ("/v1/approvals", {"decisions": [], "approve": True}, "decisions must hold at least 1, got 0"),
         ("/v1/stations", {"name": "n", "similarity": {"a": "much"}}, "similarity.a must be a number"),
         ("/v1/decisions/d000001/applied", {"configuration": {"tilt": 5}}, "no configuration of the space"),
         (
@@ -124,16 +131,26 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
             {"configuration": {"tilt": [4]}},
             "configuration.tilt must be a number, text",
         ),
-        ("/v1/stop", {"why": "x" * 2001}, "why: "),
+        ("/v1/stop", {"why": "x" * 2001}, "why must have at most 2,000 characters, got 2,001"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(client: httpx.Client, path: str, body: Any, sentence: str) -> None:
-    assert sentence in problem(client.post(path, content=json.dumps(body).encode(), headers=JSON), 422)
+    found = problem(client.post(path, content=json.dumps(body).encode(), headers=JSON), 422)
+    assert sentence in found
+    assert not FRAMEWORK.search(found)
 
 
-@pytest.mark.parametrize("body", [{"mode": "auto"}, {"mode": "assist", "stations": []}, {}])
-def test_a_wrong_mode_is_refused(client: httpx.Client, body: Any) -> None:
-    problem(client.put("/v1/mode", json=body), 422)
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"mode": "auto"}, "mode must be one of 'shadow', 'assist', 'autonomous', got 'auto'"),
+        ({"mode": "assist", "stations": []}, "stations must hold at least 1, got 0"),
+        ({"mode": "assist", "stations": "a"}, "stations must be a list, got 'a'"),
+        ({}, "mode is missing"),
+    ],
+)
+def test_a_wrong_mode_is_refused(client: httpx.Client, body: Any, sentence: str) -> None:
+    assert problem(client.put("/v1/mode", json=body), 422) == sentence
 
 
 @pytest.mark.parametrize(
@@ -141,13 +158,15 @@ def test_a_wrong_mode_is_refused(client: httpx.Client, body: Any) -> None:
     ["limit=0", "limit=501", "limit=x", "status=lost", "statoin=a", "before=" + "x" * 501],
 )
 def test_a_wrong_filter_is_refused(client: httpx.Client, query: str) -> None:
-    assert query.split("=")[0] in problem(client.get(f"/v1/decisions?{query}"), 422)
+    sentence = problem(client.get(f"/v1/decisions?{query}"), 422)
+    assert sentence.startswith(f"the query parameter {query.split('=')[0]} ")
+    assert not FRAMEWORK.search(sentence)
 
 
 @pytest.mark.parametrize("key", ["", " ", "ä", "x" * 201, "a b"])
 def test_a_key_must_be_short_and_visible(client: httpx.Client, key: str) -> None:
     headers = [(b"Idempotency-Key", key.encode())]
-    assert "Idempotency-Key" in problem(client.post("/v1/stop", headers=headers), 422)
+    assert "the header Idempotency-Key must" in problem(client.post("/v1/stop", headers=headers), 422)
 
 
 def test_text_that_utf8_cannot_hold_is_refused(client: httpx.Client) -> None:
@@ -241,7 +260,8 @@ def test_contradictions_are_conflicts(client: httpx.Client) -> None:
     problem(client.post("/v1/corrections", json={"decision": made["id"], "reward": 0.5}), 409)
     outcome = {"outcomes": [{"decision": made["id"], "reward": 0.5}]}
     assert client.post("/v1/outcomes", json=outcome).status_code == 200
-    assert "already told" in problem(client.post("/v1/outcomes", json=outcome), 409)
+    told = problem(client.post("/v1/outcomes", json=outcome), 409)
+    assert told == f"decision {made['id']} was already told the reward 0.5: use POST /v1/corrections to change it"
     problem(client.post("/v1/approvals", json={"decisions": [made["id"]], "approve": True}), 409)
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from numpy.random import default_rng
-from tests.http_service import STATIONS, Served, served
+from tests.http_service import STATIONS, AsgiTransport, Served, served
 
-from kinband.service.http import tables
+from kinband.service import tables
+from kinband.service.running import application
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -94,6 +96,26 @@ def test_the_plan_is_no_formula_either(service: Served) -> None:
     text = service.client("viewer").get("/v1/plan?format=csv").text
     [row] = csv.DictReader(io.StringIO(text))
     assert (row["station"], row["slot"], row["set_tilt"]) == ("'=c", "'=x", "6")
+
+
+def test_the_plan_is_one_file_whoever_gives_it(tmp_path: Path) -> None:
+    pages = {"tokens": None, "insecure_local": True}
+    with served(tmp_path, insecure_local=True) as service:
+        app = application(service.operations, **pages)  # type: ignore[arg-type]
+        service.operations.ask({name: {"load": 0.5} for name in STATIONS}, slot="s")
+        service.operations.ask({"b": {"load": 0.1}}, slot="t", allowed={"b": {"tilt": [4, 6]}})
+        with httpx.Client(transport=AsgiTransport(app, service.portal), base_url="http://localhost") as client:
+            first, second = client.get("/v1/plan?format=csv"), client.get("/plan.csv")
+            listed = client.get("/v1/plan").json()["decisions"]
+    assert first.text == second.text
+    assert first.headers["content-disposition"] == second.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(first.text)))
+    assert [row["decision"] for row in rows] == [one["id"] for one in listed]
+    assert [row["verdict"] for row in rows] == [one["verdict"]["outcome"] for one in listed]
+    for row, item in zip(rows, listed, strict=True):
+        assert (int(row["present_tilt"]), int(row["set_tilt"])) == (item["before"]["tilt"], item["proposed"]["tilt"])
+        low, gain, high = (float(row[name]) for name in ("gain_low", "expected_gain", "gain_high"))
+        assert low < gain < high
 
 
 def test_a_table_is_sent_piece_by_piece() -> None:

@@ -21,7 +21,7 @@ from kinband.policies import POLICIES
 from kinband.policies.safety import Conservative, Floor
 from kinband.records import Samples
 from kinband.service.ledger import Draft, Ledger
-from kinband.service.operations import Operations
+from kinband.service.operations import Operations, RailsOnRecord
 from kinband.service.operations.sites import sites_of
 
 
@@ -192,7 +192,7 @@ def test_a_controller_with_a_clock_is_asked_with_times(ledger: Ledger) -> None:
     assert len(operations.outlook("a").arms) == len(SPACE)
     with pytest.raises(BadInputError):
         operations.ask({"a": {"load": 0.2}}, time=1)
-    assert whole(again(operations)) == {**whole(operations), "rails": ""}
+    assert whole(again(operations)) == {**whole(operations), "rails": RailsOnRecord()}
 
 
 def test_a_station_that_starts_anew_keeps_its_card(ledger: Ledger) -> None:

@@ -11,7 +11,7 @@ Whether maintenance windows do, the file must say.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from kinband.configurations import ConfigurationSpace
 from kinband.guard.history import History
@@ -44,6 +44,10 @@ class Situation:
     def local(self, moment: datetime) -> str:
         """Return a moment in words, in the zone of the rails."""
         return shown(moment, self.rails.zone)
+
+    def earliest(self, moment: datetime) -> str:
+        """Return the first full second from a moment on in words: who comes then is not too early by a fraction."""
+        return self.local(moment + timedelta(microseconds=-moment.microsecond % 1_000_000))
 
 
 Rule = Callable[[Situation, str], Refusal | None]
@@ -94,7 +98,7 @@ def too_soon(now: Situation, station: str) -> Refusal | None:
     if not made:
         return None
     latest = max(change.at for change in made)
-    free = now.local(latest + now.rails.min_time)
+    free = now.earliest(latest + now.rails.min_time)
     return Refusal("min_time", f"station {station!r} changed at {now.local(latest)} and may not before {free}")
 
 
@@ -184,20 +188,24 @@ def tried_in_vain(now: Situation, station: str, arm: int) -> Refusal | None:
     pause = now.rails.fallback.retry_after
     for change in now.history.near(now.now, pause, station=station) if pause else []:
         if change.by == "roll-back" and change.before == arm:
-            free = now.local(change.at + pause)
+            free = now.earliest(change.at + pause)
             return Refusal("retry", f"it was taken back at {now.local(change.at)} and is not tried before {free}", arm)
     return None
 
 
 def shown(moment: datetime, zone: tzinfo) -> str:
-    """Return a moment as a clock in a zone shows it, with its distance from UTC.
+    """Return a moment as a clock in a zone shows it, with seconds where there are any and its distance from UTC.
 
     Example:
         >>> from datetime import UTC
         >>> shown(datetime(2026, 3, 1, 12, tzinfo=UTC), UTC)
         '2026-03-01 12:00+00:00'
+        >>> shown(datetime(2026, 3, 1, 12, 5, 30, tzinfo=UTC), UTC)
+        '2026-03-01 12:05:30+00:00'
     """
-    return moment.astimezone(zone).isoformat(sep=" ", timespec="minutes")
+    local = moment.astimezone(zone)
+    full = not local.second and not local.microsecond
+    return local.isoformat(sep=" ", timespec="minutes" if full else "seconds")
 
 
 def _because(why: str) -> str:

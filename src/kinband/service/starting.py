@@ -1,14 +1,17 @@
 """From a ledger and a file of rails to operations: what a service starts with, new or once more."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guard import Rails, rails_from_text, read_rails
-from kinband.service.ledger import Ledger
+from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.operations import Clock, Mode, Operations
+
+_LOG = logging.getLogger("kinband.service")
 
 
 def settings_on_record(ledger: Ledger) -> Settings | None:
@@ -32,7 +35,8 @@ def settings_on_record(ledger: Ledger) -> Settings | None:
 def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Rails | None, str]:
     """Return the rails and the text that they were read from: those of a file, else those on record.
 
-    That no file is named is no reason to drop limits that hold; a file with {} does.
+    That no file is named is no reason to drop limits that hold; a file with {} does. Nor is a restart a reason to take
+    back what a person put in the place of the file while the service ran, unless the file is another one by now.
 
     Args:
         ledger: Where rails may be on record.
@@ -41,14 +45,30 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
     """
     joined = (event.station for event in ledger.read(kinds=["station"]) if event.station)
     stations = dict.fromkeys([*settings.stations, *joined])
+    told = list(ledger.read(kinds=["rails"], newest_first=True))
+    newest = told[0] if told else None
     if file is not None:
-        rails = read_rails(file, settings.encoder.space, stations=stations)
-        return rails, file.read_text(encoding="utf-8-sig")
-    newest = next(iter(ledger.read(kinds=["rails"], newest_first=True, limit=1)), None)
+        rails, text = read_rails(file, settings.encoder.space, stations=stations), file.read_text(encoding="utf-8-sig")
+        if newest is None or not _replaced(told, text):
+            return rails, text
+        _LOG.warning(
+            "%s was in force before and %s has put other rails in its place, which hold on: change the file to have it "
+            "back, or put it in force again",
+            file,
+            newest.actor or "somebody",
+        )
     text = "" if newest is None else str(newest.payload["text"])
     if not text:
         return None, ""
     return rails_from_text(text, settings.encoder.space, stations=stations, source="the rails on record"), text
+
+
+def _replaced(told: Sequence[Event], text: str) -> bool:
+    """Whether a person has put other rails in the place of a file that the last start brought; the newest first."""
+    if told[0].payload.get("by") != "person":
+        return False
+    brought = next((event for event in told if event.payload.get("by") != "person"), None)
+    return brought is not None and brought.payload["text"] == text
 
 
 def open_operations(

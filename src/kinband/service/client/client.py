@@ -19,10 +19,13 @@ from kinband.service.client.records import (
     Modes,
     Outlook,
     Point,
+    Rails,
+    RailsChange,
     Similarity,
     Station,
     record,
 )
+from kinband.service.paths import written
 
 Knobs = Mapping[str, Any]
 Table = Literal["decisions", "outcomes", "events"]
@@ -191,7 +194,7 @@ class KinbandClient:
 
     def station(self, name: str) -> Station:
         """Return one station."""
-        return Station.of(self._calls.json("GET", f"/v1/stations/{_part(name)}"))
+        return Station.of(self._calls.json("GET", f"/v1/stations/{written(name)}"))
 
     def add_station(
         self,
@@ -208,29 +211,29 @@ class KinbandClient:
 
     def remove_station(self, name: str, *, key: str | None = None) -> list[str]:
         """Let a station leave and return the decisions whose outcome is awaited."""
-        return list(self._calls.json("DELETE", f"/v1/stations/{_part(name)}", key=key)["awaited"])
+        return list(self._calls.json("DELETE", f"/v1/stations/{written(name)}", key=key)["awaited"])
 
     def roll_back(self, name: str, *, comment: str = "", key: str | None = None) -> Station:
         """Have a station run again what it ran before its last change."""
-        path = f"/v1/stations/{_part(name)}/roll-back"
+        path = f"/v1/stations/{written(name)}/roll-back"
         return Station.of(self._calls.json("POST", path, body={"comment": comment}, key=key))
 
     def freeze(self, name: str, why: str = "", *, key: str | None = None) -> Station:
         """Leave a station as it is."""
-        path = f"/v1/stations/{_part(name)}/freeze"
+        path = f"/v1/stations/{written(name)}/freeze"
         return Station.of(self._calls.json("PUT", path, body={"why": why}, key=key))
 
     def thaw(self, name: str, *, key: str | None = None) -> Station:
         """Let a station be changed again."""
-        return Station.of(self._calls.json("DELETE", f"/v1/stations/{_part(name)}/freeze", key=key))
+        return Station.of(self._calls.json("DELETE", f"/v1/stations/{written(name)}/freeze", key=key))
 
     def outlook(self, name: str) -> Outlook:
         """Return what every configuration of a station is expected to earn."""
-        return Outlook.of(self._calls.json("GET", f"/v1/stations/{_part(name)}/outlook"))
+        return Outlook.of(self._calls.json("GET", f"/v1/stations/{written(name)}/outlook"))
 
     def history(self, name: str, *, last: int = 500) -> list[Point]:
         """Return the slots of a station, oldest first."""
-        found = self._calls.json("GET", f"/v1/stations/{_part(name)}/history", params={"last": last})
+        found = self._calls.json("GET", f"/v1/stations/{written(name)}/history", params={"last": last})
         return [Point.of(point) for point in found["points"]]
 
     # Look
@@ -263,9 +266,27 @@ class KinbandClient:
         """Return every configuration, in the order of their numbers."""
         return [one["configuration"] for one in self._calls.json("GET", "/v1/configurations")["configurations"]]
 
-    def rails(self) -> str:
-        """Return the file of guard rails that is in force."""
-        return str(self._calls.json("GET", "/v1/rails")["text"])
+    def rails(self) -> Rails:
+        """Return the guard rails in force, with who put them there and when."""
+        return Rails.of(self._calls.json("GET", "/v1/rails"))
+
+    def check_rails(self, yaml: str) -> RailsChange:
+        """Return what other guard rails would refuse of the plan, without putting them in force."""
+        return RailsChange.of(self._calls.json("PUT", "/v1/rails", body={"yaml": yaml}, params={"check": "true"}))
+
+    def set_rails(
+        self, yaml: str, *, comment: str = "", replaces: str | None = None, key: str | None = None
+    ) -> RailsChange:
+        """Put guard rails in force for the next decision; "{}" lifts all of them.
+
+        Args:
+            yaml: The text of their file.
+            comment: Why, for the record.
+            replaces: Digest of those that they are meant to replace; refused if others hold by now.
+            key: A key of your own for this call.
+        """
+        body = _given(yaml=yaml, comment=comment, replaces=replaces)
+        return RailsChange.of(self._calls.json("PUT", "/v1/rails", body=body, key=key))
 
     def export(self, table: Table, path: str | PathLike[str]) -> Path:
         """Write all decisions, outcomes or events to a CSV file and return where it is."""

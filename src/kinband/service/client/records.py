@@ -139,23 +139,26 @@ def _verdict(document: Mapping[str, Any]) -> Verdict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a decision was made.
+    """Why a decision was made; `guard` is what the guard made of it, `data` everything that was answered.
 
     Example:
-        >>> Explanation.of({"id": "d1", "station": "a", "text": "It pays.", "kind": "trial", "known": 3}).data["known"]
-        3
+        >>> from kinband.service.http.examples import EXPLANATION
+        >>> Explanation.of({**EXPLANATION, "known": 3}).data["known"], Explanation.of(EXPLANATION).guard.outcome
+        (3, 'allowed')
     """
 
     id: str
     station: str
     text: str
     kind: str
+    guard: Verdict | None
     data: Mapping[str, Any]
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Explanation":
         """Return the explanation that was answered."""
-        return record(cls, document, data=dict(document))
+        said = document.get("guard")
+        return record(cls, document, guard=None if said is None else _verdict(said), data=dict(document))
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,66 @@ class Modes:
     mode: str
     stopped: str | None
     stations: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rails:
+    """The guard rails in force.
+
+    Example:
+        >>> from kinband.service.http.examples import RAILS
+        >>> Rails.of(RAILS).actor
+        'ada'
+    """
+
+    text: str
+    digest: str | None
+    at: datetime | None
+    actor: str
+    comment: str
+    stop: bool
+    frozen: Mapping[str, str]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Rails":
+        """Return the rails that were answered."""
+        return record(cls, document, at=moment(document["at"]))
+
+
+@dataclass(frozen=True)
+class RefusedByRails:
+    """Something that waits and would be refused.
+
+    Example:
+        >>> RefusedByRails("d000001", "3714", ("step",), "keeps tilt 4").rails
+        ('step',)
+    """
+
+    decision: str
+    station: str
+    rails: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class RailsChange:
+    """What became of guard rails that were sent.
+
+    Example:
+        >>> from kinband.service.http.examples import RAILS
+        >>> RailsChange.of({"changed": True, "rails": RAILS, "refused": []}).rails.digest
+        '5c1b2a9be3b8f0d7'
+    """
+
+    changed: bool
+    rails: Rails
+    refused: tuple[RefusedByRails, ...]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "RailsChange":
+        """Return the change that was answered."""
+        refused = tuple(record(RefusedByRails, one, rails=tuple(one["rails"])) for one in document["refused"])
+        return record(cls, document, rails=Rails.of(document["rails"]), refused=refused)
 
 
 @dataclass(frozen=True)

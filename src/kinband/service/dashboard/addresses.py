@@ -1,34 +1,14 @@
-"""Addresses of pages, and the names in them.
+"""Addresses of pages.
 
-A station may be called anything, also `a/b`, `100%` or `..`. A name is percent-encoded as a whole, and routes take the
-rest of the path. Browsers resolve `.` and `..` whether encoded or not, so that names of dots alone get a tilde in
-front, and, that this can be undone, so do names that begin with one.
+How a station's name stands in a path is told in `service.paths`. Routes of pages take the rest of a decoded path: what
+forms are sent to ends with what they do, so that slashes in names mislead nobody.
 """
 
-from functools import lru_cache
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
+from kinband.service.paths import read, written
 
-@lru_cache(maxsize=4096)  # the same stations are on every page
-def written(name: str) -> str:
-    """Return a name as a part of a path.
-
-    Example:
-        >>> written("a/b"), written(".."), written("~x")
-        ('a%2Fb', '~..', '~~x')
-    """
-    guarded = f"~{name}" if name.startswith("~") or not name.strip(".") else name
-    return quote(guarded, safe="~")
-
-
-def read(part: str) -> str:
-    """Return the name that a part of a path, decoded by the server, stands for.
-
-    Example:
-        >>> read("a/b"), read("~.."), read("~~x")
-        ('a/b', '..', '~x')
-    """
-    return part.removeprefix("~")
+__all__ = ["decision_url", "own_path", "read", "station_url", "with_query"]
 
 
 def station_url(name: str, action: str = "") -> str:

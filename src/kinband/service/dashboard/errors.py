@@ -20,7 +20,7 @@ from kinband.service.access.errors import NotAllowedError, NotSignedInError
 from kinband.service.dashboard import addresses
 from kinband.service.dashboard.frame import plain_page, redirect
 from kinband.service.dashboard.visitors import Visitor
-from kinband.service.ledger.errors import LedgerUnavailableError
+from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
 
 _LOG = logging.getLogger(__name__)
 _SIGNS = (  # an error's status; the first that fits
@@ -29,6 +29,7 @@ _SIGNS = (  # an error's status; the first that fits
     (ConflictError, 409),
     (BadInputError, 422),
     (LedgerUnavailableError, 503),
+    (LedgerRefusedError, 503),
 )
 _ADVICE = {
     403: "You may look around, but not do this.",

@@ -143,7 +143,7 @@ def _etag(*parts: object) -> str:
 
 
 def plain_page(template: str, *, status: int = 200, visitor: Visitor | None = None, **shown: Any) -> Response:
-    """Return a page that does not depend on what is on record."""
+    """Return a page that is made for this once: browsers do not keep it, and it does not look for news."""
     frame = {"visitor": visitor, "flash": None, "seen": None, "etag": "", "path": ""}
     body = environment().get_template(template).render(frame | shown)
     return HTMLResponse(body, status_code=status, headers={"Cache-Control": "no-store", **SECURITY_HEADERS})

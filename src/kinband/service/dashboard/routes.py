@@ -1,12 +1,10 @@
 """The routes of the pages: who looks, what is shown, when it has not changed.
 
-`dashboard_router` is mounted at the root of the service. Reading is here, forms are in `actions`.
+`dashboard_router` is mounted at the root of the service. Reading is here, forms are in `actions` and `railing`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query
 from starlette.exceptions import HTTPException
@@ -14,19 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError
+from kinband.service import tables
 from kinband.service.access.csrf import check_origin
 from kinband.service.access.errors import NotSignedInError
 from kinband.service.access.limits import Limiter, address_of, failure_limits
 from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES
 from kinband.service.access.tokens import Tokens
-from kinband.service.dashboard import actions, addresses, assets, files
+from kinband.service.dashboard import actions, addresses, assets, railing
+from kinband.service.dashboard.desk import Desk
 from kinband.service.dashboard.errors import PageRoute
-from kinband.service.dashboard.frame import Seen, page, plain_page, redirect, refreshed
+from kinband.service.dashboard.frame import plain_page, redirect
 from kinband.service.dashboard.kept import Kept
-from kinband.service.dashboard.views import audit, plan
+from kinband.service.dashboard.views import audit
+from kinband.service.dashboard.views.common import names_of
 from kinband.service.dashboard.views.decision import decision
 from kinband.service.dashboard.views.overview import overview
-from kinband.service.dashboard.views.similarity import Likeness, Sorted, similarity
+from kinband.service.dashboard.views.plan import plan
+from kinband.service.dashboard.views.similarity import Likeness, similarity
 from kinband.service.dashboard.views.station import station
 from kinband.service.dashboard.views.stations import stations
 from kinband.service.dashboard.visitors import Visitors
@@ -34,33 +36,6 @@ from kinband.service.operations import Operations
 
 Text = Annotated[str, Query(max_length=500)]
 _FOR_EVER = "private, max-age=31536000, immutable"
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What the routes work with: operations, visitors, the picture of the task matrix, pages made before."""
-
-    operations: Operations
-    visitors: Visitors
-    likeness: Likeness
-    kept: Kept
-
-    def show(self, request: Request, template: str, context: Callable[[], dict[str, Any]]) -> Response:
-        """Return a page to whoever may look, or that it has not changed."""
-        visitor = self.visitors.of(request)
-        stale = refreshed(self.operations.refresh)
-        with self.operations.looking() as picture:
-            seen = Seen(picture.seq, self.operations.now(), len(picture.waiting()), picture.stopped, stale)
-        return page(request, template, context, visitor=visitor, seen=seen, kept=self.kept)
-
-    def seq(self) -> int:
-        """Return the number of the last event."""
-        with self.operations.looking() as picture:
-            return picture.seq
-
-    def alike(self) -> Sorted:
-        """Return the task matrix in order."""
-        return self.likeness.of(self.operations, self.seq())
 
 
 def dashboard_router(
@@ -87,6 +62,7 @@ def dashboard_router(
     _add_pages(router, desk)
     _add_similarity(router, desk)
     _add_files(router, desk)
+    railing.add_rails(router, desk)
     actions.add_actions(router, operations, visitors)
     return router
 
@@ -154,7 +130,7 @@ def _add_pages(router: APIRouter, desk: Desk) -> None:
 
     @router.get("/plan")
     def the_plan(request: Request) -> Response:
-        return desk.show(request, "plan.html", lambda: plan.plan(operations))
+        return desk.show(request, "plan.html", lambda: plan(operations))
 
     @router.get("/audit")
     def the_log(
@@ -198,10 +174,12 @@ def _add_files(router: APIRouter, desk: Desk) -> None:
     def plan_file(request: Request) -> Response:
         desk.visitors.of(request)
         desk.operations.refresh()
-        return files.csv_file("plan.csv", plan.HEADER, plan.file_rows(desk.operations))
+        with desk.operations.looking() as picture:
+            items = picture.waiting()
+        return tables.plan_file(items, names_of(desk.operations).space)
 
     @router.get("/audit.csv")
     def audit_file(request: Request, station: Text = "", kind: Text = "", actor: Text = "") -> Response:
         desk.visitors.of(request)
         rows = audit.file_rows(desk.operations, audit.Filters(station, kind, actor))
-        return files.csv_file("audit.csv", audit.HEADER, rows)
+        return tables.csv_answer("audit.csv", audit.HEADER, rows)

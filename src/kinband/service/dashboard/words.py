@@ -204,11 +204,8 @@ def _switch(event: Event, said: Mapping[str, Any], who: str, _space: Space) -> s
 
 
 def _rails(_event: Event, said: Mapping[str, Any], who: str, _space: Space) -> str:
-    return (
-        f"{who} put guard rails {said.get('digest')} in force"
-        if said.get("digest")
-        else f"{who} lifted all guard rails"
-    )
+    lifted = not said.get("digest") or str(said.get("text", "")).strip() == "{}"
+    return f"{who} lifted all guard rails" if lifted else f"{who} put guard rails {said['digest']} in force"
 
 
 def _access(_event: Event, said: Mapping[str, Any], who: str, _space: Space) -> str:

@@ -108,6 +108,13 @@ class DecisionPage(Decisions):
     next: str | None = Field(description="Where the next page is; null on the last.")
 
 
+class GuardSaid(Verdict):
+    """What the guard made of a decision."""
+
+    rails: list[Code] = Field(description="The rails that refused something.")
+    ran_instead: Knobs | None = Field(description="What the station ran; null if that is what was decided.")
+
+
 class Explanation(BaseModel):
     """Why a decision was made, as of then."""
 
@@ -117,6 +124,7 @@ class Explanation(BaseModel):
     station: str = Field(description="Whom it is for.")
     text: str = Field(description="One paragraph.")
     kind: str = Field(description="exploitation, trial, held back or unscored.")
+    guard: GuardSaid | None = Field(description="What the guard made of it; null where it was not asked.")
 
 
 class Site(BaseModel):
@@ -279,14 +287,34 @@ class EventPage(BaseModel):
 class Rails(BaseModel):
     """The guard rails in force."""
 
-    model_config = _answer(
-        {"text": "knobs:\n  tilt: {min: 2, max: 6, step: 2}\n", "digest": None, "stop": False, "frozen": {}}
-    )
+    model_config = _answer(examples.RAILS)
 
-    text: str = Field(description="The file, as it was read; empty where there is none.")
-    digest: str | None = Field(description="Its digest.")
-    stop: bool = Field(description="Whether the file stops everything.")
-    frozen: dict[str, str] = Field(description="Stations that the file freezes, and why.")
+    text: str = Field(description="Their file; empty where there is none.")
+    digest: str | None = Field(description="What tells them from others; null where there is no file.")
+    at: datetime | None = Field(description="When they were put in force; null where none ever were.")
+    actor: str = Field(description="Who did.")
+    comment: str = Field(description="Why.")
+    stop: bool = Field(description="Whether they stop everything.")
+    frozen: dict[str, str] = Field(description="Stations that they freeze, and why.")
+
+
+class RefusedByRails(BaseModel):
+    """Something that waits and would be refused."""
+
+    decision: str = Field(description="The decision.")
+    station: str = Field(description="Whom it is for.")
+    rails: list[Code] = Field(description="What refuses it.")
+    reason: str = Field(description="The same for people.")
+
+
+class RailsChange(BaseModel):
+    """What became of guard rails that were sent."""
+
+    model_config = _answer({"changed": True, "rails": examples.RAILS, "refused": []})
+
+    changed: bool = Field(description="Whether others are in force now than before.")
+    rails: Rails = Field(description="Those in force now.")
+    refused: list[RefusedByRails] = Field(description="What waits and those that were sent refuse, approved now.")
 
 
 class Health(BaseModel):

@@ -1,8 +1,8 @@
 """The application: routes, access, errors and figures put together around `Operations`.
 
-From the outside in, a request gets an id, is measured, its answer gets security headers, its host and size are checked;
-what breaks unexpectedly is caught inside of all that, so that such an answer has the headers too. Then the gate, the
-strict reader and the handler (`routing`).
+From the outside in, a request's path is taken apart, it gets an id, is measured, its answer gets security headers, its
+host and size are checked; what breaks unexpectedly is caught inside of all that, so that such an answer has the headers
+too. Then the gate, the strict reader and the handler (`routing`).
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from kinband.service.http.gate import Gate, Limits
 from kinband.service.http.metrics import Meter, Metrics
 from kinband.service.http.openapi import page_of, schema_of
 from kinband.service.http.routes import ROUTERS
+from kinband.service.http.segments import Segments
 from kinband.service.http.shapes import Shaper
 from kinband.service.operations import Operations
 from kinband.version import __version__
@@ -88,6 +89,7 @@ def create_app(
     app.add_middleware(SecurityHeaders, cacheable=cacheable, inline_styles=inline_styles)
     app.add_middleware(Meter, metrics=app.state.metrics)
     app.add_middleware(RequestIds)
+    app.add_middleware(Segments, prefix="/v1/stations/")
     return app
 
 

@@ -23,6 +23,7 @@ from kinband.service.http.values import (
     State,
     Variance,
 )
+from kinband.service.operations.rails import MOST_TEXT
 from kinband.service.operations.records import Mode, Status
 
 
@@ -161,6 +162,18 @@ class ModeBody(BaseModel):
     mode: Mode = Field(description="shadow: record only; assist: a person approves; autonomous: at once.")
     stations: Names | None = Field(default=None, description="For whom; left out, for all and for newcomers.")
     comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class RailsBody(BaseModel):
+    """Guard rails."""
+
+    model_config = _body(yaml="knobs:\n  tilt: {min: 2, max: 6, step: 2}\n", comment="steps of 2 from now on")
+
+    yaml: Annotated[str, Field(max_length=MOST_TEXT)] = Field(description="The text of their file; {} for none.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+    replaces: Annotated[str, Field(max_length=LONGEST)] | None = Field(
+        default=None, description="Digest of those that they are meant to replace; refused if others hold by now."
+    )
 
 
 _WHY = AliasChoices("why", "comment")  # in an emergency nobody should be refused for a synonym

@@ -18,7 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
 from kinband.service.access.errors import NotAllowedError, NotSignedInError
-from kinband.service.ledger import LedgerUnavailableError
+from kinband.service.http.complaints import complaint, printable
+from kinband.service.http.wording import over_http
+from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.problems import REQUEST_ID, problem_response
 
 LOG = logging.getLogger("kinband.service")
@@ -33,13 +35,8 @@ _STATUS: dict[type[KinbandError], int] = {
     CannotCorrectError: 409,
     NotAllowedError: 403,
 }
-_WORDS: dict[str, str] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known here: check the spelling",
-    "string_unicode": "must be text that UTF-8 can hold",
-    "model_attributes_type": "must be an object",
-}
-_LONGEST = 300
+REFUSES = "the database takes no writes, since it is read-only or rights are missing; the service's log has more"
+"""What is said of a database that will not have it, now or later."""
 
 
 class RefusedError(Exception):
@@ -72,6 +69,7 @@ def install(app: FastAPI, routes: Callable[[], Sequence[Any]], *, missing: Missi
         app.add_exception_handler(kind, _passed_on(status))
     app.add_exception_handler(NotSignedInError, _not_signed_in)
     app.add_exception_handler(LedgerUnavailableError, _unavailable)
+    app.add_exception_handler(LedgerRefusedError, _unwritable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(HTTPException, _by_http(routes, missing))
@@ -113,7 +111,7 @@ def _broken() -> Response:
 
 def _passed_on(status: int) -> Callable[[Request, Exception], Response]:
     def handle(_request: Request, error: Exception) -> Response:
-        return problem_response(status, str(error))
+        return problem_response(status, over_http(str(error)))
 
     return handle
 
@@ -137,36 +135,16 @@ def _unavailable(_request: Request, error: Exception) -> Response:
     return problem_response(503, detail, headers={"Retry-After": str(AGAIN)})
 
 
+def _unwritable(_request: Request, error: Exception) -> Response:
+    LOG.error("the ledger refuses: %s", error)
+    return problem_response(503, f"nothing was recorded: {REFUSES}", headers={"Retry-After": str(AGAIN)})
+
+
 def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     found = error.errors()
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return problem_response(422, f"{complaint(found[0])}{more}")
-
-
-def complaint(error: dict[str, Any]) -> str:
-    """Return one error of validation in words, with the place where it is.
-
-    Example:
-        >>> complaint({"type": "missing", "loc": ("body", "outcomes", 0, "decision"), "msg": "Field required"})
-        'outcomes[0].decision is missing'
-    """
-    place = "the body"
-    where, *path = error["loc"]
-    if path:
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-    elif where != "body":
-        place = str(where)
-    words = _WORDS.get(error["type"]) or str(error["msg"])
-    for start in ("Value error, ", "Input should be "):
-        words = words.removeprefix(start) if start[0] == "V" else words.replace(start, "must be ", 1)
-    return _printable(f"{place} {words}" if words.startswith(("is ", "must ")) else f"{place}: {words}")
-
-
-def _printable(text: str) -> str:
-    """A caller's own text comes back only in part, and only what can be sent and read."""
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return short.encode("utf-8", "backslashreplace").decode()
 
 
 def _by_http(routes: Callable[[], Sequence[Any]], missing: Missing | None) -> Callable[[Request, Exception], Response]:
@@ -182,7 +160,7 @@ def _by_http(routes: Callable[[], Sequence[Any]], missing: Missing | None) -> Ca
             headers, detail = {"Allow": allow}, f"this path answers {allow}, not {request.method[:20]}"
         elif error.status_code == 404 and detail == "Not Found":
             detail = "there is nothing at this path: /docs lists what there is"
-        return problem_response(error.status_code, _printable(detail), headers=headers)
+        return problem_response(error.status_code, printable(detail), headers=headers)
 
     return handle
 

@@ -39,6 +39,16 @@ EXPLANATION: dict[str, Any] = {
     "station": "3714",
     "text": "3714 should run tilt=6: expected reward 0.900, give or take 0.050.",
     "kind": "trial",
+    "guard": {**_VERDICT, "rails": [], "ran_instead": None},
+}
+RAILS: dict[str, Any] = {
+    "text": "knobs:\n  tilt: {min: 2, max: 6, step: 2}\n",
+    "digest": "5c1b2a9be3b8f0d7",
+    "at": "2026-11-20T09:00:00Z",
+    "actor": "ada",
+    "comment": "steps of 2 from now on",
+    "stop": False,
+    "frozen": {},
 }
 STATION: dict[str, Any] = {
     "station": "3714",
@@ -90,5 +100,5 @@ PROBLEM: dict[str, Any] = {
     "type": "about:blank",
     "title": "Conflict",
     "status": 409,
-    "detail": "decision d000001 was already told the reward 0.91: use a correction to change it",
+    "detail": "decision d000001 was already told the reward 0.91: use POST /v1/corrections to change it",
 }

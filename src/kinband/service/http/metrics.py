@@ -96,7 +96,7 @@ class Network(Collector):
         settings = operations.durable.settings
         with operations.looking() as picture:
             seq, items, waiting = picture.seq, list(picture.items.values()), len(picture.waiting())
-            stopped = picture.stopped is not None or operations.guard.rails.stop
+            stopped = picture.stopped is not None or operations.guard_in_force().rails.stop
             made, told, recent = (
                 picture.counts.get("decisions", 0),
                 picture.counts.get("told", 0),

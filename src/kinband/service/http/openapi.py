@@ -20,15 +20,16 @@ TAGS = [
     {"name": "outcomes", "description": "Tell what decisions earned, and put it right."},
     {"name": "people", "description": "The plan, approvals, modes, and the big switch."},
     {"name": "stations", "description": "Stations: how they stand, who joins and leaves, roll-back, freeze."},
-    {"name": "looking", "description": "Configurations, similarity, history, guard rails."},
+    {"name": "rails", "description": "The guard rails in force, and others in their place."},
+    {"name": "looking", "description": "Configurations, similarity, history."},
     {"name": "exports", "description": "Everything as CSV."},
     {"name": "probes", "description": "For those who run the service."},
 ]
 DESCRIPTION = """kinband decides, slot after slot, which configuration each base station of a cellular network runs.
 
 Every call but the probes `/healthz` and `/readyz` needs a token: `Authorization: Bearer kb_...`. A **viewer** may read;
-an **operator** may also ask, tell, approve, roll back, freeze, stop and resume; an **admin** may also set modes and let
-stations join and leave. `/metrics` needs a viewer's token, which Prometheus can send.
+an **operator** may also ask, tell, approve, roll back, freeze, stop and resume; an **admin** may also set modes, put
+guard rails in force and let stations join and leave. `/metrics` needs a viewer's token, which Prometheus can send.
 
 Calls that change something take an `Idempotency-Key`: sent again with the same key, they are answered from the record
 and do nothing twice. Errors are problems (RFC 9457) with one sentence that says what to do."""
@@ -43,11 +44,11 @@ _MEANING = {
     404: "There is no such decision or station.",
     409: "It contradicts what is on record.",
     413: "The body is too large.",
-    415: "The body is not sent as JSON.",
+    415: "The body is not sent as what it should be; the sentence names it.",
     422: "A value is not what it should be; the sentence names it.",
     429: "Too many requests; Retry-After says when to come back.",
     500: "Something broke on our side; the sentence has the id under which the log tells more.",
-    503: "The database is away; Retry-After says when to come back.",
+    503: "The database is away, busy or full, or takes no writes; Retry-After says when to come back.",
 }
 
 

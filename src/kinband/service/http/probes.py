@@ -7,9 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.service.http import answers
+from kinband.service.http.errors import AGAIN, LOG, RefusedError
 from kinband.service.http.metrics import Metrics
 from kinband.service.http.routing import Fresh, GuardedRoute, Service
+from kinband.service.ledger import LedgerUnavailableError
 from kinband.version import __version__
+
+FULL = "decisions cannot be recorded, since the disk under the database is full: make room"
+"""What is said of a service that can be read and cannot write."""
 
 routes = APIRouter(tags=["probes"], route_class=GuardedRoute)
 
@@ -22,10 +27,15 @@ async def health() -> answers.Health:
 
 @routes.get("/readyz", operation_id="ready", summary="Whether the service can work")
 def ready(operations: Service) -> answers.Health:
-    """The database answers and the controller is loaded; 503 if not."""
-    operations.events(limit=1)
-    with operations.looking():
-        return answers.Health(status="ok", version=__version__)
+    """The database answers and takes writes, which is tried every 5 seconds, and the controller is loaded; else 503."""
+    try:
+        operations.check_ready()
+    except LedgerUnavailableError as error:
+        if "is full" not in str(error):
+            raise
+        LOG.error("not ready: %s", error)
+        raise RefusedError(503, FULL, headers={"Retry-After": str(AGAIN)}) from error
+    return answers.Health(status="ok", version=__version__)
 
 
 @routes.get("/metrics", operation_id="metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)

@@ -1,8 +1,8 @@
 """Which role every operation needs: the whole table, in one place.
 
 Viewers look. Operators do what a shift does: ask, tell, approve, roll back, freeze, stop, and resume as well, since the
-one who stopped in a hurry must be able to go on. Admins change how the network is run: modes and stations. `None` is
-open to anybody: a probe has no token. An operation that is not in the table cannot be made (`routing`).
+one who stopped in a hurry must be able to go on. Admins change how the network is run: modes, stations, rails. Open to
+anybody is what has `None`: a probe has no token. An operation that is not in the table cannot be made (`routing`).
 """
 
 from kinband.service.access.roles import Role
@@ -37,6 +37,7 @@ ROLES: dict[str, Role | None] = {
     "get_similarity": VIEWER,
     "list_events": VIEWER,
     "get_rails": VIEWER,
+    "set_rails": ADMIN,
     "export_decisions": VIEWER,
     "export_events": VIEWER,
     "export_outcomes": VIEWER,

@@ -24,6 +24,10 @@ from kinband.service.http.shapes import Shaper
 from kinband.service.ledger import LedgerUnavailableError
 from kinband.service.operations import Operations
 
+JSON = "application/json"
+YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"})
+"""What YAML is sent as (RFC 9512), and what it was before."""
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -67,20 +71,39 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class ReadRequest(Request):
-    """A request whose body was read before; the framework would turn our sentences into one of its own."""
+    """A request whose body was read before; the framework would turn our sentences into one of its own.
 
-    def __init__(self, request: Request) -> None:
-        super().__init__(request.scope, request.receive)
+    Args:
+        request: The request.
+        field: Where YAML goes, if it may come as it is: to the framework it looks like JSON with that one field.
+    """
+
+    def __init__(self, request: Request, *, field: str = "") -> None:
+        self._field = field
         self._value: Any = None
+        self._media = _media(request.headers.get("content-type", ""))
+        self._plain = bool(field) and self._media in YAML
+        scope = request.scope
+        if self._plain:
+            others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+            scope = {**scope, "headers": [*others, (b"content-type", JSON.encode())]}
+        super().__init__(scope, request.receive)
 
     async def read(self) -> None:
         """Read the body, if there is any, or refuse it."""
         body = await self.body()
         if not body:
             return
-        if not _is_json(self.headers.get("content-type", "")):
+        if self._plain:
+            self._value = {self._field: _text(body)}
+        elif self._media == JSON:
+            self._value = read_json(body)
+        elif self._field:
+            raise RefusedError(
+                415, "the body must be YAML or JSON: send it with the header Content-Type: application/yaml"
+            )
+        else:
             raise RefusedError(415, "the body must be JSON: send it with the header Content-Type: application/json")
-        self._value = read_json(body)
 
     async def json(self) -> Any:
         """Return the body's value."""
@@ -89,6 +112,9 @@ class ReadRequest(Request):
 
 class GuardedRoute(APIRoute):
     """A route that needs the role of its operation (`roles`)."""
+
+    yaml_field = ""
+    """The field of the body that YAML goes to, where a route takes it."""
 
     def get_route_handler(self) -> Handler:
         """Return what answers: first the gate, then the reader, then the handler."""
@@ -99,7 +125,7 @@ class GuardedRoute(APIRoute):
             if role is not None:
                 gate: Gate = request.app.state.gate
                 request.state.identity = await run_in_threadpool(gate.admit, request, role)
-            known = ReadRequest(request)
+            known = ReadRequest(request, field=self.yaml_field)
             if reads:
                 await known.read()
             return await handle(known)
@@ -107,10 +133,24 @@ class GuardedRoute(APIRoute):
         return guarded
 
 
-def _is_json(content_type: str) -> bool:
+class YamlRoute(GuardedRoute):
+    """A route whose body may be YAML as it is, in place of JSON with the field `yaml`."""
+
+    yaml_field = "yaml"
+
+
+def _media(content_type: str) -> str:
     message = Message()
     message["content-type"] = content_type
-    return message.get_content_type() == "application/json" and bool(content_type)
+    return message.get_content_type() if content_type else ""
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body[: error.start].count(b"\n") + 1
+        raise RefusedError(400, f"line {line} is not UTF-8: send the file in that encoding") from error
 
 
 def router(tag: str) -> APIRouter:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kinband.configurations import ConfigurationSpace
-from kinband.guard import Verdict
+from kinband.guard import Rails, Verdict
 from kinband.packed import Alternative
 from kinband.service import ledger
 from kinband.service.http import answers
-from kinband.service.operations import Card, Item, Outlook, Picture, Point, Site
+from kinband.service.operations import Card, Item, Outlook, Picture, Point, RailsOnRecord, Site
 
 SLOTS = 24
 """Slots over which a station's recent reward is averaged."""
@@ -139,6 +139,26 @@ def modes_of(picture: Picture) -> answers.Modes:
     """Return the modes of a network and whether it is stopped; the picture must be held."""
     modes = {name: card.mode for name, card in picture.cards.items() if card.active}
     return answers.Modes(mode=picture.mode, stopped=picture.stopped, stations=modes)
+
+
+def rails_of(known: RailsOnRecord, rails: Rails) -> answers.Rails:
+    """Return the rails in force."""
+    return answers.Rails(
+        text=known.text,
+        digest=known.digest or None,
+        at=known.at,
+        actor=known.actor,
+        comment=known.comment,
+        stop=rails.stop,
+        frozen={one.station: one.why for one in rails.freeze},
+    )
+
+
+def stopped_by(item: Item) -> answers.RefusedByRails:
+    """Return why rails refuse a decision; it must have been reviewed."""
+    assert item.verdict is not None  # noqa: S101
+    codes, reason = list(item.verdict.codes), item.verdict.reason
+    return answers.RefusedByRails(decision=item.id, station=item.station, rails=codes, reason=reason)
 
 
 def event_of(event: ledger.Event) -> answers.Event:

@@ -86,6 +86,7 @@ def pages_of(recorded: Recorded) -> dict[str, str]:
         "plan": "/plan",
         "similarity": "/similarity",
         "audit": "/audit",
+        "rails": "/rails",
         "audit.station": f"/audit?station={some}&kind=applied",
         "audit.kind": "/audit?kind=decision",
         "audit.actor": "/audit?actor=anna",

@@ -2,9 +2,11 @@
 
 `operations` is the face; `deciding` asks and tells, `reviewing` says what becomes of decisions, `people` is what they
 do; `picture` follows the events, with `earnings` for rewards and `trails` for the way back, and `views` shows it, with
-`tally` for sums, `outlooks` for what is believed now and `sites` for the map.
+`tally` for sums, `outlooks` for what is believed now and `sites` for the map; `explaining` says why, with the guard's
+part in it, `rails` reads those that are sent, and `writable` tells whether the ledger takes writes.
 """
 
+from kinband.service.operations.explaining import Explained
 from kinband.service.operations.operations import Clock, Operations
 from kinband.service.operations.picture import Picture
 from kinband.service.operations.records import (
@@ -16,6 +18,7 @@ from kinband.service.operations.records import (
     Mode,
     Outlook,
     Point,
+    RailsOnRecord,
     Site,
     Status,
 )
@@ -25,6 +28,7 @@ __all__ = [
     "STATUSES",
     "Card",
     "Clock",
+    "Explained",
     "Gain",
     "Item",
     "Mode",
@@ -32,6 +36,7 @@ __all__ = [
     "Outlook",
     "Picture",
     "Point",
+    "RailsOnRecord",
     "Site",
     "Status",
 ]

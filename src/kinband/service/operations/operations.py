@@ -6,13 +6,13 @@ comes from the `Picture`, which follows from the events alone. So a service may 
 share a ledger.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from kinband.controller import Controller, Explanation, Settings
+from kinband.controller import Controller, Settings
+from kinband.controller.explanation.explaining import MOST_ROWS
 from kinband.guard import Guard, Rails, rails_from_text
 from kinband.guard.windows import utc
 from kinband.policies import PolicyFactory
@@ -20,11 +20,14 @@ from kinband.service.ledger import DurableController, Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call
+from kinband.service.operations.explaining import Explained, explained
 from kinband.service.operations.outlooks import Lending, outlook_of
 from kinband.service.operations.people import People
 from kinband.service.operations.picture import Picture
-from kinband.service.operations.records import Item, Mode, Outlook, Site, checked_mode
+from kinband.service.operations.rails import digest_of
+from kinband.service.operations.records import Item, Mode, Outlook, RailsOnRecord, Site, checked_mode
 from kinband.service.operations.sites import sites_of
+from kinband.service.operations.writable import Writable
 from kinband.similarity import TaskMatrix
 
 Clock = Callable[[], datetime]
@@ -63,6 +66,7 @@ class Operations(People):
         self._followed = ""  # digest of the rails that the guard was made of
         self._lending = Lending()
         self._outlooks: dict[str, tuple[int, Outlook]] = {}
+        self._writable = Writable(durable.ledger)
 
     @classmethod
     def open(
@@ -103,26 +107,30 @@ class Operations(People):
 
     def _begin(self, mode: Mode, rails_text: str, *, actor: str) -> None:
         """Put on record what holds from now on, where that is new."""
-        digest = hashlib.sha256(rails_text.encode()).hexdigest()[:16] if rails_text else ""
-        self._followed = digest
+        digest = self._followed = digest_of(rails_text)
         with self.turns.turn(Call(call_digest("begin"), None, actor)) as turn:
             if not self.picture.moded:
                 turn.note("mode", {"mode": mode, "stations": None, "comment": "the mode to start with"})
-            if digest != self.picture.rails:
+            if digest != self.picture.rails.digest:
                 turn.note("rails", {"digest": digest, "text": rails_text})
 
     def guard_in_force(self) -> Guard:
-        """Return the guard with the rails last put on record: another process may have been started with others.
+        """Return the guard with the rails last put on record: a person or another process may have put others there.
 
         Rails that were handed over as objects, without their text, are known to their own process alone.
         """
         with self.turns.mutex:
-            if self.picture.rails not in ("", self._followed):
-                newest = next(iter(self.ledger.read(kinds=["rails"], newest_first=True, limit=1)))
-                text, stations = str(newest.payload["text"]), list(self.picture.cards)
-                rails = rails_from_text(text, self.guard.space, stations=stations, source="the rails on record")
-                self.guard, self._followed = Guard(rails, self.guard.space), self.picture.rails
+            known, stations = self.picture.rails, list(self.picture.cards)
+            if known.digest not in ("", self._followed):
+                rails = rails_from_text(known.text, self.guard.space, stations=stations, source="the rails on record")
+                self.guard, self._followed = Guard(rails, self.guard.space), known.digest
             return self.guard
+
+    def rails_in_force(self) -> tuple[RailsOnRecord, Rails]:
+        """Return the rails last put on record, with who put them there and when, and what they say."""
+        with self.turns.mutex:
+            self.turns.watched()
+            return self.picture.rails, self.guard_in_force().rails
 
     @property
     def ledger(self) -> Ledger:
@@ -142,6 +150,13 @@ class Operations(People):
     def refresh(self) -> None:
         """Take in what other processes have recorded."""
         self.durable.refresh()
+
+    def check_ready(self) -> None:
+        """Return if everything is there to decide with, else raise why not: the ledger is read, loaded and writable."""
+        self.events(limit=1)
+        self._writable.check()
+        with self.looking():
+            return
 
     @contextmanager
     def looking(self) -> Iterator[Picture]:
@@ -171,9 +186,16 @@ class Operations(People):
         """Return a decision with everything that happened to it."""
         return self._items([decision_id])[0]
 
-    def explain(self, decision_id: str) -> Explanation:
-        """Return why a decision was made, as of then."""
-        return self.durable.explain(decision_id)
+    def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explained:
+        """Return why a decision was made, as of then, and what the guard made of it.
+
+        Args:
+            decision_id: The decision.
+            most_rows: Up to how many rewards it is worked out whose evidence it rested on.
+        """
+        with self.turns.mutex:
+            found = self.durable.explain(decision_id, most_rows=most_rows)
+            return explained(found, self.item(decision_id), self.guard.space)
 
     def outlook(self, station: str) -> Outlook:
         """Return what is believed of every configuration of a station now, in the state it was last asked with."""

@@ -1,16 +1,18 @@
-"""What people do: approve and reject, roll back, set modes, freeze, stop. Every act is an event with who and when."""
+"""What people do: approve and reject, roll back, set modes and rails, freeze, stop. Every act is an event."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kinband.errors import BadInputError, ConflictError
-from kinband.guard import Frozen, Proposal, Resumed, Stopped, Thawed, Verdict
+from kinband.guard import Frozen, Guard, Proposal, Resumed, Stopped, Thawed, Verdict
 from kinband.guard.events import Event as GuardEvent
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call, Turn
 from kinband.service.operations.deciding import Deciding
-from kinband.service.operations.records import Card, Item, Mode, Status, checked_mode
+from kinband.service.operations.rails import digest_of, rails_of
+from kinband.service.operations.records import Card, Item, Mode, RailsOnRecord, Status, checked_mode
 from kinband.service.operations.reviewing import applied_note
 
 _NO_REASON = "no reason was given"
@@ -44,7 +46,7 @@ class People(Deciding):
             with self.turns.turn(call) as turn:
                 if turn.answered("approval") is None:
                     items, at = [self._waiting(decision_id) for decision_id in listed], self.now()
-                    verdicts = self._reviewed_again(items, at) if approved else {}
+                    verdicts = self._reviewed_again(self.guard_in_force(), items, at) if approved else {}
                     for item in items:
                         self._note_judgement(turn, item, verdicts.get(item.station), comment=comment, at=at)
             return self._items(listed)
@@ -57,9 +59,10 @@ class People(Deciding):
             )
         return item
 
-    def _reviewed_again(self, items: Sequence[Item], at: datetime) -> dict[str, Verdict]:
+    def _reviewed_again(self, guard: Guard, items: Sequence[Item], at: datetime) -> dict[str, Verdict]:
+        """Return what a guard says of what waits, if all of it is approved in this order."""
         proposals = [Proposal(i.station, self.picture.cards[i.station].running, (i.wanted,)) for i in items]
-        return self.guard_in_force().review(proposals, self.picture.history, now=at)
+        return guard.review(proposals, self.picture.history, now=at)
 
     def _note_judgement(self, turn: Turn, item: Item, verdict: Verdict | None, *, comment: str, at: datetime) -> None:
         """Record what a person said of a decision, and carry it out."""
@@ -121,6 +124,56 @@ class People(Deciding):
                 name = listed[0] if listed is not None and len(listed) == 1 else ""
                 said = {"mode": checked, "stations": listed, "comment": comment}
                 turn.note("mode", said, station=name)
+
+    def check_rails(self, text: str) -> list[Item]:
+        """Return what waits and would be refused under other rails, with their verdict; nothing is changed.
+
+        Args:
+            text: The rails, as in their file; what is wrong with them is an error with the line.
+        """
+        guard = self._guard_of(text)
+        with self.turns.mutex:
+            self.turns.watched()
+            items = self.picture.waiting()
+            verdicts = self._reviewed_again(guard, items, self.now())
+        refused = [item for item in items if verdicts[item.station].arm != item.wanted]
+        return [replace(item, verdict=verdicts[item.station]) for item in refused]
+
+    def set_rails(
+        self, text: str, *, comment: str = "", replaces: str | None = None, key: str | None = None, actor: str = ""
+    ) -> RailsOnRecord:
+        """Put rails in force, for the next decision in every process; those that hold already are not put there again.
+
+        Args:
+            text: The rails, as in their file; what is wrong with them is an error with the line.
+            comment: Why, for the record.
+            replaces: Digest of the rails that they are meant to replace; refused where others are in force by now.
+            key: The key of this call.
+            actor: Who does it.
+        """
+        self._guard_of(text)
+        call = Call(call_digest("rails", text=text, comment=_comment(comment), replaces=replaces), key, actor)
+        said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                if turn.answered("rails") is None:
+                    self._check_replaced(replaces)
+                    if said["digest"] != self.picture.rails.digest:
+                        turn.note("rails", said)
+            return self.picture.rails
+
+    def _guard_of(self, text: str) -> Guard:
+        with self.turns.mutex:
+            self.turns.watched()
+            stations = list(self.picture.cards)
+        return Guard(rails_of(text, self.guard.space, stations=stations), self.guard.space)
+
+    def _check_replaced(self, digest: str | None) -> None:
+        present = self.picture.rails
+        if digest is not None and digest != present.digest:
+            who = f" by {present.actor}" if present.actor else ""
+            found = f"{present.digest or 'none'} in place of {digest or 'none':.60}"
+            raise ConflictError(f"other rails were put in force{who} meanwhile, {found}: read those first")
 
     def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Leave a station alone until it is thawed."""

@@ -19,7 +19,7 @@ from kinband.guard import Changed, Verdict, event_from
 from kinband.guard.events import By
 from kinband.service.ledger import Event
 from kinband.service.operations.earnings import Earnings
-from kinband.service.operations.records import Card, Item, Status, checked_mode
+from kinband.service.operations.records import Card, Item, RailsOnRecord, Status, checked_mode
 from kinband.service.operations.trails import Trail
 from kinband.service.operations.views import Change
 
@@ -209,8 +209,9 @@ class Picture(Earnings):
         for name, card in self.cards.items():
             card.frozen = frozen.get(name)
 
-    def _take_rails(self, _: Event, said: Mapping[str, Any]) -> None:
-        self.rails = said["digest"]
+    def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
+        at = datetime.fromisoformat(event.at)
+        self.rails = RailsOnRecord(said["text"], said["digest"], at, event.actor, said.get("comment", ""))
 
     _notes: Mapping[str, Callable[["Picture", Event, Mapping[str, Any]], None]] = {
         "verdict": _take_verdict,

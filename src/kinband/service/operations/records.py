@@ -119,6 +119,29 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class RailsOnRecord:
+    """The rails that were last put on record.
+
+    Attributes:
+        text: Their file; empty where there are none, or where a program handed them over without it.
+        digest: What tells them from others.
+        at: When they were put in force; None where none ever were.
+        actor: Who did.
+        comment: What was said about it.
+
+    Example:
+        >>> RailsOnRecord().digest
+        ''
+    """
+
+    text: str = ""
+    digest: str = ""
+    at: datetime | None = None
+    actor: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One slot of a station, as a chart shows it.
 

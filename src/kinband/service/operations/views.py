@@ -12,7 +12,7 @@ from itertools import islice
 from kinband.errors import NotFoundError
 from kinband.guard import History
 from kinband.guard.events import Event as GuardEvent
-from kinband.service.operations.records import Card, Gain, Item, Mode, Point, Status
+from kinband.service.operations.records import Card, Gain, Item, Mode, Point, RailsOnRecord, Status
 from kinband.service.operations.tally import Tally
 from kinband.service.operations.trails import Trail
 
@@ -60,7 +60,7 @@ class Views:
         items: Decisions by id, oldest first.
         counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
             "approved"; and under "pending" how many rewards are awaited.
-        rails: Digest of the rails last put on record.
+        rails: The rails last put on record.
 
     Example:
         >>> Views().waiting(), Views().stopped
@@ -70,7 +70,7 @@ class Views:
     def __init__(self) -> None:
         self.seq = 0
         self.mode: Mode = "shadow"
-        self.moded, self.rails = False, ""
+        self.moded, self.rails = False, RailsOnRecord()
         self.items: dict[str, Item] = {}
         self.counts: dict[str, int] = {}
         self.cards: dict[str, Card] = {}

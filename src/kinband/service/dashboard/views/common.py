@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from math import hypot
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from kinband.configurations import ConfigurationSpace
-from kinband.records import Decision, alternative_of
-from kinband.service.dashboard.charts.bands import NORMAL_95
 from kinband.service.dashboard.figures import knobs, moves
 from kinband.service.operations import Item, Operations, Site
+from kinband.service.operations.prospects import expected_gain
 
 Moves = tuple[tuple[str, str, str], ...]
 """Knobs that move: name, old value, new value."""
@@ -85,6 +83,7 @@ class Row(NamedTuple):
         moves: The knobs that would move, with old and new value.
         changes: Whether that is something else.
         status: What became of it.
+        rails: The rails that refused something, where the guard did not let through what was chosen.
         reason: What the guard said.
         expected: Predicted reward of what was chosen.
         reward: What it earned.
@@ -103,6 +102,7 @@ class Row(NamedTuple):
     moves: Moves
     changes: bool
     status: str
+    rails: tuple[str, ...]
     reason: str
     expected: float | None
     reward: float | None
@@ -127,6 +127,7 @@ def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
         moves=names.moves(item.running, wanted) if changes else (),
         changes=changes,
         status=item.status,
+        rails=() if item.verdict is None or item.verdict.outcome == "allowed" else item.verdict.codes,
         reason="" if item.verdict is None else item.verdict.reason,
         expected=item.decision.mean,
         reward=item.reward,
@@ -135,32 +136,3 @@ def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
         gain=gain,
         trial=gain is not None and gain[0] < 0.0,
     )
-
-
-def expected_gain(item: Item) -> tuple[float, float, float] | None:
-    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored.
-
-    Scores are those stored when asking. The two estimates are taken as independent, although they hang together (they
-    are of one station in one state), so that the interval is rather too wide.
-
-    Example:
-        >>> from kinband.packed import Alternative
-        >>> from kinband.records import Decision
-        >>> others = (Alternative(2, None, 0.7, 0.03, 0.8),)
-        >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95, others)
-        >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)
-        >>> [round(value, 3) for value in expected_gain(item)]
-        [0.2, 0.102, 0.298]
-    """
-    now = None if item.running is None else _scored(item.decision, item.running)
-    then = _scored(item.decision, item.wanted)
-    if now is None or then is None:
-        return None
-    gain, reach = then[0] - now[0], NORMAL_95 * hypot(then[1], now[1])
-    return gain, gain - reach, gain + reach
-
-
-def _scored(decision: Decision, arm: int) -> tuple[float, float] | None:
-    """Return mean and width of an arm when a decision was made; None where they were not kept."""
-    found = decision if arm == decision.arm else alternative_of(decision, arm)
-    return None if found is None or found.mean is None or found.width is None else (found.mean, found.width)

@@ -34,11 +34,10 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         decision_id: Which.
         evidence: Whether to work out whose evidence it rests on, which may take seconds.
     """
-    names, item = names_of(operations), operations.item(decision_id)
-    durable = operations.durable
-    found = operations.explain(decision_id) if evidence else durable.explain(decision_id, most_rows=QUICK_ROWS)
+    names = names_of(operations)
+    whole = operations.explain(decision_id) if evidence else operations.explain(decision_id, most_rows=QUICK_ROWS)
+    found, item, verdict = whole.of, whole.item, whole.item.verdict
     events = operations.events(decision=decision_id, limit=50)
-    verdict = item.verdict
     return {
         "item": item,
         "slot": _named_slot(item.slot),
@@ -52,7 +51,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
             (refusal, "any change" if refusal.arm is None else names.text(refusal.arm))
             for refusal in ([] if verdict is None else verdict.refusals)
         ],
-        "text": found.text.replace(found.left_out, "").replace("  ", " ").strip(),
+        "text": whole.text.replace(whole.left_out, "").replace("  ", " ").strip(),
         "why": _KIND_WORDS.get(found.kind, ""),
         "considered": _considered(found, running=item.running),
         "drawn": SHOWN,
@@ -60,7 +59,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         "runner_up": None if found.runner_up is None else knobs(found.runner_up.configuration),
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
-        "left_out": found.left_out if evidence else "",
+        "left_out": whole.left_out if evidence else "",
         "offered": bool(found.left_out) and not evidence,
         "history": [(event, sentence(event, names.configuration)) for event in events],
     }

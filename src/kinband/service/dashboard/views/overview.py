@@ -57,7 +57,7 @@ def overview(operations: Operations, colour: str) -> dict[str, Any]:
         "recent": _recent(fleet),
         "slots": SLOTS,
         "refused": refused,
-        "rails_stop": operations.guard.rails.stop,
+        "rails_stop": operations.guard_in_force().rails.stop,
         "mode": mode,
         "decisions": counts.get("decisions", 0),
         "modes": [(name, sum(look.mode == name for look in looks)) for name in MODES],

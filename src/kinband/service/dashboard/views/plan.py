@@ -1,6 +1,5 @@
 """The plan: what waits for a person, with what is expected of it and what the guard says."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from kinband.service.dashboard.views.common import Row, names_of, row_of
@@ -8,11 +7,6 @@ from kinband.service.operations import Operations
 
 MOST = 500
 """Rows on the page; the file has all."""
-
-HEADER = (
-    "decision", "station", "slot", "at", "present", "proposed", "expected_gain", "gain_low", "gain_high", "verdict",
-)  # fmt: skip
-"""Columns of the file."""
 
 
 def rows_of(operations: Operations) -> list[Row]:
@@ -37,10 +31,3 @@ def plan(operations: Operations) -> dict[str, Any]:
         "total": sum(gains) if gains else None,
         "assisted": modes.count("assist"),
     }
-
-
-def file_rows(operations: Operations) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of the file."""
-    for row in rows_of(operations):
-        gain = row.gain or (None, None, None)
-        yield row.id, row.station, row.slot or "", row.at.isoformat(), row.before, row.wanted, *gain, row.reason

@@ -52,8 +52,9 @@ def station(operations: Operations, name: str) -> dict[str, Any]:
 
 def _frozen_by_rails(operations: Operations, name: str) -> str | None:
     """Return why the rails freeze a station; None where they do not."""
-    today = operations.now().date()
-    held = [freeze for freeze in operations.guard.rails.freeze if freeze.station == name and freeze.holds(today)]
+    rails = operations.guard_in_force().rails
+    today = operations.now().astimezone(rails.zone).date()
+    held = [freeze for freeze in rails.freeze if freeze.station == name and freeze.holds(today)]
     return held[0].why or "it is on the freeze list" if held else None
 
 

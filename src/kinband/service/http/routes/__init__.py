@@ -5,13 +5,14 @@ A handler reads the request, calls one method of `Operations` and shapes the ans
 
 from fastapi import APIRouter
 
-from kinband.service.http.routes import decisions, exports, looks, outcomes, people, stations
+from kinband.service.http.routes import decisions, exports, looks, outcomes, people, rails, stations
 
 ROUTERS: tuple[APIRouter, ...] = (
     decisions.routes,
     outcomes.routes,
     people.routes,
     stations.routes,
+    rails.routes,
     looks.routes,
     exports.routes,
 )

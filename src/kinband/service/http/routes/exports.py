@@ -2,7 +2,7 @@
 
 from fastapi.responses import StreamingResponse
 
-from kinband.service.http import tables
+from kinband.service import tables
 from kinband.service.http.routing import Fresh, Service, Shapes, router
 from kinband.service.operations import Item, Operations
 

@@ -1,4 +1,4 @@
-"""What there is to know around decisions: configurations, similarity, history, guard rails."""
+"""What there is to know around decisions: configurations, similarity, history."""
 
 from typing import Annotated
 from urllib.parse import urlencode
@@ -40,19 +40,4 @@ def list_events(operations: Service, filters: Annotated[EventFilters, Query()]) 
     return answers.EventPage(
         events=[event_of(event) for event in page],
         next=f"/v1/events?{urlencode(query, doseq=True)}" if more else None,
-    )
-
-
-@routes.get("/rails", operation_id="get_rails", summary="The guard rails")
-def get_rails(operations: Service) -> answers.Rails:
-    """The file of hard limits that is in force."""
-    newest = operations.events(kinds=["rails"], newest_first=True, limit=1)
-    said = newest[0].payload if newest else {}
-    operations.refresh()
-    rails = operations.guard_in_force().rails
-    return answers.Rails(
-        text=said.get("text", ""),
-        digest=said.get("digest") or None,
-        stop=rails.stop,
-        frozen={one.station: one.why for one in rails.freeze},
     )

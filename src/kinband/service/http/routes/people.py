@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from fastapi import Body, Header, Query
 
-from kinband.service.http import answers, tables
+from kinband.service import tables
+from kinband.service.http import answers
 from kinband.service.http.bodies import ApprovalBody, ModeBody, WhyBody
 from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, router
 from kinband.service.http.shapes import modes_of
@@ -43,9 +44,7 @@ def get_plan(
     with operations.looking() as picture:
         items = picture.waiting()
     if format == "csv" or (format is None and "text/csv" in accept):
-        space = shapes.space
-        header = [*tables.PLANNED, *tables.knob_names(space, "present", "set")]
-        return tables.csv_answer("plan.csv", header, tables.plan_rows(items, space))  # type: ignore[return-value]
+        return tables.plan_file(items, shapes.space)  # type: ignore[return-value]
     return shapes.decisions(items)
 
 

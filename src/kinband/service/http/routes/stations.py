@@ -7,6 +7,7 @@ from fastapi import Body, Query
 from kinband.service.http import answers
 from kinband.service.http.bodies import CommentBody, StationBody, WhyBody
 from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, router
+from kinband.service.http.segments import StationName
 from kinband.service.http.shapes import Shaper
 from kinband.service.operations import Operations
 
@@ -39,26 +40,26 @@ def add_station(
 
 
 @routes.get("/stations/{name}", operation_id="get_station", summary="Look at a station")
-def get_station(name: str, operations: Fresh, shapes: Shapes) -> answers.Station:
+def get_station(name: StationName, operations: Fresh, shapes: Shapes) -> answers.Station:
     """One station as it stands."""
     return _station(operations, shapes, name)
 
 
 @routes.delete("/stations/{name}", operation_id="remove_station", summary="Let a station leave")
-def remove_station(name: str, operations: Service, caller: Caller, key: Key = None) -> answers.Left:
+def remove_station(name: StationName, operations: Service, caller: Caller, key: Key = None) -> answers.Left:
     """Stop deciding for a station. What it taught stays, and outcomes that are awaited can still be told."""
     return answers.Left(station=name, awaited=operations.remove_station(name, key=key, actor=caller.name))
 
 
 @routes.get("/stations/{name}/outlook", operation_id="get_outlook", summary="What is believed now")
-def get_outlook(name: str, operations: Fresh, shapes: Shapes) -> answers.Outlook:
+def get_outlook(name: StationName, operations: Fresh, shapes: Shapes) -> answers.Outlook:
     """What every configuration is expected to earn, in the state that the station was last asked with."""
     return shapes.outlook(operations.outlook(name))
 
 
 @routes.get("/stations/{name}/history", operation_id="get_history", summary="The slots of a station")
 def get_history(
-    name: str,
+    name: StationName,
     operations: Fresh,
     shapes: Shapes,
     last: Annotated[int, Query(ge=1, le=2_000, description="At most so many, the newest.")] = 500,
@@ -71,7 +72,7 @@ def get_history(
 
 @routes.post("/stations/{name}/roll-back", operation_id="roll_back", summary="Roll a station back")
 def roll_back(
-    name: str,
+    name: StationName,
     operations: Service,
     shapes: Shapes,
     caller: Caller,
@@ -85,7 +86,7 @@ def roll_back(
 
 @routes.put("/stations/{name}/freeze", operation_id="freeze", summary="Freeze a station")
 def freeze(
-    name: str,
+    name: StationName,
     operations: Service,
     shapes: Shapes,
     caller: Caller,
@@ -98,7 +99,7 @@ def freeze(
 
 
 @routes.delete("/stations/{name}/freeze", operation_id="thaw", summary="Thaw a station")
-def thaw(name: str, operations: Service, shapes: Shapes, caller: Caller, key: Key = None) -> answers.Station:
+def thaw(name: StationName, operations: Service, shapes: Shapes, caller: Caller, key: Key = None) -> answers.Station:
     """Let a station that a person froze be changed again; one that the rails freeze stays frozen."""
     operations.thaw(name, key=key, actor=caller.name)
     return _station(operations, shapes, name)

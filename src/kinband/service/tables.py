@@ -1,7 +1,7 @@
 """Tables as CSV, a few hundred rows at a time, that no spreadsheet takes for formulas.
 
-Texts go through `kinband.changes.files.safe_text`; numbers stay numbers. The first rows are made before the answer
-begins, so that a database that is away is answered with 503 and not with half a file.
+API and pages give the same files. Texts go through `kinband.changes.files.safe_text`; numbers stay numbers. The first
+rows are made before the answer begins, so that a database that is away is answered with 503 and not with half a file.
 """
 
 import csv
@@ -17,6 +17,7 @@ from kinband.changes.files import safe_text
 from kinband.configurations import ConfigurationSpace
 from kinband.service.ledger import Event
 from kinband.service.operations import Item, Operations
+from kinband.service.operations.prospects import expected_gain, foretold
 
 AT_ONCE = 500
 """Rows of a chunk."""
@@ -27,7 +28,8 @@ DECIDED = ("decision", "station", "slot", "at", "mode", "status", "round", "know
            "called_off", "verdict", "reason", "actor", "decided_by", "comment")  # fmt: skip
 OUTCOMES = ("decision", "station", "slot", "at", "reward", "called_off")
 EVENTS = ("seq", "kind", "at", "actor", "station", "decision", "slot", "payload")
-PLANNED = ("decision", "station", "slot", "at", "expected_reward", "width", "reason")
+PLANNED = ("decision", "station", "slot", "at", "expected_reward", "width", "expected_gain", "gain_low", "gain_high",
+           "verdict", "reason")  # fmt: skip
 
 
 def csv_answer(name: str, header: Sequence[str], rows: Iterable[Row]) -> StreamingResponse:
@@ -40,7 +42,11 @@ def csv_answer(name: str, header: Sequence[str], rows: Iterable[Row]) -> Streami
     """
     chunks = _chunks(header, iter(rows))
     first = next(chunks)
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
     return StreamingResponse(chain([first], chunks), media_type="text/csv; charset=utf-8", headers=headers)
 
 
@@ -105,21 +111,18 @@ def outcome_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[R
             yield [*known, *_knobs(space, item.arm)]
 
 
-def plan_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[Row]:
-    """Return what waits as rows: `PLANNED`, then what runs and what is to be set."""
+def plan_file(items: Iterable[Item], space: ConfigurationSpace) -> StreamingResponse:
+    """Return what waits as a file: `PLANNED`, then what runs and what is to be set, as API and pages give it."""
+    return csv_answer("plan.csv", [*PLANNED, *knob_names(space, "present", "set")], _plan_rows(items, space))
+
+
+def _plan_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[Row]:
     for item in items:
-        mean, width = _foretold(item)
-        reason = "" if item.verdict is None else item.verdict.reason
-        known = [item.id, item.station, item.slot, item.at.isoformat(), mean, width, reason]
+        mean, width = foretold(item, item.wanted) or (None, None)
+        gain = expected_gain(item) or (None, None, None)
+        said = ("", "") if item.verdict is None else (item.verdict.outcome, item.verdict.reason)
+        known = [item.id, item.station, item.slot, item.at.isoformat(), mean, width, *gain, *said]
         yield [*known, *_knobs(space, item.running), *_knobs(space, item.wanted)]
-
-
-def _foretold(item: Item) -> tuple[float | None, float | None]:
-    """What was predicted of what is proposed."""
-    made = item.decision
-    if item.wanted == made.arm:
-        return made.mean, made.width
-    return next(((other.mean, other.width) for other in made.alternatives if other.arm == item.wanted), (None, None))
 
 
 def event_rows(operations: Operations) -> Iterator[Row]:

@@ -1,0 +1,78 @@
+"""Which rails hold after a start: the file's, those on record, or those that a person put in the file's place."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from kinband import ConfigurationSpace, Controller
+from kinband.errors import BadInputError
+from kinband.service.ledger import Ledger
+from kinband.service.operations import Operations
+from kinband.service.starting import open_operations
+
+FILE, BY_ADA, NEWER = "knobs: {tilt: {step: 4}}\n", "knobs: {tilt: {step: 2}}\n", "knobs: {tilt: {step: 0}}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "rails.yaml"
+    found.write_text(FILE)
+    return found
+
+
+@contextmanager
+def started(file: Path, *, named: bool = True) -> Iterator[Operations]:
+    with closing(Ledger.open(file.parent / "ledger.db")) as ledger:
+        yield open_operations(
+            ledger,
+            start=lambda: Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a"], running={"tilt": 2}, seed=3),
+            rails=file if named else None,
+        )
+
+
+def text_of(operations: Operations) -> str:
+    return operations.rails_in_force()[0].text
+
+
+def test_a_start_without_a_file_goes_on_with_the_rails_on_record(file: Path) -> None:
+    with started(file) as operations:
+        assert text_of(operations) == FILE
+        operations.set_rails(BY_ADA, actor="ada")
+    with started(file, named=False) as operations:
+        assert text_of(operations) == BY_ADA
+        assert operations.guard.rails.knobs["tilt"].step == 2
+
+
+def test_a_restart_with_the_same_file_does_not_take_back_what_a_person_put_in_its_place(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with started(file) as operations:
+        operations.set_rails(NEWER, actor="bob")
+        operations.set_rails(BY_ADA, actor="ada")
+    for _ in range(2):
+        caplog.clear()
+        with started(file) as operations:
+            assert text_of(operations) == BY_ADA
+            assert len(operations.events(kinds=["rails"])) == 3
+        assert "ada has put other rails in its place" in caplog.text
+
+
+def test_a_file_that_was_changed_is_put_in_force_at_the_next_start(file: Path) -> None:
+    with started(file) as operations:
+        operations.set_rails(BY_ADA, actor="ada")
+    file.write_text(NEWER)
+    with started(file) as operations:
+        assert text_of(operations) == NEWER
+    file.write_text(FILE)
+    with started(file) as operations:
+        assert text_of(operations) == FILE
+
+
+def test_a_file_that_cannot_be_read_is_refused_although_others_hold(file: Path) -> None:
+    with started(file) as operations:
+        operations.set_rails(BY_ADA, actor="ada")
+    file.write_text("knobs: {tilt: {stepp: 4}}\n")
+    with pytest.raises(BadInputError, match="line 1"), started(file):
+        pass
