@@ -49,6 +49,7 @@ class Witness:
         self.kernel = naive.sum_of(naive.rbf(problem.length, problem.variance), naive.linear(problem.slope))
         self.data = naive.Data(np.zeros(0, dtype=np.int64), np.zeros((0, D)), np.zeros(0), np.zeros(0))
         self.made: list[Made] = []
+        self.running, self.stayed = list(problem.declared), 0
         self.told: list[float] = []
         accounts = range(M if rule.per_station else 1)
         self.facts, self.width, self.scatter = ([0.0 for _ in accounts] for _ in range(3))
@@ -100,7 +101,7 @@ class Witness:
             mean, C = self.believe([task] * N, X[task])
             arm, today = int(np.argmax(mean + self.p.beta * np.sqrt(np.diag(C)))), self.p.declared[task]
             number = len(self.made) + len(rounds) + 1
-            beta = math.sqrt(2 * math.log(number**2 * math.pi**2 / (6 * self.delta / 4)))
+            beta = math.sqrt(2 * math.log(number**2 * math.pi**2 / (6 * self.delta / 5)))
             e = Made(task, X[task][arm], X[task][today], beta, 0.0, trial=arm != today)
             if e.trial:
                 e.lower = self.own(task, e.x, e.today, trial=True, beta=beta)
@@ -110,13 +111,26 @@ class Witness:
                 contexts = np.array([x for o in some for x in (o.x, o.today)])
                 as_one = self.lower(c, [o.task for o in some for _ in range(2)], contexts, scatter=scatter, beta=beta)
                 if before[self.account(task)] + max(as_one, sum(o.lower for o in some)) < 0:
-                    arm, e.x, e.trial = today, e.today, False
+                    arm = self.instead(task, X[task], beta=beta)
+                    e.x, e.trial = X[task][arm], arm != today
+                    e.lower = self.own(task, e.x, e.today, trial=e.trial, beta=beta)
             if not e.trial:
                 e.lower = self.own(task, e.x, e.today, trial=False, beta=beta)
             rounds.append(e)
             arms.append(arm)
         self.made += rounds
+        for task, arm in zip(asked, arms, strict=True):
+            self.running[task] = arm
         return arms
+
+    def instead(self, task: int, X: FloatArray, *, beta: float) -> int:
+        """What runs, where it surely earns no less than what was declared, else that."""
+        runs, today = self.running[task], self.p.declared[task]
+        mean, C = self.believe([task] * N, X)
+        doubt = math.sqrt(max(0.0, C[runs, runs] + C[today, today] - 2 * C[runs, today]))
+        stays = bool(mean[runs] - mean[today] >= beta * doubt)
+        self.stayed += stays and runs != today
+        return runs if stays else today
 
     def tell(self, number: int, reward: float, told: float | None) -> None:
         e = self.made[number]
@@ -164,12 +178,14 @@ def case_of(seed: int, *, per_station: bool) -> tuple[Problem, Conservative]:
     return problem, Conservative(alpha, per_station=per_station, least=problem.least, delta=0.4)
 
 
-def play(problem: Problem, rule: Conservative, steps: int) -> tuple[Witness, Controller, int]:
-    """Let witness and controller decide the same, and count what was held back."""
+def play(
+    problem: Problem, rule: Conservative, steps: int, *, crash: float = math.inf
+) -> tuple[Witness, Controller, int]:
+    """Let witness and controller decide the same, and count what was held back; some stations may crash on the way."""
     witness, controller, rng = Witness(problem, rule), problem.controller(rule), problem.rng
     reward_of, ids, held_back = rewards_of(problem), list[str](), 0
     for step in range(steps):
-        X = rng.normal(size=(M, N, D))
+        X = problem.contexts()
         asked = list(range(M)) if step % 2 else [int(rng.integers(M))]
         if len(asked) == M:
             made = list(controller.ask_all(contexts=dict(zip(STATIONS, X, strict=True))).values())
@@ -189,6 +205,7 @@ def play(problem: Problem, rule: Conservative, steps: int) -> tuple[Witness, Con
                 controller.call_off(ids[number])
                 continue
             reward, told = reward_of(entry.task, entry.x), float(rng.choice([0.0, 0.002, 0.01])) or None
+            reward = rule.least if step >= crash and entry.task else reward
             witness.tell(int(number), reward, told)
             controller.tell(ids[number], reward, noise=told)
     return witness, controller, held_back
@@ -209,6 +226,16 @@ def test_the_witness_sees_trials_refusals_and_full_blocks(per_station: bool) -> 
         trials, refusals = trials + sum(e.trial for e in witness.made), refusals + held_back
         blocks += sum(width > 0 for width in witness.width)
     assert min(trials, refusals, blocks) > 0
+
+
+def test_the_witness_sees_stations_that_stay_where_others_have_emptied_the_budget() -> None:
+    stayed = 0
+    for seed in (1, 2, 5):
+        problem, rule = case_of(seed, per_station=False)
+        problem.noise, problem.usual = 1e-4, 0.5 * problem.rng.normal(size=(M, N, D))
+        witness, _, _ = play(problem, replace(rule, alpha=0.02), steps=40, crash=14)
+        stayed += witness.stayed
+    assert stayed > 1
 
 
 @given(seed=st.integers(0, 10_000), steps=st.integers(0, 80))

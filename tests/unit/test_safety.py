@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller, Decision
+from kinband.controller.explanation.words import held_back_text
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import binomial
@@ -92,6 +93,36 @@ def test_what_was_held_back_is_on_record() -> None:
     assert decision.memo["safety"]["by"] == "budget"
     assert decision.ucb == pytest.approx(MEAN + BETA * S)
     assert decision.alternatives[0].ucb == pytest.approx(MEAN + BETA * 2 * S)
+
+
+def test_a_station_that_surely_earns_no_less_stays_when_another_has_emptied_the_budget() -> None:
+    space, earns = ConfigurationSpace(tilt=[2, 4, 6]), [0.6, 0.68, 0.5]
+    controller = Controller(
+        space, ["well", "ill"], noise=1e-4, mean=0.6, safety=Conservative(0.05, delta=0.05), running={"tilt": 2}, seed=3
+    )
+    rng, slots = np.random.default_rng(5), list[dict[str, Decision]]()
+    for t in range(70):
+        slots.append({station: controller.ask(station) for station in ("well", "ill")})
+        for station, made in slots[-1].items():
+            fails = station == "ill" and t >= 40
+            controller.tell(made.id, 0.0 if fails else earns[made.arm] + 0.01 * rng.normal())
+    empty = [slot for slot in slots[40:] if slot["ill"].memo["safety"].get("by") == "budget"]
+    assert len(empty) > 2
+    assert {slot["ill"].arm for slot in empty} == {0}
+    assert {slot["well"].arm for slot in empty} == {1}  # the declared one would surely earn less
+    text = str(controller.explain(empty[-1]["ill"].id))
+    assert "more than the budget bears. The station stays with what it runs, which is what was declared" in text
+
+
+def test_what_becomes_of_a_trial_that_a_budget_holds_back_is_said_in_words() -> None:
+    def text(arm: int, **note: Any) -> str:
+        memo = {"safety": {"held_back": 0, "by": "budget", "running": 2, **note}}
+        return held_back_text(Decision("d1", "a", arm, None, 0.9, 0.1, 1.0, memo=memo))
+
+    assert text(1).endswith("The station goes back to what was declared, which costs the budget nothing.")
+    assert text(2, x=[0.5]).endswith("stays with what it runs, which surely earns no less than what was declared.")
+    assert text(2).endswith("stays with what it runs, which is what was declared.")
+    assert "declared" not in text(2, by="floor")
 
 
 def test_a_reward_is_counted_with_what_is_known_once_it_is_learned() -> None:

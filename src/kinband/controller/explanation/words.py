@@ -8,6 +8,7 @@ from kinband.controller.asking import ALTERNATIVES
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
 from kinband.packed import Alternative, Alternatives
+from kinband.policies.safety import BUDGET, FLOOR
 from kinband.posterior.weighing import BORROWS
 from kinband.records import Decision
 
@@ -72,8 +73,19 @@ def held_back_text(decision: Decision) -> str:
         return ""
     arm = note["held_back"]
     held = configuration_of(decision, arm)
-    why = "might earn too little beside what runs" if note["by"] == "floor" else "is more than the budget bears"
-    return f"A trial of {configuration_text(held, arm)} was held back: it {why}."
+    why = "might earn too little beside what runs" if note["by"] == FLOOR else "is more than the budget bears"
+    return f"A trial of {configuration_text(held, arm)} was held back: it {why}.{_instead_text(decision)}"
+
+
+def _instead_text(decision: Decision) -> str:
+    """Say what a station goes on with where its budget bears no trial."""
+    note = decision.memo["safety"]
+    if note["by"] != BUDGET:
+        return ""
+    if decision.arm != note["running"]:
+        return " The station goes back to what was declared, which costs the budget nothing."
+    sure = ", which surely earns no less than what was declared" if "x" in note else ", which is what was declared"
+    return f" The station stays with what it runs{sure}."
 
 
 def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:

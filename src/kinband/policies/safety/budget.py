@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from kinband.policies.safety.drafts import NOTE, Draft
+from kinband.arrays import FloatArray, IntArray
+from kinband.policies.safety.drafts import BUDGET, NOTE, Draft
 from kinband.policies.safety.margins import JointBeliefs, margins
 from kinband.policies.safety.rules import Conservative
+from kinband.policies.safety.staying import may_stay
 from kinband.records import Observation
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
@@ -66,24 +68,39 @@ class Budget:
         self.settled[task] += added[0]
 
     def weigh(self, drafts: Sequence[Draft], *, noise: float) -> list[Draft]:
-        """Let through what the budget bears, and put today's configuration in the place of the rest."""
+        """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
         today = [d.fallback(d.standing.baseline) for d in drafts]
         tasks = np.array([d.query.task for d in drafts])
-        X = np.array([d.query.X[d.arm] for d in drafts])
         kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
         beta = np.array([d.beta(self.rule.bounds, noise=noise) for d in drafts])
-        tried = margins(self._beliefs, tasks, X, against=kept, beta=beta, rule=self.rule)
-        safe = margins(self._beliefs, tasks, kept, against=kept, beta=beta, rule=self.rule)
+        tried, safe = self._margins(tasks, drafts, kept, beta), self._margins(tasks, drafts, kept, beta, arms=today)
         owed, weighed = dict(drafts[0].standing.pending), []
         for i, draft in enumerate(drafts):
-            task, trial = draft.query.task, draft.arm != today[i]
-            if trial and self._in_hand(owed, task) + tried[i] < -_ROUNDING:
-                draft, trial = draft.instead(today[i], by="budget"), False
-            lower = float(tried[i] if trial else safe[i])
+            task, trial, lower = draft.query.task, draft.arm != today[i], float(tried[i])
+            if trial and self._in_hand(owed, task) + lower < -_ROUNDING:
+                trial = may_stay(draft, self._beliefs, today=today[i], beta=float(beta[i]))
+                draft = draft.staying(by=BUDGET) if trial else draft.instead(today[i], by=BUDGET)
+                if trial:
+                    lower = float(self._margins(tasks[[i]], [draft], kept[[i]], beta[[i]])[0])
+            lower = lower if trial else float(safe[i])
             owed[task] = owed.get(task, 0.0) + lower
             note = {"lower": lower, "beta": float(beta[i]), **({"x": kept[i].tolist()} if trial else {})}
             weighed.append(replace(draft, note={**draft.note, **note}))
         return weighed
+
+    def _margins(
+        self,
+        tasks: IntArray,
+        drafts: Sequence[Draft],
+        kept: FloatArray,
+        beta: FloatArray,
+        *,
+        arms: Sequence[int] | None = None,
+    ) -> FloatArray:
+        """Return what drafts add at least, or other arms in their place, (m,)."""
+        played = [d.arm for d in drafts] if arms is None else arms
+        X = np.array([d.query.X[arm] for d, arm in zip(drafts, played, strict=True)])
+        return margins(self._beliefs, tasks, X, against=kept, beta=beta, rule=self.rule)
 
     def state(self) -> dict[str, Any]:
         """Return what was counted as arrays by name."""

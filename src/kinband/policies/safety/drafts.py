@@ -16,6 +16,9 @@ from kinband.records import Choice, Memo, Query, Standing
 NOTE = "safety"
 """Where a decision's memo keeps what the rules said."""
 
+FLOOR, BUDGET = "floor", "budget"
+"""What held a trial back."""
+
 
 @dataclass(frozen=True, eq=False)
 class Work:
@@ -72,6 +75,10 @@ class Draft:
         if arm == self.arm:
             return self
         return replace(self, arm=arm, note={**self.note, "held_back": self.note.get("held_back", self.arm), "by": by})
+
+    def staying(self, *, by: str) -> "Draft":
+        """Return the draft with what the station runs, which a rule knows to be allowed."""
+        return self if self.standing.running is None else self.instead(self.standing.running, by=by)
 
     def fallback(self, arm: int | None) -> int:
         """Return the arm that can always be played, or say that there is none."""

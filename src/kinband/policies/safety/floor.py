@@ -3,7 +3,7 @@
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.policies.safety.drafts import Draft
+from kinband.policies.safety.drafts import FLOOR, Draft
 from kinband.policies.safety.margins import JointBeliefs, lower_differences, scores_of
 from kinband.policies.safety.rules import Floor
 
@@ -22,7 +22,7 @@ def above_floor(draft: Draft, rule: Floor, *, beliefs: JointBeliefs, beta: float
         some = ranked[start : start + _EXAMINED]
         passes = (some == running) | (_lower(draft, some, running, rule, beliefs, beta) >= -rule.drop)
         if passes.any():
-            return draft.instead(int(some[passes.argmax()]), by="floor")
+            return draft.instead(int(some[passes.argmax()]), by=FLOOR)
     raise AssertionError("the running configuration passes its own floor")
 
 

@@ -24,7 +24,7 @@ from kinband.policies.safety.budget import Budget
 from kinband.policies.safety.drafts import NOTE, Draft
 from kinband.policies.safety.margins import JointBeliefs, margins
 from kinband.policies.safety.rewards import RewardBudget
-from kinband.policies.safety.rounds import Round
+from kinband.policies.safety.rounds import DRAFTED, Round
 from kinband.records import NO_MEMO, Choice, Memo, Query
 
 
@@ -95,4 +95,4 @@ def replaced_lower(
     draft = Draft(query, Choice(0, query.arms), np.zeros(2), arm=0)
     told, count = budget.doubt[:, 2:].sum(axis=0)  # what was told of rewards' variances, as `weigh` takes it
     alone = Round([draft], [1], beliefs, rule=rule, noise=noise + (told / count if count else 0.0))
-    return min(float(alone.own(0, trial=True, beta=beta)), 0.0)
+    return min(float(alone.own(0, DRAFTED, beta=beta)), 0.0)

@@ -14,7 +14,8 @@ where they are known is what Garcelon, Ghavamzadeh, Lazaric and Pirotta (2020) d
 - *Scatter grows like a root*, since it is independent from trial to trial: `scatter_allowance` serves all trials.
 
 δ is shared out. Half of it goes to bounds of single decisions, united over all: of the round up to this one, of this
-one while its reward is awaited, of what today's could earn at most, and of a trial until its block is full. A quarter
+one while its reward is awaited, of what today's could earn at most, of a trial until its block is full, and of what a
+station runs where a trial is held back (`staying`). A quarter
 goes to the blocks, a quarter to scatter. Stations with budgets of their own divide these two quarters among them.
 
 The same reserve keeps the promise in expectation, each of the two with probability 1 − δ. In rewards a trial scatters
@@ -31,10 +32,11 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.policies.exploration import KrauseOng
 from kinband.policies.safety.allowances import doubt_allowance, scatter_allowance
-from kinband.policies.safety.drafts import NOTE, Draft, Work
+from kinband.policies.safety.drafts import BUDGET, NOTE, Draft, Work
 from kinband.policies.safety.margins import TOGETHER, JointBeliefs
-from kinband.policies.safety.rounds import Round
+from kinband.policies.safety.rounds import DRAFTED, RUNNING, TODAY, Round
 from kinband.policies.safety.rules import Conservative
+from kinband.policies.safety.staying import may_stay
 from kinband.policies.safety.trials import Trial, columns, contexts, left_behind
 from kinband.records import Observation
 
@@ -93,7 +95,7 @@ class RewardBudget:
         self.doubt[o.task, _VARIANCE] += scatter * (self._noise + told)
 
     def weigh(self, drafts: Sequence[Draft], *, noise: float) -> list[Draft]:
-        """Let through what the budget bears, and put today's configuration in the place of the rest."""
+        """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
         self._extend()
         told, count = self.doubt[:, [_TOLD, _COUNT]].sum(axis=0)
         scatter = noise + (told / count if count else 0.0)  # of a reward that is yet to be told
@@ -106,25 +108,28 @@ class RewardBudget:
             weighed += self._weigh_together(drafts[start : start + TOGETHER], held, scatter)
         return weighed
 
-    def _weigh_together(self, drafts: Sequence[Draft], held: dict[int, float], scatter: float) -> list[Draft]:
-        """Weigh a part of a round, and put what it adds at least into `held`, by account."""
+    def _weigh_together(
+        self, drafts: Sequence[Draft], held: dict[int, float], scatter: float, *, running: Sequence[int] = ()
+    ) -> list[Draft]:
+        """Weigh a part of a round, and put what it adds at least into `held`, by account.
+
+        What stations run is looked at only once one of them has to stay with it.
+        """
         today = [d.fallback(d.standing.baseline) for d in drafts]
-        round_ = Round(drafts, today, self._beliefs, rule=self.rule, noise=scatter)
+        round_ = Round(drafts, today, self._beliefs, rule=self.rule, noise=scatter, running=running)
         sums, weighed = dict.fromkeys(held, round_.nothing), list[Draft]()
         for i, draft in enumerate(drafts):
-            account, trial, beta = self._account(draft.query.task), draft.arm != today[i], self._beta(draft)
-            own = round_.own(i, trial=trial, beta=beta)
-            total = round_.plus(sums[account], i, trial=trial, beta=beta, own=own)
-            if trial and self.rule.alpha < 1 and held[account] + total.lower < -_ROUNDING:
-                draft, trial = draft.instead(today[i], by="budget"), False
-                own = round_.own(i, trial=False, beta=beta)
-                total = round_.plus(sums[account], i, trial=False, beta=beta, own=own)
+            account, beta = self._account(draft.query.task), self._beta(draft)
+            played = TODAY if draft.arm == today[i] else DRAFTED
+            own, total = round_.counted(sums[account], i, played, beta=beta)
+            if played == DRAFTED and self.rule.alpha < 1 and held[account] + total.lower < -_ROUNDING:
+                stays = may_stay(draft, self._beliefs, today=today[i], beta=beta)
+                if stays and not running:
+                    return self._weigh_together(drafts, held, scatter, running=_running(drafts, today))
+                draft = draft.instead(running[i] if stays else today[i], by=BUDGET)
+                own, total = round_.counted(sums[account], i, RUNNING if stays else TODAY, beta=beta)
             sums[account] = total
-            note: dict[str, Any] = {"lower": own, "beta": beta}
-            replaced = left_behind(draft, today[i]) if trial else None
-            note |= {"x": round_.kept[i].tolist()} if trial else {}
-            note |= {"column": replaced.memo} if replaced is not None else {}
-            weighed.append(replace(draft, note={**draft.note, **note}, replaced=replaced))
+            weighed.append(_with_note(draft, today[i], {"lower": own, "beta": beta}, kept=round_.kept[i]))
         for account, total in sums.items():
             held[account] += total.lower
         return weighed
@@ -193,8 +198,8 @@ class RewardBudget:
         return fsum(self.settled[own]) + fsum(bounds) - reserve
 
     def _beta(self, draft: Draft) -> float:
-        """Return the weight of widths: four bounds of every decision fail with probability δ/2 in all."""
-        rule = KrauseOng(self.rule.probability / 4.0)
+        """Return the weight of widths: five bounds of every decision fail with probability δ/2 in all."""
+        rule = KrauseOng(self.rule.probability / 5.0)
         return rule.beta(known=draft.standing.decisions + draft.ahead, arms=1, noise=self._noise)
 
     def _extend(self) -> None:
@@ -202,3 +207,18 @@ class RewardBudget:
         further = len(self.settled) - len(self.doubt)
         if further > 0:
             self.doubt = np.vstack([self.doubt, np.zeros((further, self.doubt.shape[1]))])
+
+
+def _with_note(draft: Draft, today: int, note: Mapping[str, Any], *, kept: FloatArray) -> Draft:
+    """Return a draft that notes what it counts with and, where it is a trial, the context of what it replaces."""
+    if draft.arm == today:
+        return replace(draft, note={**draft.note, **note})
+    replaced = left_behind(draft, today)
+    column = {} if replaced is None else {"column": replaced.memo}
+    return replace(draft, note={**draft.note, **note, "x": kept.tolist(), **column}, replaced=replaced)
+
+
+def _running(drafts: Sequence[Draft], today: Sequence[int]) -> list[int]:
+    """Return what stations run, and where that is not known or not allowed what was declared."""
+    runs = [draft.standing.running for draft in drafts]
+    return [b if a is None or not d.query.allowed[a] else a for a, b, d in zip(runs, today, drafts, strict=True)]

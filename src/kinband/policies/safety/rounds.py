@@ -17,13 +17,16 @@ from kinband.policies.safety.drafts import Draft
 from kinband.policies.safety.margins import JointBeliefs
 from kinband.policies.safety.rules import Conservative
 
+DRAFTED, TODAY, RUNNING = range(3)
+"""What may be played: what was drafted, what was declared, and what the station runs."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sum:
     """What some decisions of a round add together.
 
     Attributes:
-        weights: Of f at what was drafted and, behind it, at what runs today, (2m,).
+        weights: Of f at what was drafted and, behind it, at what was declared and at what runs, (2m,) or (3m,).
         scatter: Variance of the rewards' part, in units of one reward's.
         alone: Sum of the decisions' own bounds.
         lower: Bound of the sum, the better of the two.
@@ -44,6 +47,7 @@ class Round:
         beliefs: What is believed; read only.
         rule: α, and what rewards are counted from.
         noise: Variance of a reward around f.
+        running: Arms that stations run, where some of them may have to stay with these.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -53,51 +57,58 @@ class Round:
         >>> query = Query(0, np.array([[0.0], [9.0]]), np.array([True, True]), Standing(baseline=0))
         >>> draft = Draft(query, Choice(1, query.arms), np.array([0.8, 0.8]), arm=1)
         >>> round_ = Round([draft], [0], posterior, rule=Conservative(0.1, delta=0.05), noise=0.04)
-        >>> [round(round_.own(0, trial=trial, beta=0.2), 3) for trial in (False, True)]
+        >>> [round(round_.own(0, played, beta=0.2), 3) for played in (TODAY, DRAFTED)]
         [0.06, -0.194]
     """
 
     def __init__(
-        self, drafts: Sequence[Draft], today: Sequence[int], beliefs: JointBeliefs, *, rule: Conservative, noise: float
+        self,
+        drafts: Sequence[Draft],
+        today: Sequence[int],
+        beliefs: JointBeliefs,
+        *,
+        rule: Conservative,
+        noise: float,
+        running: Sequence[int] = (),
     ) -> None:
-        self.kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
-        seen = drafts[0].believed([drafts[0].arm, today[0]]) if len(drafts) == 1 else None
-        mean, self._covariance = seen or self._moments(drafts, beliefs)
+        parts = [[d.arm for d in drafts], list(today), *([list(running)] if running else [])]
+        X = np.array([[d.query.X[arm] for d, arm in zip(drafts, arms, strict=True)] for arms in parts])
+        self.kept = X[TODAY]
+        seen = drafts[0].believed([arm for [arm] in parts]) if len(drafts) == 1 else None
+        tasks = [d.query.task for d in drafts] * len(parts)
+        mean, self._covariance = seen or beliefs.moments(np.array(tasks), np.concatenate(X))
         self._mean = mean - rule.least
         self._alpha, self._noise, self._size = rule.alpha, noise, len(drafts)
-
-    def _moments(self, drafts: Sequence[Draft], beliefs: JointBeliefs) -> tuple[FloatArray, FloatArray]:
-        tasks = np.array([d.query.task for d in drafts] * 2)
-        return beliefs.moments(tasks, np.vstack([[d.query.X[d.arm] for d in drafts], self.kept]))
 
     @property
     def nothing(self) -> Sum:
         """The sum of no decision."""
-        return Sum(np.zeros(2 * self._size))
+        return Sum(np.zeros(len(self._mean)))
 
-    def plus(self, total: Sum, i: int, *, trial: bool, beta: float, own: float) -> Sum:
-        """Return the sum with the i-th decision added, as a trial or for today's configuration; `own` is its bound."""
-        weights, scatter = self._added(total.weights, i, trial=trial)
+    def counted(self, total: Sum, i: int, played: int, *, beta: float) -> tuple[float, Sum]:
+        """Return the bound of the i-th decision by itself, whichever of the three is played, and the sum with it."""
+        own = self.own(i, played, beta=beta)
+        weights, scatter = self._added(total.weights, i, played)
         scatter += total.scatter
         alone = total.alone + own
-        return Sum(weights, scatter, alone, max(self._bound(weights, scatter, beta), alone))
+        return own, Sum(weights, scatter, alone, max(self._bound(weights, scatter, beta), alone))
 
-    def own(self, i: int, *, trial: bool, beta: float) -> float:
+    def own(self, i: int, played: int, *, beta: float) -> float:
         """Return the bound of a decision by itself; what it plays earns `least` at least."""
-        bound = self._bound(*self._added(self.nothing.weights, i, trial=trial), beta)
-        if not trial:
+        bound = self._bound(*self._added(self.nothing.weights, i, played), beta)
+        if played == TODAY:
             return max(bound, 0.0)
         today = self.nothing.weights
         today[self._size + i] = -(1.0 - self._alpha)
         return max(bound, min(self._bound(today, (1.0 - self._alpha) ** 2, beta), 0.0))
 
-    def _added(self, weights: FloatArray, i: int, *, trial: bool) -> tuple[FloatArray, float]:
+    def _added(self, weights: FloatArray, i: int, played: int) -> tuple[FloatArray, float]:
         """Return weights with those of a decision added, and the variance that its rewards bring."""
         weights, rest = weights.copy(), 1.0 - self._alpha
-        if not trial:
+        if played == TODAY:
             weights[self._size + i] += self._alpha
             return weights, self._alpha**2
-        weights[[i, self._size + i]] += 1.0, -rest
+        weights[[played * self._size + i, self._size + i]] += 1.0, -rest
         return weights, 1.0 + rest**2
 
     def _bound(self, weights: FloatArray, scatter: float, beta: float) -> float:
