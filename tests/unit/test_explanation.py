@@ -21,7 +21,7 @@ from kinband.controller.journal import Asked, Told
 from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
 from kinband.packed import Alternative
-from kinband.policies import Floor
+from kinband.policies import Floor, SwitchingCost
 from kinband.posterior.contract import Rows
 from kinband.records import Samples
 
@@ -396,3 +396,52 @@ def test_numbers_that_are_set_against_each_other_can_be_told_apart() -> None:
     assert text.endswith("would have needed an expected reward of 0.90070.")
     level = Comparison(0.0, None, None, needed_mean=0.90031, needed_reward=0.91)
     assert against_text(next_best, level) == "Next came arm 1 (expected 0.900, give or take 0.020)."
+
+
+# --- What a rule left ---------------------------------------------------------------------------------------
+
+
+def test_a_station_that_a_cost_keeps_where_it_is_says_so() -> None:
+    controller = Controller(
+        ConfigurationSpace(tilt=[0, 2, 4]), ["a"], kernel=RBF([1.0], variance=0.04), noise=0.001, mean=0.5,
+        safety=[SwitchingCost(1.0)], running={"tilt": 4},
+    )  # fmt: skip
+    controller.tell(controller.ask("a").id, 0.1)
+    reason = controller.explain(controller.ask("a").id)
+    assert reason.decision.configuration == {"tilt": 4}
+    scores = {one.arm: one.ucb or 0.0 for one in reason.decision.alternatives}
+    ahead = max(scores[0], scores[1]) + 1.0 - scores[2]
+    assert 0 < ahead < 1.0
+    assert (reason.kind, reason.explores) == ("held back", False)
+    assert "stays with what it runs: a change must score more than 1 better" in reason.text
+    assert f"scored {ahead:.3g} better" in reason.text
+    assert "trial" not in reason.text
+
+
+def test_what_runs_and_is_best_anyway_needs_no_cost_to_stay() -> None:
+    controller = Controller(
+        ConfigurationSpace(tilt=[0, 2, 4]), ["a"], kernel=RBF([0.3], variance=0.04), noise=0.001, mean=0.1,
+        beta=0.2, safety=[SwitchingCost(0.02)], running={"tilt": 4},
+    )  # fmt: skip
+    controller.tell(controller.ask("a").id, 0.9)
+    reason = controller.explain(controller.ask("a").id)
+    assert reason.kind == "exploitation"
+    assert "No other configuration is expected to earn more." in reason.text
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [
+        ([0, 2], "None of the 2 of 6 configurations that could be chosen is expected to earn more."),
+        ([2], "Of 6 configurations it is the only one that could be chosen."),
+        (None, "No other configuration is expected to earn more."),
+    ],
+)
+def test_what_could_not_be_chosen_is_not_said_to_earn_less(allowed: list[int] | None, says: str) -> None:
+    controller = Controller(SPACE, ["a"], kernel=RBF([2.0], variance=0.09), noise=0.002, mean=0.4, beta=0.0)
+    for arm, reward in ((4, 0.9), (0, 0.3), (1, 0.7)):
+        told = controller.ask("a", allowed={"tilt": [SPACE[arm]["tilt"]]})
+        controller.tell(told.id, reward)
+    assert (
+        says in controller.explain(controller.ask("a", allowed=None if allowed is None else {"tilt": allowed}).id).text
+    )

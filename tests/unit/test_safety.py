@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller, Decision
-from kinband.controller.explanation.words import held_back_text
+from kinband.controller.explanation.choosing import held_back_text
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import binomial

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.controller.explanation.choosing import TRIAL, ground_of
 from kinband.controller.explanation.comparison import Comparison, compare
 from kinband.controller.explanation.evidence import Evidence, related, task_matrix_of, weigh
 from kinband.controller.explanation.hindsight import told_rows_of
@@ -22,11 +23,9 @@ from kinband.controller.explanation.words import (
     choice_text,
     configuration_of,
     evidence_text,
-    held_back_text,
     kpis_text,
     outcome_text,
     ran_text,
-    why_text,
 )
 from kinband.controller.journal import Asked, Journal
 from kinband.controller.settings import Settings
@@ -128,15 +127,15 @@ def explain(
         raise BadInputError(f"most_rows must be a whole number of rows from 0 on, got {most_rows!r:.60}")
     decision = asked.decision
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
-    best = max((a for a in decision.alternatives if a.mean is not None), key=lambda a: a.mean or 0.0, default=None)
-    explores = None if best is None or decision.mean is None else decision.mean < (best.mean or 0.0)
+    ground = ground_of(decision, settings)
+    explores = None if decision.mean is None else ground.kind == TRIAL
     evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
     against = _compared(decision, runner_up, C=C, settings=settings)
     learned = None if journal is None else journal.told.get(decision.id)
     ran = _instead(decision, journal) if ran in (None, decision.arm) else ran
     sentences = [
         choice_text(decision),
-        held_back_text(decision) or why_text(decision, best),
+        ground.text,
         kpis_text(decision, {} if settings is None else {kpi.name: kpi.floor.text() for kpi in settings.kpis}),
         against_text(runner_up, against),
         left_out if evidence is None else evidence_text(evidence),
@@ -145,7 +144,7 @@ def explain(
         outcome_text(reward, None if learned is None else learned.reward),
     ]
     text = " ".join(sentence for sentence in sentences if sentence)
-    kind = _kind(decision, explores)
+    kind = ground.kind
     return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out, ran)
 
 
@@ -231,14 +230,6 @@ def _in_range(found: Comparison | None, settings: Settings) -> Comparison | None
     if found is None or found.needed_reward is None or span is None or found.needed_reward <= span[1]:
         return found
     return replace(found, needed_reward=None)
-
-
-def _kind(decision: Decision, explores: bool | None) -> str:
-    if "held_back" in decision.memo.get("safety", {}):
-        return "held back"
-    if explores is None:
-        return "unscored"
-    return "trial" if explores else "exploitation"
 
 
 def _named(decision: Decision, arm: int) -> dict[str, Any] | None:

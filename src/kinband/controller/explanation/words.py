@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from kinband.controller.asking import ALTERNATIVES
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
 from kinband.packed import Alternative, Alternatives
-from kinband.policies.safety import BUDGET, FLOOR
 from kinband.posterior.weighing import BORROWS
 from kinband.records import Decision
 
@@ -50,42 +48,6 @@ def choice_text(decision: Decision) -> str:
         f"{decision.station} should run {what}: expected reward {decision.mean:.3f}, give or take "
         f"{decision.width:.3f} (one standard deviation), with {known} known so far."
     )
-
-
-def why_text(decision: Decision, best: Alternative | None) -> str:
-    """Say whether the choice is a trial; `best` is the alternative with the largest expected reward."""
-    if best is None or best.mean is None or decision.mean is None:
-        return ""
-    if decision.mean < best.mean:
-        return (
-            f"It is a trial: another configuration ({configuration_text(best.configuration, best.arm)}) is expected to "
-            f"earn {best.mean - decision.mean:.3f} more, but too little is known about this one to rule it out."
-        )
-    if len(decision.alternatives) >= ALTERNATIVES:
-        return f"None of the {ALTERNATIVES} configurations that scored best is expected to earn more."
-    return "No other configuration is expected to earn more."
-
-
-def held_back_text(decision: Decision) -> str:
-    """Say what a rule of safety would not let the station try, if it did."""
-    note = decision.memo.get("safety", {})
-    if "held_back" not in note:
-        return ""
-    arm = note["held_back"]
-    held = configuration_of(decision, arm)
-    why = "might earn too little beside what runs" if note["by"] == FLOOR else "is more than the budget bears"
-    return f"A trial of {configuration_text(held, arm)} was held back: it {why}.{_instead_text(decision)}"
-
-
-def _instead_text(decision: Decision) -> str:
-    """Say what a station goes on with where its budget bears no trial."""
-    note = decision.memo["safety"]
-    if note["by"] != BUDGET:
-        return ""
-    if decision.arm != note["running"]:
-        return " The station goes back to what was declared, which costs the budget nothing."
-    sure = ", which surely earns no less than what was declared" if "x" in note else ", which is what was declared"
-    return f" The station stays with what it runs{sure}."
 
 
 def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
