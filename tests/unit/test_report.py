@@ -282,13 +282,13 @@ def test_users_are_counted_only_where_rewards_are_known_to_be_shares_of_users(sh
 def test_families_are_groups_where_there_are_some_and_fifths_where_not(shown: Demonstration) -> None:
     names = shown.stage.trace.stations
     block = np.kron(np.eye(2), np.full((3, 3), 0.9)) + 0.1 * np.eye(6)
-    grouped = Findings(replace(shown, model=replace(shown.model, similarity=TaskMatrix(names, block, "given"))))
+    grouped = Findings(replace(shown, likeness=TaskMatrix(names, block, "given")))
     assert sorted(len(family.stations) for family in grouped.families) == [3, 3]
     assert {frozenset(f.stations) for f in grouped.families} == {frozenset(names[:3]), frozenset(names[3:])}
     typical = np.array([1.0, 0.9, 0.8, 0.7, 0.6, 0.1])
     one_core = np.outer(typical, typical)
     np.fill_diagonal(one_core, 1.0)
-    spread = Findings(replace(shown, model=replace(shown.model, similarity=TaskMatrix(names, one_core, "given"))))
+    spread = Findings(replace(shown, likeness=TaskMatrix(names, one_core, "given")))
     ordered = [name for family in spread.families for name in family.stations]
     assert ordered == list(names)
     assert len(set(family_colours(spread.families).values())) == 5

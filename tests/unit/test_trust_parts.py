@@ -50,7 +50,7 @@ def test_plain_rounds_leave_the_keys_of_earlier_cases_as_they_were() -> None:
         ("trust.newcomers.drawn", newcomers._calls(TINY)[0]),
         ("trust.newcomers.bound", newcomers._bounds(TINY)[0]),
         ("trust.safety.tallied", safety._calls("city", TINY)[0]),
-        ("sharing.coverage", trust_sharing._watched(TINY, adapts=True)[0]),
+        ("sharing.coverage", trust_sharing._watched(TINY, {"adapts": True})[0]),
         ("speed.seconds", trust_speed._calls(TINY)[0]),
     ],
 )
@@ -194,7 +194,7 @@ def test_safety_counts_runs_that_broke_a_promise_at_all() -> None:
 
 def test_newcomers_are_held_against_half_by_the_lower_limit() -> None:
     def lines(described: list[float]) -> dict[str, Any]:
-        draws = [Draw({DESCRIBED: d, AVERAGE: 0.7, ALONE: 1.0}, explained=0.1) for d in described]
+        draws = [Draw({DESCRIBED: d, AVERAGE: 0.7, ALONE: 1.0}, explained=0.1, used=True) for d in described]
         return {line.name: line for line in newcomers.targets(newcomers_finding(draws), Size())}
 
     sure, unsure = lines([0.45] * 20), lines([0.1, 0.85] * 10)
@@ -202,6 +202,29 @@ def test_newcomers_are_held_against_half_by_the_lower_limit() -> None:
     assert (sure[name].value, sure[name].met) == (pytest.approx(0.55), True)
     assert (unsure[name].value, unsure[name].met) == (pytest.approx(0.525), False)
     assert sure["on average: saved in the first 20 decisions"].value == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("small", "explained", "said", "share"),
+    [
+        (True, -0.2, {}, "100%"),  # nine stations are too few to judge descriptors by: they are used
+        (False, -0.2, {}, "0%"),
+        (False, 0.2, {}, "100%"),
+        (False, 0.2, {"used": False}, "0%"),
+    ],
+)
+def test_newcomers_say_how_often_descriptors_were_used(
+    small: bool, explained: float, said: dict[str, Any], share: str
+) -> None:
+    class Kept(Runner):
+        def records(self, what: str, calls: Any) -> list[Any]:
+            known, first = {"regret": 0.3}, {DESCRIBED: 0.6, AVERAGE: 0.7, ALONE: 1.0}
+            drawn = {"regret": first, "explained": explained, **said}
+            return [drawn if what == "newcomers" else known for _ in calls]
+
+    size = Size(short=small)
+    line, *_ = newcomers.targets(newcomers.measure(size, Kept(Path("nowhere"))), size)
+    assert line.note == f"descriptors used in {share} of the draws"
 
 
 def test_evaluation_is_held_against_ninety_of_a_hundred() -> None:

@@ -88,8 +88,9 @@ def compare(
 ) -> None:
     """Compare stations that share with stations that learn alone, on a log of your own.
 
-    Some rows of every station are learned from; the others answer by nearest neighbours. Every method gets its kernel
-    by likelihood, its β on seeds of its own, and starts from the log; cold starts stand beside it.
+    Some rows of every station are learned from; the others answer by nearest neighbours. Every method, kinband's
+    default among them, gets its kernel by likelihood, its β on seeds of its own, and starts from the log; cold starts
+    stand beside it.
 
     Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600
     """
@@ -109,7 +110,9 @@ def compare(
         typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
-    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2))
+    figure = Figure(
+        "compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2), by_default=True
+    )
     found = _run(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"

@@ -1,15 +1,15 @@
 """The demonstration: a network that shares experience, against one that does not and one that never learns.
 
 The first rows of every station are the log, the rest answers by nearest neighbours (`kinband.environments.trace`). All
-learners meet the same slots on the same seeds and play Algorithm 1, all stations in every round. Sharing and alone get
-the same care: kernel, noise and prior mean by likelihood from the same log, beliefs that start from it, and the same β.
-The third runs today's configuration all day. Beside them stands, from the same slots, what every single configuration
-would have earned; which one is best nobody knows beforehand.
+learners meet the same slots on the same seeds and play Algorithm 1, all stations in every round. What shares is what
+`Controller.from_trace` makes of a log by default. Alone gets the same care: kernel, noise and prior mean from the same
+log, beliefs that start from it, and the same β. The third runs today's configuration all day. Beside them stands, from
+the same slots, what every single configuration would have earned; which one is best nobody knows beforehand.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from kinband.experiments.play.runs import controller_for
 from kinband.experiments.pool import Job, run_jobs
 from kinband.experiments.pool.meter import Meter, Report, Work, leave_note
 from kinband.model import Model
+from kinband.similarity import TaskMatrix
 from kinband.trust import Account, Audit, account_of, audit_of
 
-SHARED, ALONE, FIXED = "tempered", "independent", "fixed"
+SHARED, ALONE, FIXED = "adaptive", "independent", "fixed"
+_LIKENESS = "tempered"  # shows who is like whom, of which the default may use little
 
 _AUDITED, _ACCOUNT = 1, "account-"  # seed of the run that is audited, and what its arrays are called
 
@@ -67,6 +69,7 @@ class Demonstration:
         model: What the learner that shares was built from.
         seconds: How long it took.
         audit: How far the predictions of the first run that shares can be trusted, and who borrowed from whom.
+        likeness: How alike the stations are, whatever use is made of it; None for the task matrix of the model.
     """
 
     stage: Stage
@@ -75,6 +78,7 @@ class Demonstration:
     model: Model
     seconds: float
     audit: Audit | None = None
+    likeness: TaskMatrix | None = None
 
     def of(self, learner: str) -> list[Played]:
         """Return the runs of a learner, by seed."""
@@ -87,11 +91,11 @@ def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Cas
     Example:
         >>> from kinband.experiments.city.stage import stage_of
         >>> [case.learner.name for case in demo_cases(stage_of("bundled"), rounds=3, runs=1, beta=0.3)]
-        ['tempered', 'independent', 'fixed']
+        ['adaptive', 'independent', 'fixed']
     """
     learners = (
-        Learner(SHARED, SHARED, beta=beta),
-        Learner(ALONE, ALONE, beta=beta),
+        Learner(SHARED, "blended", beta=beta, adapts=True, pulled=True),
+        Learner(ALONE, ALONE, beta=beta, pulled=True),
         Learner(FIXED, ALONE, policy="fixed", beta=beta, arm=stage.today),
     )
     seeds = range(1, runs + 1)
@@ -110,7 +114,9 @@ def run_demo(
     `report` is called now and then, from a thread of its own, with the share that is done.
     """
     begun = time.perf_counter()
-    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
+    shared = next(case for case in cases if case.learner.name == SHARED)
+    alike = replace(shared, learner=replace(shared.learner, similarity=_LIKENESS))
+    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in [*cases, alike]}
     notes = [folder / "notes" / case.key for case in cases]
     plays = [
         Job(
@@ -129,9 +135,10 @@ def run_demo(
         stage,
         tuple(_read(job.file, case) for job, case in zip(plays, cases, strict=True)),
         {seed: np.load(job.file, allow_pickle=False) for seed, job in offers.items()},
-        read_model(_model_file(folder, next(case for case in cases if case.learner.name == SHARED))),
+        read_model(_model_file(folder, shared)),
         time.perf_counter() - begun,
         _audit([(job.file, case) for job, case in zip(plays, cases, strict=True)], stage.trace.stations),
+        read_model(_model_file(folder, alike)).similarity,
     )
 
 

@@ -22,6 +22,7 @@ from kinband.experiments.play.runs import Curve
 BASELINE = "independent"
 SHARING = ("embedding", "prediction", "coregionalisation")
 OURS = "tempered"
+DEFAULT = "adaptive"
 LABELS = {
     "independent": "each station alone",
     "pooled": "all stations as one",
@@ -29,6 +30,7 @@ LABELS = {
     "prediction": "shared, mutual R²",
     "coregionalisation": "shared, coregionalisation",
     "tempered": "shared, embedding tempered by validation (ours)",
+    "adaptive": "shared, as kinband does by default",
 }
 PRINTED = {
     "synthetic": {"embedding": 0.708, "prediction": 0.642, "coregionalisation": 0.367},
@@ -60,6 +62,8 @@ class Figure:
         finalists: Settings of the baseline that are run at full length.
         similarity_rows: Rows a station that similarities are learned from in the paper's protocol, which does not say
             how many; runs start cold all the same.
+        by_default: Whether what `Controller.from_trace` does by default joins the fair protocol. All its learners then
+            get kernels as controllers do, with a weak prior.
     """
 
     name: str
@@ -75,6 +79,12 @@ class Figure:
     spread_runs: int = 3
     finalists: int = 3
     similarity_rows: int = 100
+    by_default: bool = False
+
+    @property
+    def fair_names(self) -> tuple[str, ...]:
+        """The methods of the fair protocol that share."""
+        return (*SHARING, OURS, *([DEFAULT] if self.by_default else []))
 
 
 _SYNTHETIC_GRID = tuple(Prior(length, noise) for length, noise in product((0.1, 0.3, 1.0), (0.01, 0.1)))
@@ -153,7 +163,7 @@ def best_settings(curves: Sequence[Curve], *, most: int) -> list[Setting]:
 
 def best_betas(curves: Sequence[Curve]) -> dict[str, float | str]:
     """Return for every learner the β with the smallest mean regret."""
-    names = {c.case.learner.name for c in curves}
+    names = dict.fromkeys(c.case.learner.name for c in curves)
     mine = {name: [c for c in curves if c.case.learner.name == name] for name in names}
     return {name: best_settings(own, most=1)[0][1] for name, own in mine.items()}
 
@@ -174,12 +184,16 @@ def final_regrets(curves: Iterable[Curve]) -> dict[str, FloatArray]:
 
 def _alone(figure: Figure) -> list[Learner]:
     betas: tuple[float | str, ...] = (*figure.betas, *figure.baseline_betas)
-    return [Learner(BASELINE, "independent", "kernel-ucb", beta) for beta in betas]
+    return [Learner(BASELINE, "independent", "kernel-ucb", beta, pulled=figure.by_default) for beta in betas]
 
 
 def _fair_learners(figure: Figure) -> list[Learner]:
-    shared = [Learner(name, name, beta=beta) for name in (*SHARING, OURS) for beta in figure.betas]
-    return [*_alone(figure), *shared]
+    return [*_alone(figure), *(_sharing(name, beta, figure) for name in figure.fair_names for beta in figure.betas)]
+
+
+def _sharing(name: str, beta: float, figure: Figure) -> Learner:
+    adapts = name == DEFAULT
+    return Learner(name, "blended" if adapts else name, beta=beta, adapts=adapts, pulled=figure.by_default)
 
 
 def case_of(

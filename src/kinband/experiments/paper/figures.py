@@ -23,6 +23,7 @@ COLOURS = {
     "prediction": "#0072B2",
     "coregionalisation": "#009E73",
     "tempered": "#E69F00",
+    "adaptive": "#56B4E9",
     "fixed": "#CC79A7",
 }
 

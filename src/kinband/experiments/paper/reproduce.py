@@ -66,7 +66,7 @@ class Reproduction:
             columns["fair, from the log"] = comparisons.savings(self.fair.curves)
             columns["fair, cold"] = comparisons.savings(self.fair.cold)
         rows: list[dict[str, object]] = []
-        for name in (*comparisons.SHARING, comparisons.OURS):
+        for name in self.figure.fair_names:
             row: dict[str, object] = {"experiment": self.figure.name, "method": name, "printed": printed.get(name)}
             row |= {column: found[name] for column, found in columns.items() if name in found} | self._spread(name)
             if len(row) > 3:
@@ -123,9 +123,7 @@ class Reproducer:
     def effort(self, figure: Figure, *, protocols: Sequence[str]) -> float:
         """Return about how many seconds of one core the runs of a comparison take, to tell how much is left."""
         any_prior, any_beta = figure.grid[0] if figure.grid else None, figure.betas[0]
-        betas: dict[str, float | str] = dict.fromkeys(
-            (comparisons.BASELINE, *comparisons.SHARING, comparisons.OURS), any_beta
-        )
+        betas: dict[str, float | str] = dict.fromkeys((comparisons.BASELINE, *figure.fair_names), any_beta)
         cases: list[Case] = []
         if "paper" in protocols and any_prior is not None:
             finalists = [(any_prior, beta) for beta in figure.betas[: figure.finalists]]

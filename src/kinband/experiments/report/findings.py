@@ -164,7 +164,7 @@ class Findings:
     @property
     def similarity(self) -> TaskMatrix:
         """How alike the stations are."""
-        return self.demo.model.similarity
+        return self.demo.likeness or self.demo.model.similarity
 
     def of_family(self, family: Family) -> dict[str, float]:
         """Return means over a family's stations: users, and rewards with sharing, alone and today."""

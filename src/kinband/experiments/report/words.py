@@ -57,7 +57,7 @@ def words_of(findings: Findings) -> Words:
     today, best = (setting(stage.space[arm]) for arm in (stage.today, findings.best_arm))
     station, one = ("sector", "threshold") if stage.city else ("station", "configuration")
     labels = {
-        SHARED: f"shared among similar {station}s",
+        SHARED: f"{station}s that share",
         ALONE: f"each {station} alone",
         FIXED: f"fixed at {today}, as today",
         HINDSIGHT: f"best single {one} in hindsight, {best}",
@@ -160,8 +160,8 @@ def introduction(findings: Findings, words: Words) -> str:
     stage, count = findings.demo.stage, len(findings.stations)
     ways = (
         f"kinband starts from the first {LOG_ROWS} measurements of every {words.station} and learns on, round by "
-        f"round. This page compares three ways to decide: {words.stations} that share what they learn with similar "
-        f"ones, {words.stations} that each learn alone, and {setting(stage.space[stage.today])} all the time."
+        f"round. This page compares three ways to decide: {words.stations} that share what they learn, as far as that "
+        f"helps them, {words.stations} that each learn alone, and {setting(stage.space[stage.today])} all the time."
     )
     if stage.city is None:
         return (
@@ -192,14 +192,28 @@ def _satisfied(stage: Stage) -> str:
     return f"the share of its users that are satisfied{faster}"
 
 
+def _about_sharing(findings: Findings, words: Words) -> str:
+    """Say how much is made of likeness, where that was learned."""
+    details = findings.demo.model.similarity.details
+    if "common" not in details:
+        return f" What one {words.station} earned counts for another by as much as they are alike."
+    common, alike = float(details["common"]), float(details["alike"])
+    follows = "nothing" if alike == 0 else f"{alike:.0%}"
+    return (
+        f" How much to make of it is learned as well, from rows held back: here {common:.0%} of what is believed of a "
+        f"{words.station} is common to all, {follows} follows likeness, the rest is its own. Each {words.station} then "
+        "borrows as far as that has foretold its rewards."
+    )
+
+
 def about_families(findings: Findings, words: Words) -> str:
     """Say what the colours of the map and the heat map stand for."""
     K_Z = findings.similarity.correlation()
     pairs = K_Z[np.triu_indices(len(K_Z), 1)]
     start = (
         f"Similarity is measured on the {LOG_ROWS} rows of every {words.station} alone, by how differently their "
-        f"rewards follow from state and setting; pairs range from {pairs.min():.2f} to {pairs.max():.2f}. What one "
-        f"{words.station} earned counts for another by as much as they are alike."
+        f"rewards follow from state and setting; pairs range from {pairs.min():.2f} to {pairs.max():.2f}."
+        f"{_about_sharing(findings, words)}"
     )
     if findings.families[0].name in FIFTHS:
         return (

@@ -15,6 +15,7 @@ from kinband.experiments.trust.targets import Size, Target, target_of
 
 NAME = "drift"
 OF_RESTART, NO_DRIFT = 0.5, 1.05
+RUNS = 40  # how long it takes until regret is back is counted in slots, few and coarse: 20 runs leave it open
 _TOLD, _BARE = "keeps kernel, noise and likeness", "keeps nothing"
 _SECONDS = {"step": 22.0, "slow": 12.0, "none": 12.0}
 
@@ -39,7 +40,7 @@ def measure(size: Size, runner: Runner) -> list[Finding]:
 
 def targets(found: Sequence[Finding], size: Size) -> list[Target]:
     """Hold the time until regret is back against a restart's, and the price of watching against none."""
-    common: dict[str, Any] = {"sense": "at most", "runs": len(size.seeds(usual=20)), "size": size}
+    common: dict[str, Any] = {"sense": "at most", "runs": len(size.seeds(usual=RUNS)), "size": size}
     lines = []
     for one in found:
         if one.learner != RESETS:
@@ -70,7 +71,7 @@ def _calls(size: Size) -> list[Call]:
         Call(drawn, {"problem": problem, "scenario": how, "seed": seed, "plan": plan}, effort=_SECONDS[how])
         for problem in PROBLEMS
         for how in SCENARIOS
-        for seed in size.seeds(usual=20)
+        for seed in size.seeds(usual=RUNS)
     ]
 
 

@@ -8,6 +8,7 @@ from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED, KN
 from kinband.experiments.studies.newcomers.scene import Plan
 from kinband.experiments.trust.running import Call, Part, Record, Runner
 from kinband.experiments.trust.targets import Size, Target, target_of
+from kinband.similarity.newcomers.fitting import JUDGED
 
 NAME = "newcomers"
 SAVED = 0.5
@@ -31,7 +32,7 @@ def bound(seed: int, plan: Plan) -> Record:
 
 def measure(size: Size, runner: Runner) -> Finding:
     """Let newcomers start in all ways on every seed."""
-    draws = [Draw(**record) for record in runner.records("newcomers", _calls(size))]
+    draws = [_draw(record, plan_of(size)) for record in runner.records("newcomers", _calls(size))]
     known = [record["regret"] for record in runner.records("newcomers: the bound", _bounds(size))]
     return finding(draws, known)
 
@@ -51,6 +52,12 @@ def targets(found: Finding, size: Size) -> list[Target]:
             if name == KNOWN
         ),
     ]
+
+
+def _draw(record: Record, plan: Plan) -> Draw:
+    """Return a draw of a record; those kept before it said whether descriptors were used say it by what decides."""
+    judged = plan.stations is None or plan.stations - plan.newcomers >= JUDGED
+    return Draw(**{"used": not judged or record["explained"] > 0, **record})
 
 
 def _calls(size: Size) -> list[Call]:

@@ -28,8 +28,14 @@ def measure(seeds: Sequence[int], plan: Plan | None = None) -> Finding:
 def draw(seed: int, plan: Plan) -> Draw:
     """Play every start on one seed."""
     scene = scene_of(stage_of("bundled"), plan, seed=seed)
-    regret = {start: first_decisions(joined(scene, start), scene, decisions=plan.decisions).sum() for start in STARTS}
-    return Draw({start: float(total) / len(scene.newcomers) for start, total in regret.items()}, _explained(scene))
+    controllers = {start: joined(scene, start) for start in STARTS}
+    used = any(entry.found == "descriptors" for entry in controllers[DESCRIBED].journal.joined)
+    regret = {
+        start: first_decisions(controller, scene, decisions=plan.decisions).sum()
+        for start, controller in controllers.items()
+    }
+    each = {start: float(total) / len(scene.newcomers) for start, total in regret.items()}
+    return Draw(each, _explained(scene), used)
 
 
 def best_known(seed: int, plan: Plan) -> float:

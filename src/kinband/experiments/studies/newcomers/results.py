@@ -15,10 +15,17 @@ KNOWN = "best known"
 
 @dataclass(frozen=True)
 class Draw:
-    """What was found on one seed, as `Finding` sums it up: regret by start, and what descriptors explain."""
+    """What was found on one seed, as `Finding` sums it up.
+
+    Attributes:
+        regret: By start.
+        explained: Share of the average's squared error in held-out rows that descriptors remove.
+        used: Whether newcomers started from their descriptors.
+    """
 
     regret: Mapping[str, float]
     explained: float
+    used: bool
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class Finding:
         saved: Share of the regret of starting alone that is saved, by start.
         saved_over_average: The same of descriptors against the network's average.
         explained: Share of the average's squared error in held-out rows of the task matrix that descriptors remove.
-        trusted: Share of draws in which that was above zero, so that descriptors were used.
+        trusted: Share of draws in which descriptors were used: that was above zero, or there were too few stations to
+            judge them by.
     """
 
     regret: Mapping[str, Estimate]
@@ -51,7 +59,7 @@ def finding(draws: Sequence[Draw], known: Sequence[float] | None = None) -> Find
         {start: saving_of(values, by_start[ALONE]) for start, values in by_start.items()},
         saving_of(by_start[DESCRIBED], by_start[AVERAGE]),
         mean_of(explained),
-        trusted=float(np.mean(explained > 0)),
+        trusted=float(np.mean([one.used for one in draws])),
     )
 
 
