@@ -313,6 +313,51 @@ def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledg
     check_the_record(operations)
 
 
+def test_that_what_was_decided_runs_is_said_by_naming_nothing_and_noted_once(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    operations.set_mode("assist", ["b"])
+    made = ask(operations, a=3, b=4)
+    operations.applied(made["a"].id, {"tilt": 5})
+    assert operations.applied(made["a"].id).arm == 3  # not what was reported last
+    assert operations.applied(made["b"].id).arm == 0  # nobody has approved anything else
+    assert operations.item(made["b"].id).status == "waiting"
+    noted = len(kinds(operations))
+    for item in made.values():
+        operations.applied(item.id)
+        operations.applied(item.id, key=f"other {item.id}")
+        reopened(operations).applied(item.id)
+    assert len(kinds(operations)) == noted
+    operations.applied(made["a"].id, comment="seen on site")
+    assert len(kinds(operations)) == noted + 1
+    check_the_record(operations)
+
+
+def test_a_change_that_was_never_made_says_so_and_may_be_made_after_all(ledger: Ledger) -> None:
+    operations = begin(ledger, text="changes: {per_day: 1}\n", mode="autonomous")
+    made = ask(operations, a=3, b=3)
+    undone = operations.applied(made["a"].id, {"tilt": 0}, actor="nms")
+    assert (undone.status, undone.arm, undone.decided_by) == ("not made", 0, "")
+    assert operations.picture.counts["not made"] == 1
+    assert "The network reports that it was not made." in operations.explain(undone.id).text
+    assert operations.picture.latest(status="not made") == [undone]
+    done = operations.applied(made["a"].id, actor="nms")
+    card = operations.picture.cards["a"]
+    assert (done.status, done.arm, card.running, card.changed_by) == ("applied", 3, 3, "controller")
+    assert operations.applied(made["a"].id, {"tilt": 0}).status == "not made"
+    operations.tell({made["a"].id: 0.5, made["b"].id: 0.25})
+    assert learned(operations) == [(0, 0, 0.5), (1, 3, 0.25)]
+    assert [item.status for item in ask(operations, a=4, b=4).values()] == ["applied", "refused"]
+    check_the_record(operations)
+
+
+def test_a_report_on_record_from_before_there_was_a_status_for_it_is_read_the_same(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    item = ask(operations, a=3)["a"]
+    said = {"arm": 0, "before": 3, "by": "network", "at": NOON.isoformat(), "comment": "", "taken_back": True}
+    operations.durable.note("applied", said, decision_id=item.id)
+    assert reopened(operations).item(item.id).status == "not made"
+
+
 def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> None:
     operations = begin(ledger, text=STEPS, mode="autonomous")
     item = ask(operations, a=2)["a"]
@@ -443,15 +488,50 @@ def test_a_call_sent_twice_is_done_once_and_answered_the_same(ledger: Ledger, na
 def test_a_station_has_one_decision_a_slot(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     first = operations.ask({"a": want(3)}, slot="10:00")
-    both = reopened(operations).ask({"a": want(5), "b": want(2)}, slot="10:00")
+    both = reopened(operations).ask({"a": want(3), "b": want(2)}, slot="10:00")
     assert both[0] == first[0]
     operations.refresh()
-    assert operations.ask({"b": want(0), "a": want(0)}, slot="10:00") == both[::-1]
+    assert operations.ask({"b": want(2), "a": want(3)}, slot="10:00") == both[::-1]
     assert len(operations.picture.items) == 2
     operations.approve([first[0].id])
-    assert operations.ask({"a": want(5)}, slot="10:00")[0].status == "applied"
+    assert operations.ask({"a": want(3)}, slot="10:00")[0].status == "applied"
     assert operations.picture.latest(slot="10:00", limit=9) == [operations.item("d000002"), operations.item("d000001")]
     check_the_record(operations)
+
+
+AGAIN: dict[str, tuple[dict[str, Any], str]] = {
+    "a state": ({"states": {"a": want(4), "b": want(2)}}, "another value of the state feature 'want'"),
+    "what is allowed": ({"allowed": {"b": {"tilt": [0, 2]}}}, "other configurations allowed"),
+    "what runs": ({"running": {"a": {"tilt": 5}}}, "ran tilt 1 and not tilt 5: report what it runs now by applied"),
+}
+
+
+@pytest.mark.parametrize("what", AGAIN)
+def test_who_asks_again_for_a_slot_and_says_something_else_is_refused(ledger: Ledger, what: str) -> None:
+    operations = begin(ledger, mode="autonomous")
+    first: dict[str, Any] = {
+        "states": {"a": want(3), "b": want(2)}, "allowed": {"b": {"tilt": [0, 2, 4]}}, "running": {"a": {"tilt": 1}},
+    }  # fmt: skip
+    made, before = operations.ask(**first, slot="ten"), len(kinds(operations))
+    further, sentence = AGAIN[what]
+    with pytest.raises(ConflictError, match=sentence):
+        reopened(operations).ask(**(first | further), slot="ten")
+    operations.refresh()
+    assert len(kinds(operations)) == before
+    assert operations.ask(**first, slot="ten") == made
+    assert operations.ask(first["states"], slot="ten") == made  # what is left out contradicts nothing
+    assert operations.ask(first["states"], running={"a": {"tilt": 3}}, slot="ten") == made  # which it runs by now
+    check_the_record(operations)
+
+
+def test_of_two_processes_with_one_key_only_one_decides(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    other = reopened(operations)
+    (made, decided), (again, repeated) = (one.decide({"a": want(3)}, key="k") for one in (operations, other))
+    assert (decided, repeated) == (True, False)
+    assert again == made
+    _, new = operations.decide({"a": want(3), "b": want(1)}, slot="ten", key="k2")
+    assert (new, other.decide({"b": want(1)}, slot="ten")[1]) == (True, False)
 
 
 # --- Stations, corrections, what came before ----------------------------------------------------------------

@@ -357,17 +357,41 @@ def test_the_policy_of_pages_lets_nothing_in_from_elsewhere(network: Network, br
         assert page.evaluate("document.cookie") == ""  # the session is not for scripts
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_fits_a_phone_in_either_theme(network: Network, browser: Browser, shots: Path, scheme: str) -> None:
-    looks = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "color_scheme": scheme}
+def sideways(page: Page) -> list[str]:
+    """What is wider than its place: the page itself, the navigation, tables."""
+    found: list[str] = page.evaluate("""() => {
+        const root = document.scrollingElement, wide = [];
+        if (root.scrollWidth > root.clientWidth) wide.push(`the page is ${root.scrollWidth} wide`);
+        for (const box of document.querySelectorAll("nav, .scroll"))
+            if (box.scrollWidth > box.clientWidth) wide.push(`${box.tagName} ${box.scrollWidth} in ${box.clientWidth}`);
+        return wide;
+    }""")
+    return found
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 390), ("light", 360)])
+def test_every_page_fits_a_phone_in_either_theme(
+    network: Network, browser: Browser, shots: Path, scheme: str, width: int
+) -> None:
+    looks = {"viewport": {"width": width, "height": 844}, "is_mobile": True, "has_touch": True, "color_scheme": scheme}
     with visitor(network, browser, "boss", **looks) as (page, watch):
         for path in PAGES:
             page.goto(path)
-            wide, high = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-            assert wide <= high, f"{path} is {wide} wide"
-            photograph(page, shots / f"phone-{scheme}-{name_of(path)}.png")
+            assert sideways(page) == [], path
+            if width == 390:
+                photograph(page, shots / f"phone-{scheme}-{name_of(path)}.png")
         assert (luminance(page) < 0.3) == (scheme == "dark")
         watch.check(network)
+
+
+def test_a_phone_says_who_did_what_in_the_audit_log(network: Network, browser: Browser) -> None:
+    looks = {"viewport": {"width": 360, "height": 844}, "is_mobile": True, "has_touch": True}
+    with visitor(network, browser, "boss", **looks) as (page, _):
+        page.goto("/audit?kind=mode")
+        who = page.locator("td[data-head=Who]").first
+        expect(who).to_have_text("boss")
+        expect(who).to_be_visible()
+        assert "by " in page.evaluate("one => getComputedStyle(one, '::before').content", who.element_handle())
 
 
 def test_the_theme_can_be_chosen_and_is_remembered(network: Network, browser: Browser, shots: Path) -> None:
@@ -397,8 +421,9 @@ def luminance(page: Page) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_the_demonstration_moves_by_itself(browser: Browser, shots: Path) -> None:
-    """The picture in the README, at full size where screenshots are wanted."""
+@pytest.fixture(scope="module")
+def demonstration() -> Iterator[tuple[str, str]]:
+    """Where a demonstration is, and a token to come in with; at full size where screenshots are wanted."""
     wanted = "KINBAND_SCREENSHOTS" in os.environ
     size = ["--stations", "63", "--speed", "60"] if wanted else ["--stations", "6", "--speed", "600"]
     command = [sys.executable, "-m", "kinband", "serve", "--demo", "--port", "0", *size]
@@ -407,20 +432,56 @@ def test_the_demonstration_moves_by_itself(browser: Browser, shots: Path) -> Non
         assert process.stdout is not None
         said = "".join(line for line, _ in zip(process.stdout, range(5), strict=False))
         url, token = re.findall(r"http://\S+:\d+", said)[0], re.findall(r"admin\s+(kb_\S+)", said)[0]
-        context = browser.new_context(
-            base_url=url.replace("127.0.0.1", "localhost"), viewport={"width": 1280, "height": 800}
-        )
-        page, watch = context.new_page(), Watch()
-        watch.look_at(page)
-        sign_in(page, token)
-        footer = page.locator("footer")
-        first = footer.inner_text()
-        expect(footer).not_to_have_text(first, timeout=20_000)  # without loading the page again
-        photograph(page, shots / "dashboard.png")
-        assert watch.complaints == []
-        context.close()
+        yield url.replace("127.0.0.1", "localhost"), token
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0
         assert process.stdout is not None
         process.stdout.close()
+
+
+def test_the_demonstration_moves_by_itself(demonstration: tuple[str, str], browser: Browser, shots: Path) -> None:
+    """The picture in the README."""
+    context = browser.new_context(base_url=demonstration[0], viewport={"width": 1280, "height": 800})
+    page, watch = context.new_page(), Watch()
+    watch.look_at(page)
+    sign_in(page, demonstration[1])
+    footer = page.locator("footer")
+    first = footer.inner_text()
+    expect(footer).not_to_have_text(first, timeout=20_000)  # without loading the page again
+    photograph(page, shots / "dashboard.png")
+    assert watch.complaints == []
+    context.close()
+
+
+def test_no_page_of_the_demonstration_scrolls_sideways_on_a_small_phone(
+    demonstration: tuple[str, str], browser: Browser
+) -> None:
+    """It has a state of five features and knobs of long names."""
+    for width in (360, 390):
+        context = browser.new_context(
+            base_url=demonstration[0], viewport={"width": width, "height": 780}, is_mobile=True, has_touch=True
+        )
+        page = context.new_page()
+        sign_in(page, demonstration[1])
+        for path in [*some_pages(page), "/stations/nobody", "/audit?every=1&kind=decision"]:
+            page.goto(path)
+            for details in page.locator("details.more, .groups details").all():
+                details.evaluate("one => { one.open = true; }")
+            assert sideways(page) == [], (path, width)
+        context.close()
+
+
+def some_pages(page: Page) -> list[str]:
+    """The pages of a network whose stations are not known beforehand: one of each kind, and what changed something."""
+    page.goto("/stations")
+    station = page.locator("main table a[href^='/stations/']").first.get_attribute("href")
+    page.goto("/audit?kind=applied")
+    changed = page.locator("main table a[href^='/decisions/']").first.get_attribute("href")
+    page.goto("/audit?kind=verdict")
+    refused = page.locator("main table a[href^='/decisions/']").first.get_attribute("href")
+    assert station is not None
+    assert changed is not None
+    assert refused is not None
+    plain = [path for path in PAGES if path.count("/") == 1]
+    return [*plain, station, f"{station}?evidence=1", changed, refused, f"{refused}?evidence=1"]

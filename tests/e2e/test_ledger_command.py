@@ -1,6 +1,8 @@
 """`kinband ledger`: the record is looked after from the command line."""
 
 import json
+import resource
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +64,75 @@ def test_a_backup_replaces_nothing(ledger: Path, tmp_path: Path, capsys: pytest.
     assert copy.read_text() == "precious"
     assert main(["ledger", "backup", str(ledger), str(tmp_path / "nowhere" / "copy.db")]) == 2
     assert "no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("knobs: {tilt: {max: 4}}\nfreeze: [c]\n", 0, "can be put in force"),  # who joined later is known too
+        ("zone: UTC\nknobs: {tilt: {stepp: 4}}\n", 2, "line 2: there is no key 'stepp' in knobs.tilt"),
+        ("freeze: [d]\n", 2, "line 1: there is no station 'd'"),
+        ("stop: off\nfallback: {drop: 500%, slots: 2}\n", 2, "line 2: fallback.drop is 500%"),
+        ("!!python/object:os.system x\n", 2, "line 1: the file has the tag"),
+        ("", 2, "line 1: the file is empty"),
+    ],
+)
+def test_a_rails_file_is_checked_against_the_record_and_changes_nothing(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, said: str
+) -> None:
+    opened = Ledger.open(ledger)
+    DurableController.open(opened).add_station("c")
+    events = opened.verify()
+    rails = tmp_path / "rails.yaml"
+    rails.write_text(text)
+    assert main(["ledger", "check-rails", str(ledger), str(rails)]) == code
+    told = capsys.readouterr()
+    assert said in (told.err if code else told.out)
+    assert str(rails) in told.out + told.err
+    assert opened.verify() == events
+    opened.close()
+
+
+def test_rails_are_not_checked_against_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rails = tmp_path / "rails.yaml"
+    rails.write_text("stop: on\n")
+    Ledger.open(tmp_path / "empty.db").close()
+    assert main(["ledger", "check-rails", str(tmp_path / "empty.db"), str(rails)]) == 2
+    assert "has no controller yet" in capsys.readouterr().err
+    assert main(["ledger", "check-rails", str(tmp_path / "none.db"), str(rails)]) == 2
+    assert not (tmp_path / "none.db").exists()
+
+
+def full(*_args: object, **_named: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_backup_onto_a_full_disk_is_one_sentence_and_leaves_nothing(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    command = ["ledger", "backup", str(ledger), str(folder / "copy.db")]
+    for further in ("", "-journal", "-wal", "-shm"):
+        (folder / f"copy.db.part{further}").write_text("left by somebody who was broken off")
+    with monkeypatch.context() as patch:
+        patch.setattr("kinband.service.ledger.backups._synced", full)
+        assert main(command) == 2
+    assert "copy.db could not be written (no space left on device): make room" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, largest[1]))  # SQLite finds no room for its pages
+    try:
+        code = main(command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+        signal.signal(signal.SIGXFSZ, before)
+    assert code == 2
+    errors = capsys.readouterr().err
+    assert "copy.db could not be written (" in errors
+    assert "Traceback" not in errors
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["info", "verify", "upgrade"])

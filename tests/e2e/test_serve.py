@@ -4,6 +4,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.serving import Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
+from kinband.service.ledger import DurableController, Ledger
 
 RAILS = "knobs: {tilt: {max: 6}}\n"
 
@@ -61,12 +63,12 @@ def test_a_service_that_was_ended_and_started_again_goes_on_where_it_was(
     assert "GET /v1/stations" in errors
     assert token not in errors
     assert "slot=" not in errors
-    with served(*options[:2], "--mode", "shadow", "--start", str(tmp_path / "gone.csv")) as service:
+    late = ("--running", "tilt=2", "--similarity", "pooled", "--configuration", "tilt", "--reward-range", "0", "1")
+    with served(*options[:2], "--mode", "shadow", "--start", str(tmp_path / "gone.csv"), *late) as service:
         after = shown(service, token)
         code, errors = service.end(signal.SIGINT)
     assert code == 0, errors
-    assert "--mode is not used" in errors
-    assert "--start is not used" in errors
+    assert "not used: --start, --mode, --running, --similarity, --configuration\n" in errors  # the range is the same
     assert after == before
     assert after["rails"].text == RAILS  # those on record hold on, although no file was named
     assert len(after["decisions"]) == 3  # and that of the saved controller
@@ -114,7 +116,7 @@ LEDGER = ("--ledger", "{folder}/l.db", "--port", "0")
     ("options", "sentence"),
     [
         (bad(), "a service needs a ledger: give --ledger, or --demo"),
-        (bad(*LEDGER), "is empty: give --start with a log, or with a folder"),
+        (bad(*LEDGER), "there is no ledger {folder}/l.db: check its name, or give --start with a log, or with a fol"),
         (bad(*LEDGER, "--start", "{folder}/none.csv"), "there is no"),
         (bad(*LEDGER, "--start", "{folder}"), "holds no saved controller"),
         (bad(*LEDGER, "--start", "{folder}", "--configuration", "tilt"), "are for logs, leave them out"),
@@ -134,6 +136,8 @@ LEDGER = ("--ledger", "{folder}/l.db", "--port", "0")
         (bad(*LEDGER, "--port", "70000"), "--port"),
         (bad("--ledger", "mysql://me@db/x", "--port", "0"), "SQLite or PostgreSQL"),
         (bad("--demo", "--mode", "assist"), "--demo brings a network of its own: leave out --mode"),
+        (bad("--demo", "--running", "tilt=4"), "--demo brings a network of its own: leave out --running"),
+        (bad("--demo", "--reward-range", "0", "1"), "leave out --reward-range"),
         (bad("--demo", "--port", "0", "--stations", "3"), "6 to 105 stations, got 3"),
         (bad("--demo", "--speed", "0"), "--speed"),
     ],
@@ -145,8 +149,38 @@ def test_bad_options_end_with_one_sentence(
     (tmp_path / "log.csv").write_text(f"station,tilt,reward\n{rows}\n")
     assert main(["serve", *options(tmp_path)]) == 2
     errors = capsys.readouterr().err
-    assert sentence in errors
+    assert sentence.format(folder=tmp_path) in errors
     assert "Traceback" not in errors
+    assert not (tmp_path / "l.db").exists()  # what cannot be started leaves no ledger behind
+
+
+def test_a_ledger_without_a_controller_asks_for_a_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = str(tmp_path / "l.db")
+    assert main(["token", "create", "--ledger", ledger, "--name", "nms"]) == 0
+    assert main(["serve", "--ledger", ledger, "--port", "0"]) == 2
+    assert "is empty: give --start with a log, or with a folder" in capsys.readouterr().err
+
+
+def test_rails_that_cannot_be_read_leave_no_ledger(
+    tmp_path: Path, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rails = tmp_path / "rails.yaml"
+    rails.write_text("zone: UTC\nfallback: {drop: 2, slots: 3}\n")
+    ledger = str(tmp_path / "l.db")
+    assert main(["serve", "--ledger", ledger, "--start", str(saved), "--rails", str(rails), "--port", "0"]) == 2
+    assert "rails.yaml, line 2: fallback.drop is 2, and rewards from 0 to 1 cannot fall" in capsys.readouterr().err
+    assert not (tmp_path / "l.db").exists()
+
+
+@pytest.mark.parametrize(("given", "known"), [(("0", "100"), (0.0, 1.0)), (("0", "1"), None)])
+def test_a_range_of_rewards_other_than_the_one_on_record_is_refused(
+    given: tuple[str, str], known: tuple[float, float] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(Ledger.open(tmp_path / "l.db")) as ledger:
+        DurableController.open(ledger, Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], reward_range=known))
+    assert main(["serve", "--ledger", str(tmp_path / "l.db"), "--port", "0", "--reward-range", *given]) == 2
+    started = "0 1" if known else "none"
+    assert f"is {' '.join(given)}, but the ledger was started with {started}: leave it out" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_opened(

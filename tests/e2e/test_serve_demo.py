@@ -46,6 +46,7 @@ def test_a_demonstration_shows_everything_and_runs_what_a_person_approves(tmp_pa
             # Whether one of a few stations on trial wants a change is luck of the hour; that none of all does is not.
             with service.client(admin) as chief:
                 chief.set_mode("assist", comment="a person looks first")
+                rails = chief.set_rails(chief.rails().text + "# looked at by a person\n").rails
             waiting = eventually(lambda: plan_of(client))
             [approved] = client.approve([waiting.id], comment="go on")
             assert approved.status in ("applied", "refused")
@@ -59,6 +60,7 @@ def test_a_demonstration_shows_everything_and_runs_what_a_person_approves(tmp_pa
     with served(*SMALL, "--ledger", str(ledger)) as service:  # kept: it goes on, with new tokens
         with service.client(service.read_until(r"admin\s+(kb_\S+)")) as client:
             assert client.decision(waiting.id).run == ended.run
+            assert client.rails() == rails  # those of a person, not the demonstration's own
             newest = next(client.decisions()).id
             assert eventually(lambda: next(client.decisions()).id != newest or None)
         assert service.end()[0] == 0

@@ -1,11 +1,14 @@
 """The client: a method for everything, tries that never do a thing twice, and a token that is never shown."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from tests.http_service import RAILS, STATIONS, TILTS, Served, served
 
@@ -65,7 +68,12 @@ def test_a_day_in_operation(client: KinbandClient, tmp_path: Path) -> None:
     assert made[0].run == {"tilt": 4}
     assert made[0].verdict is not None
     assert made[0].verdict.outcome == "allowed"
-    assert [one.id for one in client.plan()] == [one.id for one in made]
+    plan = client.plan()
+    assert [one.id for one in plan] == [one.id for one in made]
+    assert plan[0].expected is not None
+    assert plan[0].expected.proposed == made[0].mean
+    assert plan[0].expected.gain is None  # what runs was not among what was allowed, so that it has no score
+    assert made[0].expected is None
     [applied] = client.approve([made[0].id], comment="go")
     assert (applied.status, applied.run) == ("applied", made[0].proposed)
     [rejected] = client.reject([made[1].id])
@@ -79,6 +87,39 @@ def test_a_day_in_operation(client: KinbandClient, tmp_path: Path) -> None:
     assert client.explain(made[0].id).text.startswith("a should run tilt=")
     assert client.roll_back("a", comment="complaints").running == {"tilt": 4}
     assert client.export("decisions", tmp_path / "d.csv").read_text().count("\n") == 1 + len(STATIONS)
+
+
+def test_numbers_of_numpy_are_numbers(client: KinbandClient) -> None:
+    states: Any = {"a": {"load": np.array([0.25, 0.75])[0]}, "b": {"load": np.float32(0.5)}}
+    made = client.ask(states, running={"a": {"tilt": np.int64(2)}}, allowed={"b": {"tilt": np.array([2, 6])}})
+    assert made[0].before == {"tilt": 2}
+    rewards: Any = {made[0].id: np.float64(0.5), made[1].id: np.int32(1)}
+    noise: Any = {made[0].id: np.float32(0.25)}
+    assert [one.reward for one in client.tell(rewards, noise=noise)] == [0.5, 1]
+
+
+@pytest.mark.parametrize(
+    ("reward", "sentence"),
+    [
+        (math.nan, r"outcomes\[0\].reward is nan, which cannot be sent: leave out what is not known"),
+        (np.float64("inf"), "reward is inf, which cannot be sent"),
+        (np.float32("nan"), "reward is nan, which cannot be sent"),
+        (1j, "reward is of type complex, which cannot be sent: give plain values"),
+        (b"0.5", "reward is of type bytes"),
+    ],
+)
+def test_what_is_no_number_is_refused_before_it_is_sent(client: KinbandClient, reward: Any, sentence: str) -> None:
+    [made] = client.ask({"a": {"load": 0.5}})
+    with pytest.raises(BadInputError, match=sentence):
+        client.tell({made.id: reward})
+    assert client.decision(made.id).open
+
+
+def test_what_looks_wrong_with_states_is_logged(client: KinbandClient, caplog: pytest.LogCaptureFixture) -> None:
+    client.ask({"a": {"load": 0.5}})
+    assert caplog.text == ""
+    client.ask({"b": {"load": 1e9}})
+    assert "load of 'b' is 1e+09" in caplog.text
 
 
 def test_stations_modes_and_switches(client: KinbandClient) -> None:
@@ -211,7 +252,7 @@ def test_the_token_is_never_shown(service: Served) -> None:
     with pytest.raises(ServiceError) as caught:
         client.decision("d9")
     shown += [repr(caught.value), str(caught.value)]
-    assert not any(secret in text or secret.rsplit("_", 1)[-1] in text for text in shown)
+    assert not any(secret in text or secret.split("_", 2)[2] in text for text in shown)
 
 
 @pytest.mark.parametrize(

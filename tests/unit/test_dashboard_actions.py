@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from httpx import Response
+from sqlalchemy.exc import SQLAlchemyError
 from tests.dashboard_network import Network, network
 
+from kinband.errors import ConflictError
 from kinband.service.access.sessions import COOKIE
 from kinband.service.dashboard import flashes
 
@@ -64,6 +66,50 @@ def test_a_form_of_another_site_or_session_does_nothing(tmp_path: Path, path: st
         assert client.post(path, data={"mode": "shadow", "csrf": good}, headers=cross).status_code == 403
         assert web.browser(None).post(path, data={"mode": "shadow", "csrf": good}).headers["location"] == "/sign-in"
         assert events(web) == before
+
+
+def test_a_form_of_a_session_that_has_ended_is_headed_with_what_happened(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client, other = web.browser("operator"), web.browser("operator")
+        referer = {"referer": "https://kinband.example/plan", "host": "kinband.example"}
+        answer = client.post("/plan/approve", {"csrf": web.csrf(other), "id": "d000001"}, headers=referer)
+        assert answer.status_code == 403
+        assert "<h1>This page was open too long</h1>" in answer.text
+        assert "You may look around" not in answer.text
+        assert '<a class="button primary" href="/plan">Load the page again</a>' in answer.text
+
+
+@pytest.mark.parametrize("referer", ["", "https://evil.example/plan", "http://[", "https://kinband.example//evil"])
+def test_nobody_is_led_elsewhere_by_the_page_about_a_form_that_is_too_old(tmp_path: Path, referer: str) -> None:
+    with network(tmp_path) as web:
+        answer = web.browser("operator").post(
+            "/stop", {"csrf": "old"}, headers={"referer": referer, "host": "kinband.example"}
+        )
+        assert answer.status_code == 403
+        assert "evil" not in answer.text
+
+
+def test_a_role_that_is_too_low_and_another_site_are_headed_otherwise(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        low = send(web, "/stop", "viewer")
+        client = web.browser("operator")
+        foreign = client.post("/stop", {"csrf": web.csrf(client)}, headers={"sec-fetch-site": "cross-site"})
+        for answer, words in ((low, "needs the role"), (foreign, "another site")):
+            assert answer.status_code == 403
+            assert "<h1>Not allowed</h1>" in answer.text
+            assert words in answer.text
+
+
+def test_what_a_database_says_of_a_conflict_stays_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with network(tmp_path) as web:
+
+        def taken(*_args: object, **_given: object) -> None:
+            raise ConflictError(f"somebody else recorded this in {tmp_path} first") from SQLAlchemyError("unique")
+
+        monkeypatch.setattr(web.operations, "stop", taken)
+        message = said(send(web, "/stop", "operator"))
+        assert "somebody else" in message
+        assert str(tmp_path) not in message
 
 
 def test_pages_show_only_the_buttons_of_a_role(tmp_path: Path) -> None:

@@ -23,12 +23,13 @@ from kinband.service.dashboard.charts.colours import (
     ramp,
     rgb,
 )
-from kinband.service.dashboard.charts.curves import curve
+from kinband.service.dashboard.charts.curves import curve, lone
 from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
 from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
 from kinband.service.dashboard.charts.marks import tag
 from kinband.service.dashboard.charts.scales import MOST_POINTS, Scale, around, round_ticks, thinned, time_ticks
-from kinband.service.dashboard.charts.wedges import BEAM, Sector, sector_grid, sector_map, wedge_path
+from kinband.service.dashboard.charts.tiles import LINE, LONGEST, letters_on, lines_of, sector_tiles, shortened
+from kinband.service.dashboard.charts.wedges import BEAM, Sector, sector_map, wedge_path
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NUMBER = r"-?\d+(?:\.\d+)?"
@@ -94,6 +95,26 @@ def test_a_curve_breaks_where_a_value_is_missing_and_a_lone_point_is_drawn() -> 
     assert path.count("M") == 3
     assert "M4 0h0" in path
     assert curve([None, None], [0.0, 1.0], y=y) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "dots"),
+    [
+        ([None, 0.5, None, 0.2, 0.4], [1]),
+        ([0.5, None, 0.2, None, 0.4], [0, 2, 4]),
+        ([0.5], [0]),
+        ([0.5, 0.6, None, None], []),
+        ([None, None], []),
+    ],
+)
+def test_a_value_between_gaps_is_a_dot_and_one_of_a_curve_is_not(values: list[float | None], dots: list[int]) -> None:
+    y = Scale(0.0, 1.0, 10.0, 0.0)
+    path = lone(values, [7.0 * i for i in range(len(values))], y=y)
+    found = [(float(x), float(height)) for x, height in re.findall(rf"M({NUMBER}) ({NUMBER})h0", path)]
+    assert [x for x, _ in found] == [7.0 * i for i in dots]
+    assert [height for _, height in found] == pytest.approx([10.0 - 10.0 * (values[i] or 0.0) for i in dots])
+    svg = time_chart(hours(len(values)), [Line("reward", values, "two")], says="")
+    assert svg.count('class="line two lone"') == bool(dots)
 
 
 def test_a_step_curve_holds_its_value_until_the_next() -> None:
@@ -181,12 +202,39 @@ def test_carriers_of_one_antenna_share_its_wedge_as_rings() -> None:
     assert [min(pair) / outer for pair in radii] == pytest.approx([2 / 3, 1 / 3, 1 / 3], abs=1e-3)
 
 
-def test_stations_without_a_place_get_cells_that_do_not_overlap() -> None:
-    svg = sector_grid([Sector(str(i), "#000000", "/", "") for i in range(40)], says="")
-    cells = [tuple(map(float, pair)) for pair in re.findall(rf'<rect x="({NUMBER})" y="({NUMBER})"', svg)]
-    side = float(re.findall(rf'width="({NUMBER})"', svg)[0])
-    assert len(set(cells)) == 40
-    assert all(max(abs(a[0] - b[0]), abs(a[1] - b[1])) > side for i, a in enumerate(cells) for b in cells[:i])
+def test_stations_without_a_place_get_tiles_with_their_names_on_them() -> None:
+    names = ["7", "3714", "Nordstadt-12-sector-3", "Nordstadt-12-sector-4", "<b>&"]
+    placed = Sector("elsewhere", "#000000", "/", "", (0.0, 0.0))
+    tiles = sector_tiles([*(Sector(name, "#000000", f"/{i}", f"{name}: 0.9") for i, name in enumerate(names)), placed],
+                         says="Five.")  # fmt: skip
+    root = xml(tiles)
+    links = list(root.iter("a"))
+    assert [link.get("href") for link in links] == [f"/{i}" for i in range(5)]
+    assert [next(link.iter("title")).text for link in links] == [f"{name}: 0.9" for name in names]
+    written = [[part.text or "" for part in link.iter("text")] for link in links]
+    assert ["".join(lines) for lines in written] == names
+    assert all(len(line) <= LINE for lines in written for line in lines)
+    assert sector_tiles([placed], says="") == ""
+
+
+def test_a_name_that_fits_is_left_alone_and_another_keeps_both_ends() -> None:
+    assert shortened("x" * LONGEST) == "x" * LONGEST
+    cut = shortened("ab" + "x" * LONGEST + "yz")
+    assert (len(cut), cut[:2], cut[-2:]) == (LONGEST, "ab", "yz")
+
+
+@pytest.mark.parametrize("name", ["7", "north-west-4", "Berlin Mitte 12", "x" * 22, "ab" * 40, "SiteTwoSectorB"])
+def test_a_name_has_two_lines_at_most_that_fit_and_loses_nothing_it_need_not(name: str) -> None:
+    lines = lines_of(name)
+    assert 1 <= len(lines) <= 2
+    assert all(len(line) <= LINE for line in lines)
+    assert "".join(lines) == shortened(name)
+
+
+@pytest.mark.parametrize("share", [i / 20 for i in range(21)])
+def test_letters_on_a_tile_can_be_read_whatever_its_colour(share: float) -> None:
+    for colour in (ramp(share), *MODE_COLOURS.values(), *AGE_COLOURS):
+        assert contrast(letters_on(colour), colour) >= 4.5
 
 
 def test_a_band_is_the_interval_of_its_beliefs() -> None:
@@ -196,6 +244,12 @@ def test_a_band_is_the_interval_of_its_beliefs() -> None:
     assert 'cx="50%"' in svg
     ends = [float(end) / 100 for end in re.findall(rf'whisker plain" x1="({NUMBER})%" x2="({NUMBER})%"', svg)[0]]
     assert [0.5 + 0.2 * end for end in ends] == pytest.approx(list(belief.interval), abs=1e-4)
+
+
+def test_a_belief_of_the_past_says_what_ran_before_and_one_of_now_what_runs() -> None:
+    now = Belief(3.0, "tilt 3", 0.6, 0.05, running=True, chosen=True)
+    assert now.says.endswith("runs now, would be chosen")
+    assert now._replace(past=True).says.endswith("ran before, chosen")
 
 
 def test_what_runs_and_what_is_chosen_is_always_listed() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,11 +10,15 @@ from urllib.parse import urlsplit
 import pytest
 from tests.dashboard_network import HOSTILE, Network, network
 
+from kinband.errors import SavedStateError
 from kinband.service.dashboard.assets import assets
 from kinband.service.dashboard.charts.colours import contrast
+from kinband.service.dashboard.figures import figure
+from kinband.service.http.metrics import recent_reward
+from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
 
 PAGES = ("/", "/?colour=mode", "/?colour=change", "/stations", "/plan", "/similarity", "/audit", "/help")
-VOID = {"meta", "link", "input", "img", "br"}
+VOID = {"meta", "link", "input", "img", "br", "wbr"}
 
 
 class Checker(HTMLParser):
@@ -156,6 +161,43 @@ def test_the_overview_shows_the_figures_of_the_picture(tmp_path: Path) -> None:
         assert f"over {gain.slots} slots" in words
 
 
+def test_the_mean_reward_is_the_mean_of_what_stations_show_and_that_of_the_metric(tmp_path: Path) -> None:
+    with network(tmp_path, ["a", "b", "c"]) as web:
+        for number in range(30):  # one of them is asked for far more often, and one has left
+            web.clock.now += timedelta(hours=1)
+            names = ["a"] if number % 5 else ["a", "b", "c"]
+            items = web.operations.ask({name: {"load": 0.5} for name in names}, actor="nms")
+            web.operations.tell({item.id: {"a": 0.2, "b": 0.9, "c": 0.7}[item.station] for item in items}, actor="nms")
+        web.operations.remove_station("c", actor="anna")
+        with web.operations.looking() as picture:
+            metric = recent_reward(picture)
+        words = " ".join(" ".join(shown(web, "/").texts).split())
+        assert metric == pytest.approx((0.2 + 0.9) / 2)
+        assert f"Mean reward {figure(metric)} mean over 2 stations of the last 24 rewards known of each" in words
+
+
+def test_counts_of_stations_stand_apart(tmp_path: Path) -> None:
+    with network(tmp_path, ["a", "b", "c"]) as web:
+        web.operations.freeze("b", why="swap", actor="anna")
+        text = web.browser().get("/").text
+        assert (
+            '<li><span class="mode m-assist">assist</span> <b>3</b></li><li><i class="dashes"></i> frozen <b>1</b>'
+            in text
+        )
+
+
+def test_stations_without_a_place_are_named_on_their_tiles(tmp_path: Path) -> None:
+    names = ["3714", "Nordstadt-12-sector-3", *HOSTILE]
+    with network(tmp_path, names, placed=False) as web:
+        text = web.browser().get("/").text
+        read(text)
+        tiles = re.findall(r'class="sector-link stone">.*?</a>', text)
+        assert len(tiles) == len(names)
+        assert ">3714</text>" in tiles[0]
+        assert ">Nordstadt-</text>" in tiles[1]
+        assert "<title>Nordstadt-12-sector-3: no reward known yet" in tiles[1]
+
+
 def test_the_map_links_every_station_once(tmp_path: Path) -> None:
     names = [f"s{i}" for i in range(6)]
     with network(tmp_path, names) as web:
@@ -201,7 +243,7 @@ def test_the_audit_log_is_filtered_and_paged_without_gaps(tmp_path: Path) -> Non
     with network(tmp_path) as web:
         web.play(12)
         web.operations.freeze("3715", why="swap", actor="bertil")
-        client, seen, path = web.browser(), list[int](), "/audit"
+        client, seen, path = web.browser(), list[int](), "/audit?every=1"
         while path:
             text = client.get(path).text
             seen += [int(n) for n in re.findall(r'data-head="No.">(\d+)<', text)]
@@ -226,6 +268,18 @@ def test_the_decision_page_says_why_and_what_the_guard_said(tmp_path: Path) -> N
         assert item.verdict is not None
         assert item.verdict.refusals[0].reason in words
         assert "step" in words
+
+
+def test_what_ran_before_a_decision_is_not_said_to_have_run_in_its_slot(tmp_path: Path) -> None:
+    with network(tmp_path, mode="autonomous") as web:
+        web.play(2)
+        with web.operations.looking() as picture:
+            item = next(i for i in picture.items.values() if i.changes and i.reward is not None)
+        text = web.browser().get(f"/decisions/{item.id}").text
+        assert '<span class="tagged">ran before</span>' in text
+        assert '<span class="tagged">ran</span>' not in text
+        assert "runs now" not in text
+        assert "<dt>Ran in this slot</dt>" in text
 
 
 def test_the_heat_map_orders_all_stations_and_its_numbers_are_the_matrix(tmp_path: Path) -> None:
@@ -280,6 +334,45 @@ def test_what_nobody_knows_is_a_page_with_a_sentence(tmp_path: Path) -> None:
             assert words in answer.text.lower()
             read(answer.text)
         assert client.get("/audit?before=soon").status_code == 422
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_ledger_that_is_away_is_a_page_that_does_not_tell_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with network(tmp_path) as web:
+        client = web.browser()
+        csrf, place = web.csrf(client), web.operations.ledger.name
+        assert str(tmp_path) in place
+
+        def away(*_args: object, **_given: object) -> None:
+            raise LedgerUnavailableError(
+                f"the ledger cannot be reached at {place}: whether it was recorded is not known"
+            )
+
+        monkeypatch.setattr(web.operations, "events", away)
+        monkeypatch.setattr(web.operations, "stop", away)
+        answer = client.get("/audit") if method == "GET" else client.post("/stop", {"csrf": csrf})
+        assert answer.status_code == 503
+        assert str(tmp_path) not in answer.text
+        assert "ledger is away" in answer.text
+        assert "not certain" in answer.text
+        assert place in caplog.text
+
+
+@pytest.mark.parametrize("error", [SavedStateError, LedgerRefusedError])
+def test_a_damaged_or_closed_ledger_keeps_its_place_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    with network(tmp_path) as web:
+
+        def broken(*_args: object, **_given: object) -> None:
+            raise error(f"the ledger {web.operations.ledger.name} is damaged: restore it from a backup")
+
+        monkeypatch.setattr(web.operations, "events", broken)
+        answer = web.browser().get("/audit")
+        assert answer.status_code >= 500
+        assert str(tmp_path) not in answer.text
 
 
 def test_a_failure_of_ours_is_a_page_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,16 +11,20 @@ import pytest
 from kinband import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.guard import (
+    Changed,
     Fallback,
     Freeze,
     Guard,
+    History,
     KnobLimit,
     Rails,
+    Rewarded,
     Window,
     example_text,
     rails_from_text,
     read_rails,
 )
+from kinband.guard.fallback import fall_after_change
 from kinband.guard.windows import zone_named
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-112, -83), scheduler=["pf", "rr", "max"], idle=[False, True])
@@ -170,6 +174,9 @@ def test_neighbours_may_come_from_elsewhere() -> None:
         ("fallback: {drop: 5%, slots: 0}", 1, "fallback.slots must be a whole number from 1"),
         ("fallback: {drop: -5%, slots: 3}", 1, "fallback.drop must be a number from 0, or a share such as 5%"),
         ("fallback: {drop: much, slots: 3}", 1, "fallback.drop must be a number"),
+        ("fallback:\n  slots: 3\n  drop: 500%", 3, "fallback.drop is 500%, and no reward falls by more than all of it"),
+        ("fallback: {drop: 100%, slots: 3}", 1, "give a share below 100%"),
+        ("!!set {a}", 1, "the file has the tag 'set'"),
         ("fallback: {drop: 1, slots: 3, watch: [all]}", 1, "must be own or neighbours, got 'all'"),
         ("fallback: {drop: 1, slots: 3, watch: []}", 1, "fallback.watch is empty"),
         ("fallback: {drop: 1, slots: 3, watch: [neighbours]}", 1, "none are named: add neighbours"),
@@ -180,6 +187,39 @@ def test_what_is_wrong_is_said_in_one_sentence_with_its_line(text: str, line: in
     said = complaint(text)
     assert said.startswith(f"rails, line {line}: ")
     assert words in said
+
+
+@pytest.mark.parametrize(
+    ("drop", "low", "high", "fires"),
+    [
+        ("2", 0, 1, False), ("1", 0, 1, False), ("0.99", 0, 1, True), ("99%", 0, 1, True), ("30", -20, 10, False),
+        ("29", -20, 10, True), ("60%", 0.5, 1, False), ("40%", 0.5, 1, True), ("99%", -3, -1, True), ("0%", 2, 3, True),
+    ],
+)  # fmt: skip
+def test_a_fall_that_rewards_cannot_have_is_refused_where_their_range_is_known(
+    drop: str, low: float, high: float, fires: bool
+) -> None:
+    text = f"zone: UTC\nfallback: {{drop: {drop}, slots: 1}}"
+    rails = read(text)
+    assert rails.fallback is not None
+    grid = [low + (high - low) * n / 60 for n in range(61)]
+    falls = [fall for before in grid for since in grid if (fall := fell(rails.fallback, before, since))]
+    assert bool(falls) == fires  # witness: every pair of rewards, held against each other by the guard's own rule
+    if fires:
+        assert rails_from_text(text, SPACE, stations=STATIONS, reward_range=(low, high)) == rails
+        return
+    with pytest.raises(BadInputError, match=r"rails, line 2: fallback\.drop is .* cannot fall by more than that"):
+        rails_from_text(text, SPACE, stations=STATIONS, reward_range=(low, high))
+    kept = rails_from_text(text, SPACE, stations=STATIONS, reward_range=(low, high), on_record=True)
+    assert kept == rails  # what holds already is not taken away for it
+
+
+def fell(fallback: Fallback, before: float, since: float) -> bool:
+    """Whether a change is taken back after one slot before it and one since."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    earned = [Rewarded(at, "a", before), Rewarded(at + timedelta(hours=2), "a", since)]
+    past = History.of([*earned, Changed(at + timedelta(hours=1), "a", arm=1, before=0)])
+    return fall_after_change(Rails(fallback=fallback), past, "a", running=1) is not None
 
 
 def test_an_anchor_that_contains_itself_is_refused() -> None:

@@ -11,7 +11,9 @@ import httpx
 import pytest
 from tests.http_service import Served, served
 
+from kinband import ConfigurationSpace, Controller
 from kinband.errors import SavedStateError
+from kinband.policies.safety import Conservative
 from kinband.service.http.values import LARGEST, allowed, measured, number
 from kinband.service.ledger import LedgerUnavailableError
 
@@ -242,10 +244,10 @@ def test_path_tricks_lead_nowhere(client: httpx.Client, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("PATCH", "/v1/decisions", "GET, POST"),
-        ("POST", "/v1/stations/a", "DELETE, GET"),
+        ("PATCH", "/v1/decisions", "GET, HEAD, POST"),
+        ("POST", "/v1/stations/a", "DELETE, GET, HEAD"),
         ("GET", "/v1/outcomes", "POST"),
-        ("POST", "/healthz", "GET"),
+        ("POST", "/healthz", "GET, HEAD"),
     ],
 )
 def test_a_wrong_method_is_told_which_there_are(client: httpx.Client, method: str, path: str, allow: str) -> None:
@@ -349,3 +351,72 @@ def test_numbers_are_checked_at_the_door() -> None:
     for odd in (3, "x", None, [1], {"tilt": None}, {"tilt": {"low": "x"}}):
         with pytest.raises(ValueError, match=r"must|needs"):
             allowed(odd)
+
+
+def test_a_value_that_a_knob_does_not_have_is_a_wrong_value_and_not_a_missing_page(client: httpx.Client) -> None:
+    for wrong in ({"tilt": [5]}, {"power": [5]}, [{"tilt": 5}], {"tilt": 5}):
+        detail = problem(
+            client.post("/v1/decisions", json={"states": {"a": {"load": 0.5}}, "allowed": {"a": wrong}}), 422
+        )
+        assert detail.startswith("allowed names what 'a' cannot run: ")
+        assert "Range(" not in detail
+
+
+def test_what_a_station_falls_back_to_is_told_by_its_knobs(tmp_path: Path) -> None:
+    made = Controller(
+        ConfigurationSpace(tilt=[2, 4, 6]), ["a"], state={"load": (0, 1)}, running={"tilt": 6}, mean=0.7,
+        safety=Conservative(0.1), reward_range=(0, 1), seed=3,
+    )  # fmt: skip
+    with served(tmp_path, made=made) as service:
+        body = {"states": {"a": {"load": 0.5}}, "allowed": {"a": {"tilt": [2, 4]}}}
+        detail = problem(service.client("operator").post("/v1/decisions", json=body), 422)
+        assert "falls back to, tilt 6, is not among" in detail
+
+
+@pytest.mark.parametrize("path", ["/v1/events?kind=zz", "/v1/events?kind=outcome&kind=zz"])
+def test_a_kind_of_event_that_there_is_not_is_told_which_there_are(client: httpx.Client, path: str) -> None:
+    detail = problem(client.get(path), 422)
+    assert "must be one of started, decision, ran, outcome" in detail
+    assert "got 'zz'" in detail
+
+
+@pytest.mark.parametrize("text", ["quiet\x00night", "\x1b[2J", "\x7f", "\x85"])
+def test_a_reason_with_control_characters_is_refused(client: httpx.Client, text: str) -> None:
+    for method, path, field in (
+        ("POST", "/v1/stop", "why"),
+        ("POST", "/v1/stop", "comment"),
+        ("PUT", "/v1/stations/a/freeze", "why"),
+        ("POST", "/v1/stations/a/roll-back", "comment"),
+    ):
+        assert "control characters" in problem(client.request(method, path, json={field: text}), 422)
+    assert client.post("/v1/stop", json={"why": "storm over the north\nand the west"}).status_code == 200
+    client.post("/v1/resume")
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/v1/mode", "/v1/stations/a", "/openapi.json", "/docs", "/metrics"]
+)
+def test_head_is_answered_like_get_without_a_body(client: httpx.Client, path: str) -> None:
+    whole, bare = client.get(path), client.head(path)
+    assert (bare.status_code, bare.content) == (200, b"")
+    for header in ("content-type", "x-content-type-options", "cache-control"):
+        assert bare.headers.get(header) == whole.headers.get(header)
+
+
+def test_head_opens_no_door_that_get_does_not(service: Served, client: httpx.Client) -> None:
+    assert service.client(None).head("/v1/mode").status_code == 401
+    assert client.head("/v1/nowhere").status_code == 404
+    assert client.head("/v1/outcomes").status_code == 405
+
+
+def test_a_file_that_was_moved_is_told_without_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    with served(tmp_path) as service:
+        client = service.client("operator")
+        assert client.get("/v1/events").status_code == 200
+        file.rename(tmp_path / "elsewhere.db")
+        for answer in (client.get("/v1/events"), client.post("/v1/stop"), service.client(None).get("/readyz")):
+            assert "was moved, removed or replaced" in problem(answer, 503)
+            assert "ledger.db" not in answer.text
+        (tmp_path / "elsewhere.db").rename(file)
+        assert client.get("/v1/events").status_code == 200

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from tests.http_service import RAILS, Served, controller, served
 
+from kinband import ConfigurationSpace, Controller
 from kinband.service.client import KinbandClient, ServiceError
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
@@ -43,6 +44,21 @@ def waiting(service: Served, station: str = "a", tilt: int = 6) -> str:
 
 def rails_events(service: Served) -> list[dict[str, Any]]:
     return [event.payload for event in service.operations.events(kinds=["rails"])]
+
+
+def test_rails_that_can_never_take_effect_are_refused_with_their_line(tmp_path: Path) -> None:
+    made = Controller(
+        ConfigurationSpace(tilt=[2, 6]), ["a"], state={"load": (0, 1)}, running={"tilt": 2}, reward_range=(0, 1)
+    )
+    with served(tmp_path, made=made) as service:
+        client = service.client("admin")
+        for drop in ("2", "1", "500%"):
+            text = f"stop: off\nfallback: {{drop: {drop}, slots: 3}}\n"
+            for query in ("", "?check=true"):
+                answer = client.put(f"/v1/rails{query}", content=text.encode(), headers=YAML)
+                assert answer.status_code == 422
+                assert f"line 2: fallback.drop is {drop}, and " in answer.json()["detail"]
+        put(client, "fallback: {drop: 0.9, slots: 3}\n")
 
 
 def test_rails_are_told_with_who_put_them_in_force_and_when(service: Served, admin: httpx.Client) -> None:

@@ -52,9 +52,17 @@ def test_a_round_is_answered_in_the_order_of_its_states(client: httpx.Client) ->
 
 def test_a_slot_is_decided_once_and_then_answered_from_the_record(client: httpx.Client) -> None:
     first = ask(client, ["a"], slot="ten")
-    again = client.post("/v1/decisions", json={"states": {"a": {"load": 0.9}}, "slot": "ten"})
+    again = client.post("/v1/decisions", json={"states": {"a": {"load": 0.3}}, "slot": "ten"})
     assert again.status_code == 200
     assert again.json()["decisions"] == first
+    for further, advice in (
+        ({"states": {"a": {"load": 0.9}}}, "send what was sent then, or ask for the next slot"),
+        ({"running": {"a": {"tilt": 8}}}, "report what it runs now by POST /v1/decisions/{id}/applied"),
+        ({"allowed": {"a": {"tilt": [2, 4]}}}, "with other configurations allowed than now"),
+    ):
+        other = client.post("/v1/decisions", json={"states": {"a": {"load": 0.3}}, "slot": "ten", **further})
+        assert other.status_code == 409
+        assert advice in other.json()["detail"]
     both = client.post("/v1/decisions", json={"states": {"a": {"load": 0.3}, "b": {"load": 0.3}}, "slot": "ten"})
     assert both.status_code == 201  # one of them is new
     assert both.json()["decisions"][0]["id"] == first[0]["id"]
@@ -191,8 +199,60 @@ def test_what_a_station_really_runs_is_reported(client: httpx.Client) -> None:
     body = {"configuration": {"tilt": 6}, "comment": "by hand"}
     said = client.post(f"/v1/decisions/{made['id']}/applied", json=body)
     assert (said.status_code, said.json()["run"]) == (200, {"tilt": 6})
-    assert client.post(f"/v1/decisions/{made['id']}/applied").status_code == 200  # as ordered
     assert get(client, "/v1/stations/a")["running"] == {"tilt": 6}
+
+
+@pytest.mark.parametrize("body", [{"json": {}}, {}])
+def test_an_empty_report_says_that_a_station_runs_what_it_was_told_and_is_noted_once(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    client.put("/v1/mode", json={"mode": "autonomous"})
+    [made] = ask(client, ["a"], allowed={"a": {"tilt": [6]}}, running={"a": {"tilt": 2}})
+    undone = client.post(f"/v1/decisions/{made['id']}/applied", json={"configuration": {"tilt": 2}})
+    assert (undone.json()["status"], undone.json()["run"]) == ("not made", {"tilt": 2})
+    assert len(get(client, "/v1/decisions?status=not made")["decisions"]) == 1
+    assert 'kinband_decisions{status="not made"} 1.0' in client.get("/metrics").text
+    for _ in range(3):
+        said = client.post(f"/v1/decisions/{made['id']}/applied", **body).json()
+        assert (said["status"], said["run"]) == ("applied", {"tilt": 6})
+    assert len(get(client, f"/v1/events?kind=applied&decision={made['id']}")["events"]) == 3
+
+
+def test_a_state_far_from_what_the_controller_was_made_for_is_answered_and_said_to_be(client: httpx.Client) -> None:
+    body: dict[str, Any] = {"states": {"a": {"load": 0.4}, "b": {"load": 1e15}}, "slot": "ten"}
+    told = client.post("/v1/decisions", json=body)
+    assert told.status_code == 201
+    [warning] = told.json()["warnings"]
+    assert warning.startswith("load of 'b' is 1e+15, ")
+    assert client.post("/v1/decisions", json={"states": {"=c": {"load": 2.0}}}).json()["warnings"] == []
+
+
+def test_the_plan_tells_what_is_expected_of_what_is_proposed_and_of_what_runs(client: httpx.Client) -> None:
+    [made] = ask(client, ["a"], allowed={"a": {"tilt": [2, 4, 8]}})
+    [planned] = get(client, "/v1/plan")["decisions"]
+    scores = {other["configuration"]["tilt"]: other for other in made["alternatives"]}
+    proposed, before = scores[planned["proposed"]["tilt"]], scores[4]
+    expected = planned.pop("expected")
+    assert (expected["proposed"], expected["proposed_width"]) == (proposed["mean"], proposed["width"])
+    assert (expected["before"], expected["before_width"]) == (before["mean"], before["width"])
+    assert expected["gain"] == pytest.approx(proposed["mean"] - before["mean"])
+    reach = 1.959963984540054 * (proposed["width"] ** 2 + before["width"] ** 2) ** 0.5
+    assert [expected["gain_low"], expected["gain_high"]] == pytest.approx(
+        [expected["gain"] - reach, expected["gain"] + reach]
+    )
+    assert planned == {name: value for name, value in made.items() if name != "alternatives"}
+
+
+def test_what_a_station_may_be_called_is_checked_when_it_joins(client: httpx.Client) -> None:
+    for name in (" ", "d ", "\u3000d"):
+        assert client.post("/v1/stations", json={"name": name}).status_code == 422
+    assert client.post("/v1/stations", json={"name": "Pl\u00f6n"}).status_code == 201
+    alike = client.post("/v1/stations", json={"name": "Plo\u0308n"})
+    assert alike.status_code == 409
+    assert "Pl\\xf6n" in alike.json()["detail"]
+    assert client.delete("/v1/stations/Pl%C3%B6n").status_code == 200
+    assert client.post("/v1/stations", json={"name": "Plo\u0308n"}).status_code == 409
+    assert client.post("/v1/stations", json={"name": "Pl\u00f6n"}).status_code == 201  # comes back
 
 
 def test_an_outcome_is_called_off(client: httpx.Client) -> None:

@@ -17,6 +17,7 @@ REACHED = (
     "controller/standing.py", "controller/watching.py", "controller/journal.py", "controller/loop.py",
     "service/operations/deciding.py", "service/operations/people.py", "service/operations/reviewing.py",
     "service/operations/outlooks.py", "service/operations/views.py", "service/operations/rails.py",
+    "service/operations/repeating.py", "service/operations/texts.py", "configurations/allowed.py",
     "service/ledger/requests.py", "service/ledger/turns.py", "configurations/space.py", "configurations/knobs.py",
 )  # fmt: skip
 """Modules whose refusals a request can lead to."""

@@ -113,7 +113,7 @@ def taught(**rules: Any) -> Controller:
                       log=log, seed=2, **rules)  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "runs", "wanted"), [(Floor(0.1), 0, 5), (Conservative(0.02), 5, 0)])
+@pytest.mark.parametrize(("rule", "runs", "wanted"), [(Floor(0.1), 0, 5), (Conservative(0.02), 3, 0)])
 def test_under_rules_of_safety_the_next_best_is_one_that_they_let_through(
     ledger: Ledger, rule: Any, runs: int, wanted: int
 ) -> None:
@@ -126,6 +126,13 @@ def test_under_rules_of_safety_the_next_best_is_one_that_they_let_through(
     assert (item.decision.arm, item.arm, item.status) == (wanted, runs, "refused")
     assert item.verdict is not None
     assert item.verdict.codes == ("step",)
+
+
+def test_a_station_that_runs_something_surely_better_stays_when_the_budget_bears_no_trial(ledger: Ledger) -> None:
+    operations = Operations.open(ledger, taught(safety=Conservative(0.02)), clock=Clock(), mode="autonomous")
+    item = operations.ask({"a": {}}, running={"a": {"tilt": 5}})[0]
+    assert (item.decision.arm, item.status) == (5, "kept")
+    assert item.decision.memo["safety"]["by"] == "budget"
 
 
 def test_a_policy_without_scores_has_no_next_best(ledger: Ledger) -> None:

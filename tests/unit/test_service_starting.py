@@ -70,6 +70,18 @@ def test_a_file_that_was_changed_is_put_in_force_at_the_next_start(file: Path) -
         assert text_of(operations) == FILE
 
 
+def test_rails_on_record_that_can_never_take_effect_hold_on_and_a_file_with_them_is_refused(file: Path) -> None:
+    text = "knobs: {tilt: {step: 2}}\nfallback: {drop: 500%, slots: 2}\n"
+    with started(file) as operations:
+        operations.durable.note("rails", {"digest": "0123456789abcdef", "text": text, "comment": "", "by": "person"})
+    with started(file, named=False) as operations:
+        assert operations.guard.rails.knobs["tilt"].step == 2
+        assert operations.rails_in_force()[1].fallback is not None
+    file.write_text(text)
+    with pytest.raises(BadInputError, match=r"rails.yaml, line 2: fallback.drop is 500%"), started(file):
+        pass
+
+
 def test_a_file_that_cannot_be_read_is_refused_although_others_hold(file: Path) -> None:
     with started(file) as operations:
         operations.set_rails(BY_ADA, actor="ada")

@@ -53,12 +53,15 @@ def check_folder(folder: Path, *, replace: bool) -> None:
 
 
 def safe_text(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula.
+    r"""Return text that no spreadsheet takes for a formula, and that stays in its cell.
+
+    A carriage return by itself is not quoted, ends a line all the same, and what follows would begin a cell of its own.
 
     Example:
-        >>> safe_text("=HYPERLINK(1)"), safe_text("-98.5"), safe_text("3714")
-        ("'=HYPERLINK(1)", '-98.5', '3714')
+        >>> safe_text("=HYPERLINK(1)"), safe_text("-98.5"), safe_text("wait\r=1+1")
+        ("'=HYPERLINK(1)", '-98.5', 'wait\n=1+1')
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
 
 

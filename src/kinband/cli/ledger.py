@@ -74,6 +74,30 @@ def backup(
     typer.echo(f"{copy}: a whole copy, every checksum holds")
 
 
+@ledger_app.command("check-rails")
+def check_rails(
+    ledger: LedgerArgument,
+    rails: Annotated[Path, typer.Argument(metavar="FILE", help="The file of guard rails.")],
+) -> None:
+    """Check a file of guard rails against what stations there are and can run; nothing is put in force.
+
+    What is wrong is told with its line, and exit code 2: look before the service is started with it.
+
+    Example: kinband ledger check-rails ledger.db rails.yaml
+    """
+    from kinband.guard import Guard
+    from kinband.service.starting import rails_in, settings_on_record, stations_on_record
+
+    with _opened(ledger) as opened:
+        settings = settings_on_record(opened)
+        if settings is None:
+            raise BadInputError(f"the ledger {opened.name} has no controller yet: start the service with it first")
+        stations = stations_on_record(opened, settings)
+    found, _ = rails_in(rails, settings, stations=stations)
+    Guard(found, settings.encoder.space)
+    typer.echo(f"{rails} can be put in force: every knob and every station that it names is known")
+
+
 @ledger_app.command()
 def upgrade(ledger: LedgerArgument) -> None:
     """Bring a ledger's tables to this version; the service does the same when it starts.

@@ -1,7 +1,7 @@
 """`kinband serve`: the controller as a service, with its HTTP interface and its dashboard."""
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,13 +25,14 @@ from kinband.cli.columns import (
     TimeColumn,
 )
 from kinband.cli.likeness import LikenessOption
-from kinband.cli.serve_start import Start, check_start
+from kinband.cli.serve_start import Start, Unused, check_start, made_before_the_file, said_at_start
 from kinband.errors import BadInputError
 
 if TYPE_CHECKING:
     from kinband.service.access import Tokens
     from kinband.service.operations import Mode, Operations
     from kinband.service.running import Place
+
 
 _START, _DOOR, _DEMO = "Starting an empty ledger", "Where it listens", "The demonstration"
 
@@ -130,7 +131,11 @@ def serve(
         decimal_point=decimal_point,
     )  # fmt: skip
     begin = None if start is None else Start(start, options, running or [], similarity, rows, seed)
-    _check_together(demo=demo, ledger=ledger, only_without={"--start": start, "--rails": rails, "--mode": mode})
+    said = said_at_start(
+        options, start=start, mode=mode, running=running, similarity=similarity, rows=rows, seed=0 if demo else seed
+    )
+    others = {"--rails": rails, "--reward-range": reward_range}
+    _check_together(demo=demo, ledger=ledger, only_without=[*said, *(name for name, given in others.items() if given)])
     level = _level(log_level, demo=demo)
     place = _place(host, port, tls_cert, tls_key, proxy_headers=proxy_headers, insecure_local=insecure_local)
     if demo:
@@ -139,13 +144,15 @@ def serve(
         chosen = DemoOptions(stations, speed, seed, ledger)
         serve_demo(chosen, place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
-        _serve(ledger, begin, place, rails=rails, mode=_mode(mode), insecure_local=insecure_local, level=level)
+        chosen_mode, unused = _mode(mode), Unused(said, reward_range)
+        _serve(ledger, begin, place, unused, rails=rails, mode=chosen_mode, insecure_local=insecure_local, level=level)
 
 
 def _serve(
     where: str,
     begin: Start | None,
     place: "Place",
+    unused: Unused,
     *,
     rails: Path | None,
     mode: "Mode | None",
@@ -158,12 +165,16 @@ def _serve(
     from kinband.service.ledger import Ledger
     from kinband.service.starting import open_operations, settings_on_record
 
-    with running.take_socket(place) as taken, closing(Ledger.open(where)) as ledger:
-        if settings_on_record(ledger) is not None:
-            _note_unused({"--start": begin, "--mode": mode})
-        elif begin is not None:
+    with ExitStack() as stack:
+        taken = stack.enter_context(running.take_socket(place))
+        made = made_before_the_file(where, begin, rails)
+        ledger = stack.enter_context(closing(Ledger.open(where)))
+        if (settings := settings_on_record(ledger)) is not None:
+            unused.tell(settings.reward_range)
+        elif begin is not None and made is None:
             check_start(begin)
-        operations = open_operations(ledger, start=None if begin is None else begin.controller, rails=rails, mode=mode)
+        start = None if begin is None else begin.controller if made is None else lambda: made
+        operations = open_operations(ledger, start=start, rails=rails, mode=mode)
         tokens = None if insecure_local else Tokens(ledger)
         app, url = running.application(operations, tokens=tokens, insecure_local=insecure_local), place.url(taken)
         try:
@@ -194,20 +205,13 @@ def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place
         )
 
 
-def _note_unused(given: dict[str, object]) -> None:
-    for option, value in given.items():
-        if value is not None:
-            typer.echo(f"note: the ledger has a controller already, {option} is not used", err=True)
-
-
-def _check_together(*, demo: bool, ledger: str | None, only_without: dict[str, object]) -> None:
+def _check_together(*, demo: bool, ledger: str | None, only_without: list[str]) -> None:
     """Refuse options that contradict each other."""
     if not demo and ledger is None:
         raise BadInputError("a service needs a ledger: give --ledger, or --demo for a look at a simulated network")
     if demo:
-        for option, value in only_without.items():
-            if value is not None:
-                raise BadInputError(f"--demo brings a network of its own: leave out {option}")
+        for option in only_without:
+            raise BadInputError(f"--demo brings a network of its own: leave out {option}")
 
 
 def _place(

@@ -1,6 +1,9 @@
-"""What an empty ledger of a service starts with: a saved controller, or a log to learn from."""
+"""What an empty ledger of a service starts with: a saved controller, or a log to learn from.
 
-from dataclasses import dataclass
+Once a ledger has begun, options about its start are of no use any more, and are said to be.
+"""
+
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +61,85 @@ class Start:
                 )  # fmt: skip
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
         return controller
+
+
+_USUAL = LogOptions()
+
+
+def said_at_start(
+    columns: LogOptions, *, start: Path | None, mode: str | None, running: list[str] | None, similarity: str | None,
+    rows: int | None, seed: int = 0,
+) -> list[str]:  # fmt: skip
+    """Return the options that were given and count only while a ledger is empty; --reward-range is looked at apart.
+
+    Example:
+        >>> given = LogOptions(configuration=["tilt"], reward_range=(0, 1), per_cent=True)
+        >>> said_at_start(given, start=Path("log.csv"), mode=None, running=[], similarity=None, rows=None)
+        ['--start', '--configuration', '--per-cent']
+    """
+    found = {"--start": start, "--mode": mode, "--running": running, "--similarity": similarity, "--rows": rows,
+             "--seed": seed}  # fmt: skip
+    named = [field.name for field in fields(columns) if field.name != "reward_range"]
+    other = [name for name in named if getattr(columns, name) not in (getattr(_USUAL, name), [])]
+    return [option for option, value in found.items() if value] + [f"--{name.replace('_', '-')}" for name in other]
+
+
+def check_reward_range(given: tuple[float, float] | None, known: tuple[float, float] | None) -> None:
+    """Refuse a range of rewards that is not the one on record: rewards in another unit would be learned in silence.
+
+    Example:
+        >>> check_reward_range((0, 1), (0.0, 1.0))
+        >>> check_reward_range((0, 100), (0.0, 1.0))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: --reward-range is 0 100, but the ledger was started with 0 1: leave it out, ...
+    """
+    if given is None or given == known:
+        return
+    started = "none" if known is None else f"{known[0]:g} {known[1]:g}"
+    raise BadInputError(
+        f"--reward-range is {given[0]:g} {given[1]:g}, but the ledger was started with {started}: leave it out, or "
+        "start another ledger"
+    )
+
+
+@dataclass(frozen=True)
+class Unused:
+    """What was said on the command line and counts only while a ledger is empty.
+
+    Attributes:
+        options: The options.
+        reward_range: What rewards were said to lie in.
+    """
+
+    options: list[str]
+    reward_range: tuple[float, float] | None
+
+    def tell(self, known: tuple[float, float] | None) -> None:
+        """Say what is not used, since the ledger has a controller; a range of rewards other than its own is refused."""
+        check_reward_range(self.reward_range, known)
+        if self.options:
+            typer.echo(f"note: the ledger has a controller already; not used: {', '.join(self.options)}", err=True)
+
+
+def made_before_the_file(where: str, begin: Start | None, rails: Path | None) -> Controller | None:
+    """Return the controller of a ledger whose file is not there yet, so that what cannot be started leaves no file."""
+    from kinband.service.ledger.engines import ledger_url
+    from kinband.service.starting import rails_in
+
+    url = ledger_url(where)
+    if url.get_backend_name() != "sqlite" or Path(str(url.database)).exists():
+        return None
+    if begin is None:
+        raise BadInputError(
+            f"there is no ledger {url.database}: check its name, or give --start with a log, or with a folder of "
+            "Controller.save"
+        )
+    check_start(begin)
+    made = begin.controller()
+    if rails is not None:
+        rails_in(rails, made.settings, stations=made.stations)
+    return made
 
 
 def check_start(start: Start) -> None:

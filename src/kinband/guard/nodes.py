@@ -64,9 +64,11 @@ class Entry:
     def kind(self) -> str:
         """What stands here: "map", "seq" or "scalar"."""
         if self.node.tag not in _PLAIN:
-            self.fail(f"{self.path} has the tag {self.node.tag.removeprefix(_TAG)!r}: write a plain value")
+            self.fail(
+                f"{self.path or 'the file'} has the tag {self.node.tag.removeprefix(_TAG)!r}: write a plain value"
+            )
         if self.node.tag == _TAG + "null" and self.node.style is None:
-            self.fail(f"{self.path} is empty: give it a value, or remove the line")
+            self.fail(f"{self.path or 'the file'} is empty: give it a value, or remove the line")
         return {"mapping": "map", "sequence": "seq"}.get(self.node.id, "scalar")
 
     def mapping(self, known: Iterable[str] | None = None) -> dict[str, "Entry"]:

@@ -126,6 +126,16 @@ class Fallback:
         if min(self.slots, self.before) < 1:
             raise BadInputError(f"slots and before must be at least 1, got {self.slots} and {self.before}")
 
+    def possible(self, low: float, high: float) -> bool:
+        """Say whether rewards that lie in a range can fall by as much.
+
+        Example:
+            >>> Fallback(drop=2, slots=1).possible(0, 1), Fallback(drop=0.6, slots=1, share=True).possible(0.5, 1)
+            (False, False)
+        """
+        before = [high, 0.0] if low <= 0 <= high else [high]  # where the fall to the lowest is furthest beyond
+        return any(earned - low > self.allowance(earned) for earned in before)
+
     def allowance(self, earned: float) -> float:
         """Return how far below what was earned before a reward may fall."""
         return self.drop * abs(earned) if self.share else self.drop

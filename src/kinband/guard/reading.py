@@ -14,7 +14,7 @@ from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.guard.nodes import Entry, entry_of
 from kinband.guard.rails import Rails, check_rails
-from kinband.guard.sections import Known, fallback_of, freeze_of, got, limits_of, windows_of, zone_of
+from kinband.guard.sections import Known, check_fallback, fallback_of, freeze_of, got, limits_of, windows_of, zone_of
 
 _TOP = ("zone", "stop", "knobs", "stations", "changes", "neighbours", "maintenance", "forbidden", "freeze", "fallback")
 
@@ -25,6 +25,7 @@ def read_rails(
     *,
     stations: Iterable[str],
     neighbours: Mapping[str, Iterable[str]] | None = None,
+    reward_range: tuple[float, float] | None = None,
 ) -> Rails:
     """Return the rails that a YAML file declares.
 
@@ -33,6 +34,7 @@ def read_rails(
         space: What stations can run.
         stations: Every station that the file may name.
         neighbours: Who is a neighbour of whom, beside what the file says.
+        reward_range: What rewards lie in, where that is known: a fall that they cannot have is refused.
 
     Example:
         >>> read_rails("no-such.yaml", ConfigurationSpace(tilt=[2, 4]), stations=["a"])
@@ -40,14 +42,27 @@ def read_rails(
             ...
         kinband.errors.BadInputError: no-such.yaml cannot be read: No such file or directory
     """
+    return rails_from_text(
+        text_of(path), space, stations=stations, neighbours=neighbours, reward_range=reward_range, source=str(path)
+    )
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a rails file, or say why it cannot be read.
+
+    Example:
+        >>> text_of("no-such.yaml")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: no-such.yaml cannot be read: No such file or directory
+    """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise BadInputError(f"{path}, line {line}: this is not UTF-8: save the file in that encoding") from error
-    return rails_from_text(text, space, stations=stations, neighbours=neighbours, source=str(path))
 
 
 def rails_from_text(
@@ -56,9 +71,21 @@ def rails_from_text(
     *,
     stations: Iterable[str],
     neighbours: Mapping[str, Iterable[str]] | None = None,
+    reward_range: tuple[float, float] | None = None,
     source: str = "rails",
+    on_record: bool = False,
 ) -> Rails:
-    r"""Return the rails that a YAML text declares; `source` is what complaints call it.
+    r"""Return the rails that a YAML text declares.
+
+    Args:
+        text: The text.
+        space: What stations can run.
+        stations: Every station that it may name.
+        neighbours: Who is a neighbour of whom, beside what it says.
+        reward_range: What rewards lie in, where that is known: a fall that they cannot have is refused.
+        source: What complaints call it.
+        on_record: Whether these rails hold already; then a fallback that can never come about is let pass, since to
+            refuse it would take all the others away.
 
     Example:
         >>> space = ConfigurationSpace(tilt=[2, 4, 6])
@@ -74,6 +101,8 @@ def rails_from_text(
     known = Known(space, frozenset(stations), got(top, "zone", zone_of, UTC))
     around = {station: frozenset(others) for station, others in (neighbours or {}).items()}
     rails = _rails(top, known, got(top, "neighbours", lambda entry: around | _neighbours(entry, known, around), around))
+    if rails.fallback is not None and not on_record:
+        check_fallback(top["fallback"], rails.fallback, reward_range)
     for name, own in known.by_station(top["stations"]) if "stations" in top else ():
         own.make(lambda name=name: check_rails(rails, space, station=name))  # type: ignore[misc]
     if "knobs" in top:

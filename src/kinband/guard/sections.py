@@ -176,6 +176,24 @@ def fallback_of(entry: Entry, *, windows: bool, neighbours: bool) -> Fallback:
     )
 
 
+def check_fallback(entry: Entry, fallback: Fallback, reward_range: tuple[float, float] | None) -> None:
+    """Refuse a fallback that can never come about: a share of all that was earned, or a fall that rewards cannot have.
+
+    Args:
+        entry: The section.
+        fallback: What it says.
+        reward_range: What rewards lie in, where that is known.
+    """
+    place, given = entry.mapping()["drop"], entry.mapping()["drop"].text()
+    if fallback.share and fallback.drop >= 1:
+        place.fail(f"{place.path} is {given}, and no reward falls by more than all of it: give a share below 100%")
+    if reward_range is not None and not fallback.possible(*reward_range):
+        low, high = reward_range
+        place.fail(
+            f"{place.path} is {given}, and rewards from {low:g} to {high:g} cannot fall by more than that: give less"
+        )
+
+
 def _drop(entry: Entry) -> tuple[float, bool]:
     """How far rewards may fall, and whether that is a share."""
     text = entry.text("a number, or a share such as 5%")

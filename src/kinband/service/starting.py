@@ -6,10 +6,12 @@ from pathlib import Path
 
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, NotFoundError
-from kinband.guard import Rails, rails_from_text, read_rails
+from kinband.guard import Rails, rails_from_text
+from kinband.guard.reading import text_of
 from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.operations import Clock, Mode, Operations
+from kinband.service.operations.rails import rails_on_record
 
 _LOG = logging.getLogger("kinband.service")
 
@@ -43,12 +45,11 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
         settings: What stations there are to begin with, and what they can run.
         file: The file; None to go on with what is on record.
     """
-    joined = (event.station for event in ledger.read(kinds=["station"]) if event.station)
-    stations = dict.fromkeys([*settings.stations, *joined])
+    stations = stations_on_record(ledger, settings)
     told = list(ledger.read(kinds=["rails"], newest_first=True))
     newest = told[0] if told else None
     if file is not None:
-        rails, text = read_rails(file, settings.encoder.space, stations=stations), file.read_text(encoding="utf-8-sig")
+        rails, text = rails_in(file, settings, stations=stations)
         if newest is None or not _replaced(told, text):
             return rails, text
         _LOG.warning(
@@ -60,7 +61,26 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
     text = "" if newest is None else str(newest.payload["text"])
     if not text:
         return None, ""
-    return rails_from_text(text, settings.encoder.space, stations=stations, source="the rails on record"), text
+    return rails_on_record(text, settings.encoder.space, stations=stations), text
+
+
+def stations_on_record(ledger: Ledger, settings: Settings) -> list[str]:
+    """Return every station that there is or was: those that the controller was made with, and those that joined."""
+    joined = (event.station for event in ledger.read(kinds=["station"]) if event.station)
+    return list(dict.fromkeys([*settings.stations, *joined]))
+
+
+def rails_in(file: Path, settings: Settings, *, stations: Sequence[str]) -> tuple[Rails, str]:
+    """Return the rails of a file and its text, or complain with the line; the file is read once.
+
+    Args:
+        file: The file.
+        settings: What stations can run, and what rewards lie in.
+        stations: Every station that the file may name.
+    """
+    text, span = text_of(file), settings.reward_range
+    found = rails_from_text(text, settings.encoder.space, stations=stations, reward_range=span, source=str(file))
+    return found, text
 
 
 def _replaced(told: Sequence[Event], text: str) -> bool:

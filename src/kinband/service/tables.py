@@ -63,6 +63,8 @@ def csv_text(rows: Iterable[Row]) -> str:
     Example:
         >>> csv_text([["=1+1", -98.5, "-98.5", None, True]])
         "'=1+1,-98.5,-98.5,,true\n"
+        >>> csv_text([["wait\r=1+1", 2]])
+        '"wait\n=1+1",2\n'
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)

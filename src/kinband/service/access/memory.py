@@ -17,7 +17,7 @@ V = TypeVar("V")
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[V]):
     value: V
-    until: float
+    since: float
 
 
 class Memory(Generic[V]):
@@ -51,7 +51,22 @@ class Memory(Generic[V]):
         """Return what is kept under a name, None where that is nothing or too old."""
         with self._lock:
             kept = self._kept.get(name)
-            return kept.value if kept is not None and self._clock() < kept.until else None
+            return kept.value if kept is not None and self._clock() < kept.since + self._seconds else None
+
+    def recall_old(self, name: str, *, within: float) -> V | None:
+        """Return what is kept under a name although it is too old to be relied on, if it is not older than this.
+
+        Example:
+            >>> time = 0.0
+            >>> memory = Memory[int](seconds=5, most=100, clock=lambda: time)
+            >>> memory.keep("a", 1, turn=memory.turn)
+            >>> time = 20.0
+            >>> memory.recall("a"), memory.recall_old("a", within=30), memory.recall_old("a", within=20)
+            (None, 1, None)
+        """
+        with self._lock:
+            kept = self._kept.get(name)
+            return kept.value if kept is not None and self._clock() < kept.since + within else None
 
     def keep(self, name: str, value: V, *, turn: int) -> None:
         """Keep a value whose look-up began in this turn, unless something was forgotten since."""
@@ -59,7 +74,7 @@ class Memory(Generic[V]):
             if turn != self.turn:
                 return
             self._kept.pop(name, None)
-            self._kept[name] = _Kept(value, self._clock() + self._seconds)
+            self._kept[name] = _Kept(value, self._clock())
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 

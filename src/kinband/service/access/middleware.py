@@ -179,8 +179,34 @@ class KnownHosts:
         await problem_response(400, detail, instance=scope["path"])(scope, receive, send)
 
 
+class HeadAsGet:
+    """Answers HEAD like GET, without the body, as RFC 9110 (9.3.2) wants it of every resource that has one.
+
+    Example:
+        >>> from starlette.applications import Starlette
+        >>> isinstance(HeadAsGet(Starlette()), HeadAsGet)
+        True
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def bare(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app({**scope, "method": "GET"}, receive, bare)
+
+
 class SizeLimit:
     """Refuses bodies that are too large: by what is announced at once, by what is sent as soon as it is too much.
+
+    A body whose end is announced in two ways is refused too, and its connection closed.
 
     Args:
         app: The application.
@@ -203,8 +229,12 @@ class SizeLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = Headers(scope=scope).getlist("content-length")
-        if not all(re.fullmatch(r"\d{1,20}", length, re.ASCII) for length in announced):
+        headers = Headers(scope=scope)
+        announced = headers.getlist("content-length")
+        if announced and "transfer-encoding" in headers:  # a proxy may have read another end into it (RFC 9112, 6.3)
+            detail = "a request has a Content-Length or a Transfer-Encoding, and not both: leave one out"
+            await problem_response(400, detail, headers={"connection": "close"})(scope, receive, send)
+        elif not all(re.fullmatch(r"\d{1,20}", length, re.ASCII) for length in announced):
             detail = "the Content-Length of a request must be a number: send the length of the body"
             await problem_response(400, detail, instance=scope["path"])(scope, receive, send)
         elif any(int(length) > self._most for length in announced):

@@ -122,14 +122,19 @@ class Sessions:
         signed = f"kbs1.{identity.id}.{issued}.{issued + self.max_age}.{nonce}.{proof}"
         return f"{signed}.{self._mark('session', signed)}"
 
-    def read_session(self, value: str) -> Session:
-        """Return who has signed in, or refuse with `NotSignedInError`: forged, ended, or its token has."""
+    def read_session(self, value: str, *, reading: bool = False) -> Session:
+        """Return who has signed in, or refuse with `NotSignedInError`: forged, ended, or its token has.
+
+        Args:
+            value: Of the cookie.
+            reading: Whether it is only to look at a page; see `Tokens.authenticate`.
+        """
         match = _VALUE.fullmatch(value)
         if match is None or not hmac.compare_digest(match["mark"], self._mark("session", match["signed"])):
             raise NotSignedInError("session")
         if int(match["ends"]) <= self._now():
             raise NotSignedInError("session")
-        identity = self._tokens.confirm(match["id"], match["proof"])
+        identity = self._tokens.confirm(match["id"], match["proof"], reading=reading)
         return Session(identity, self._mark("csrf", match["signed"]), int(match["ends"]))
 
     def _mark(self, purpose: str, text: str) -> str:

@@ -6,6 +6,10 @@ Tokens are never deleted: a revoked one stays on the list, and its name in the a
 
 What was looked up is remembered for a few seconds, so that a busy client does not cost a query a call. A revocation
 takes effect at once in the process that does it and within that time in all others.
+
+While the database is away nobody can be looked up, and those who run the network want to see how it stood. So whoever
+was recognised in the last `WHILE_AWAY` seconds may go on *reading*: with the role, the end and the revocation that were
+known then. Whoever wants to change anything is looked up or turned away.
 """
 
 import hmac
@@ -33,6 +37,9 @@ _log = logging.getLogger(__name__)
 
 REMEMBERED = 5.0
 """For how many seconds a token that was looked up is taken as it was."""
+
+WHILE_AWAY = 300.0
+"""For how many seconds a token that was looked up still serves for reading, while it cannot be looked up again."""
 
 LONGEST_LIFE = timedelta(days=3660)
 """The longest time after which a token may expire, unless it never does."""
@@ -75,6 +82,8 @@ class Tokens:
     ) -> None:
         self.ledger = ledger
         self._known = Memory[tuple[TokenRecord, str]](seconds=remembered, most=_MOST_REMEMBERED, clock=clock)
+        self._clock, self._pause = clock, remembered
+        self._away = float("-inf")  # until when the database is not asked again for those who read
         self._used: dict[str, str] = {}
         self._lock = threading.Lock()  # of what was used
 
@@ -117,16 +126,22 @@ class Tokens:
         self._known.forget(record.id)
         return record
 
-    def authenticate(self, text: str) -> Identity:
-        """Return who comes with the text of a token, or refuse with `NotSignedInError`."""
+    def authenticate(self, text: str, *, reading: bool = False) -> Identity:
+        """Return who comes with the text of a token, or refuse with `NotSignedInError`.
+
+        Args:
+            text: The text.
+            reading: Whether it is only to look at something: then, while the database is away, what was known of the
+                token up to `WHILE_AWAY` seconds ago will do.
+        """
         match = TOKEN.fullmatch(text)
         if match is None:
             raise NotSignedInError("malformed")
-        return self.confirm(match["id"], proof_of(match["secret"]))
+        return self.confirm(match["id"], proof_of(match["secret"]), reading=reading)
 
-    def confirm(self, token_id: str, proof: str) -> Identity:
+    def confirm(self, token_id: str, proof: str, *, reading: bool = False) -> Identity:
         """Return who comes with the proof of having seen a token (`records.proof_of`), as sessions do."""
-        known = self._look_up(token_id)
+        known = self._look_up(token_id, reading=reading)
         stored = _NOBODY if known is None else known[1]
         if not hmac.compare_digest(stored, hash_of(proof)) or known is None:
             raise NotSignedInError("unknown")
@@ -173,15 +188,33 @@ class Tokens:
             rows = connection.execute(select(tokens).order_by(tokens.c.created, tokens.c.id)).all()
         return [_record(row) for row in rows]
 
-    def _look_up(self, token_id: str) -> tuple[TokenRecord, str] | None:
+    def _look_up(self, token_id: str, *, reading: bool = False) -> tuple[TokenRecord, str] | None:
         """Return a token and its hash; who is not known is looked up every time, so that a new token works at once."""
-        known, turn = self._known.recall(token_id), self._known.turn
-        if known is None:
-            with self.ledger.reading() as connection:
-                row = connection.execute(select(tokens).where(tokens.c.id == token_id)).one_or_none()
-            if row is not None:
-                known = _record(row), str(row.hash)
-                self._known.keep(token_id, known, turn=turn)
+        known = self._known.recall(token_id)
+        if known is not None:
+            return known
+        old = self._known.recall_old(token_id, within=WHILE_AWAY) if reading else None
+        if old is not None and self._clock() < self._away:
+            return old
+        try:
+            return self._read(token_id)
+        except LedgerUnavailableError:
+            self._away = self._clock() + self._pause
+            if old is None:
+                raise
+            return old
+
+    def _read(self, token_id: str) -> tuple[TokenRecord, str] | None:
+        """Look a token up and remember it."""
+        turn = self._known.turn
+        with self.ledger.reading() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.id == token_id)).one_or_none()
+        if row is None:
+            if self._known.recall_old(token_id, within=WHILE_AWAY) is not None:
+                self._known.forget(token_id)
+            return None
+        known = _record(row), str(row.hash)
+        self._known.keep(token_id, known, turn=turn)
         return known
 
 

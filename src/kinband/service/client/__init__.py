@@ -1,7 +1,7 @@
 """The client: a running service from Python, with httpx and nothing of the service itself.
 
 `client` has a method for everything the service does, `calls` sends requests and tries again where that is safe,
-`records` is what comes back.
+`values` is what can be sent, `records` what comes back.
 """
 
 from kinband.service.client.calls import ServiceError
@@ -10,6 +10,7 @@ from kinband.service.client.records import (
     Alternative,
     Decision,
     Event,
+    Expected,
     Explanation,
     Modes,
     Option,
@@ -28,6 +29,7 @@ __all__ = [
     "Alternative",
     "Decision",
     "Event",
+    "Expected",
     "Explanation",
     "KinbandClient",
     "Modes",

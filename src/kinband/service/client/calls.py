@@ -15,6 +15,7 @@ from uuid import uuid4
 import httpx
 
 from kinband.errors import BadInputError, KinbandError
+from kinband.service.client.values import sendable
 
 LATER = frozenset({429, 502, 503, 504})
 """Statuses that say: try again."""
@@ -100,10 +101,11 @@ class Calls:
         """Send a request, again if need be, and return its answer; a refusal is an error."""
         headers = {} if method in READS else {"Idempotency-Key": key or uuid4().hex}
         given = None if params is None else {name: value for name, value in params.items() if value is not None}
+        plain = None if body is None else sendable(body)
         for tried in range(self._retries + 1):
             last = tried == self._retries
             try:
-                answer = self.http.request(method, path, json=body, params=given, headers=headers)
+                answer = self.http.request(method, path, json=plain, params=given, headers=headers)
             except httpx.TransportError as error:
                 if last:
                     raise ServiceError(0, self._unreachable(error)) from error

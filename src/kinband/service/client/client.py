@@ -1,5 +1,6 @@
 """A method for everything that the service does."""
 
+import logging
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -26,6 +27,8 @@ from kinband.service.client.records import (
     record,
 )
 from kinband.service.paths import written
+
+_LOG = logging.getLogger("kinband.client")
 
 Knobs = Mapping[str, Any]
 Table = Literal["decisions", "outcomes", "events"]
@@ -90,7 +93,7 @@ class KinbandClient:
         time: float | str | None = None,
         key: str | None = None,
     ) -> list[Decision]:
-        """Decide for one station or many in one round.
+        """Decide for one station or many in one round; what looks wrong with the states goes into the log.
 
         Args:
             states: State features by station.
@@ -101,7 +104,10 @@ class KinbandClient:
             key: A key of your own for this call, if it may be sent again by another process.
         """
         body = _given(states=states, slot=slot, running=running, allowed=allowed, time=time)
-        return self._decisions("POST", "/v1/decisions", body, key)
+        found = self._calls.json("POST", "/v1/decisions", body=body, key=key)
+        for warning in found.get("warnings", ()):
+            _LOG.warning("%s", warning)
+        return [Decision.of(made) for made in found["decisions"]]
 
     def tell(
         self,
@@ -145,7 +151,7 @@ class KinbandClient:
     def applied(
         self, decision: str, configuration: Knobs | None = None, *, comment: str = "", key: str | None = None
     ) -> Decision:
-        """Report what a station really runs in the slot of its present decision."""
+        """Report what a station really runs in the slot of its present decision; without one, what it was told to."""
         body = _given(configuration=configuration, comment=comment)
         return Decision.of(self._calls.json("POST", f"/v1/decisions/{_part(decision)}/applied", body=body, key=key))
 
@@ -156,7 +162,7 @@ class KinbandClient:
     # People
 
     def plan(self) -> list[Decision]:
-        """Return what waits for a person."""
+        """Return what waits for a person, each with what is expected of it."""
         return [Decision.of(made) for made in self._calls.json("GET", "/v1/plan")["decisions"]]
 
     def approve(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:

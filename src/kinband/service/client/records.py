@@ -84,8 +84,26 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What was expected of a change when it was decided; None where no score of it was kept.
+
+    Example:
+        >>> Expected(0.9, 0.05, 0.89, 0.02, gain=0.01, gain_low=-0.1, gain_high=0.12).gain
+        0.01
+    """
+
+    proposed: float | None
+    proposed_width: float | None
+    before: float | None
+    before_width: float | None
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+
+
+@dataclass(frozen=True)
 class Decision:
-    """A decision with everything that happened to it.
+    """A decision with everything that happened to it; `expected` is there in the plan.
 
     Example:
         >>> from kinband.service.http.examples import DETAIL
@@ -118,17 +136,19 @@ class Decision:
     decided_by: str
     verdict: Verdict | None
     alternatives: tuple[Alternative, ...] = ()
+    expected: Expected | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Decision":
         """Return the decision that was answered."""
-        said, others = document["verdict"], document.get("alternatives", ())
+        said, others, expected = document["verdict"], document.get("alternatives", ()), document.get("expected")
         return record(
             cls,
             document,
             at=moment(document["at"]),
             verdict=None if said is None else _verdict(said),
             alternatives=tuple(record(Alternative, other) for other in others),
+            expected=None if expected is None else record(Expected, expected),
         )
 
 

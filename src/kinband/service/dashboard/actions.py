@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.dashboard import addresses
+from kinband.service.dashboard.errors import public_words
 from kinband.service.dashboard.figures import count
 from kinband.service.dashboard.flashes import Flash
 from kinband.service.dashboard.frame import redirect
@@ -123,8 +124,7 @@ def done(visitor: Visitor, back: str, act: Callable[[], str | Flash]) -> Respons
     try:
         said = act()
     except (BadInputError, ConflictError) as error:
-        text = str(error)
-        said = Flash(f"Nothing was done: {text}.", "bad")
+        said = Flash(f"Nothing was done: {public_words(error)}.", "bad")
     return redirect(back, said if isinstance(said, Flash) else Flash(said), visitor=visitor)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.service.dashboard.frame import Seen, page, refreshed
+from kinband.service.dashboard.frame import STALE, Seen, page
 from kinband.service.dashboard.kept import Kept
 from kinband.service.dashboard.views.similarity import Likeness, Sorted
 from kinband.service.dashboard.visitors import Visitors
@@ -23,14 +23,22 @@ class Desk:
     likeness: Likeness
     kept: Kept
 
-    def show(self, request: Request, template: str, context: Callable[[], dict[str, Any]]) -> Response:
-        """Return a page to whoever may look, or that it has not changed."""
-        visitor = self.visitors.of(request)
-        return page(request, template, context, visitor=visitor, seen=self.seen(), kept=self.kept)
+    def show(
+        self,
+        request: Request,
+        template: str,
+        context: Callable[[], dict[str, Any]],
+        *,
+        ages: bool = False,
+        still: bool = False,
+    ) -> Response:
+        """Return a page to whoever may look, or that it has not changed; see `frame.page`."""
+        visitor, seen = self.visitors.of(request), self.seen()
+        return page(request, template, context, visitor=visitor, seen=seen, kept=self.kept, ages=ages, still=still)
 
     def seen(self) -> Seen:
         """Return how things stand, with what other processes have recorded."""
-        stale = refreshed(self.operations.refresh)
+        stale = "" if self.operations.try_refresh() else STALE
         with self.operations.looking() as picture:
             return Seen(picture.seq, self.operations.now(), len(picture.waiting()), picture.stopped, stale)
 

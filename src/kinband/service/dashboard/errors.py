@@ -1,16 +1,18 @@
 """Errors in the same dress as the pages: a status, a sentence, a way back.
 
-What was meant for people is passed on in its own words. What nobody foresaw goes into the log, and the page says no
-more than that.
+What was meant for people is passed on in its own words. What went wrong on our side goes into the log, with the place
+of the ledger and all else that is not for everybody who looks at pages; the page says no more than that.
 """
 
 import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +21,7 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundE
 from kinband.service.access.errors import NotAllowedError, NotSignedInError
 from kinband.service.dashboard import addresses
 from kinband.service.dashboard.frame import plain_page, redirect
-from kinband.service.dashboard.visitors import Visitor
+from kinband.service.dashboard.visitors import StaleFormError, Visitor
 from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
 
 _LOG = logging.getLogger(__name__)
@@ -31,34 +33,77 @@ _SIGNS = (  # an error's status; the first that fits
     (LedgerUnavailableError, 503),
     (LedgerRefusedError, 503),
 )
-_ADVICE = {
-    403: "You may look around, but not do this.",
-    404: "There is nothing at this address.",
-    405: "This address does not take that.",
-    409: "This contradicts what is on record.",
-    413: "That was too much at once.",
-    422: "Something in the request is not as it should be.",
-    429: "That was too often. Wait a moment.",
-    500: "Something went wrong on our side; it has been noted in the log.",
-    503: "The service cannot reach its ledger at the moment. Nothing is lost; try again shortly.",
+
+
+class Heading(NamedTuple):
+    """What a page of an error is headed with, and what to make of it."""
+
+    title: str
+    advice: str
+
+
+_HEADINGS = {
+    403: Heading("Not allowed", "You may look around, but not do this. Nothing was done."),
+    404: Heading("Not found", "There is nothing at this address."),
+    405: Heading("Not like this", "This address does not take that."),
+    409: Heading("Somebody was first", "This contradicts what is on record. Nothing was done."),
+    413: Heading("Too much at once", "Nothing was done: send less."),
+    422: Heading("That cannot be read", "Something in the request is not as it should be."),
+    429: Heading("Too often", "Wait a moment."),
+    500: Heading("Something went wrong", "It was our side, not you; it has been noted in the log."),
+    503: Heading("The ledger is away", "Nothing that is on record is lost. Try again shortly; the log says more."),
 }
+_STALE = Heading(
+    "This page was open too long",
+    "Its form belongs to a session that has ended since. Nothing was done: load the page again and repeat the step.",
+)
+_UNSURE = Heading(
+    "The ledger is away",
+    "Whether this was recorded is not certain: look before you repeat it, shortly. The log says more.",
+)
 
 
-def error_page(status: int, sentence: str = "", *, visitor: Visitor | None = None) -> Response:
+def error_page(
+    status: int,
+    sentence: str = "",
+    *,
+    visitor: Visitor | None = None,
+    heading: Heading | None = None,
+    again: str = "",
+) -> Response:
     """Return an error in the dress of the pages; the application calls it for addresses that nobody has.
+
+    Args:
+        status: The status of HTTP.
+        sentence: What was complained about; nothing of our own inside.
+        visitor: Who looks.
+        heading: What it is headed with; by its status if not given.
+        again: The page that should be loaded again, if one is known.
 
     Example:
         >>> error_page(404).status_code
         404
     """
-    known = HTTPStatus(status)
-    advice = _ADVICE.get(status, known.phrase)
+    title, advice = heading or _HEADINGS.get(status) or Heading(HTTPStatus(status).phrase, "")
     response = plain_page(
-        "error.html", status=status, visitor=visitor, title=known.phrase, advice=advice, said=sentence
+        "error.html", status=status, visitor=visitor, title=title, advice=advice, said=sentence, again=again
     )
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "5"
     return response
+
+
+def public_words(error: KinbandError) -> str:
+    """Return what an error says to somebody who looks at pages; what a database said stays in the log.
+
+    Example:
+        >>> public_words(ConflictError("d000001 waits no longer"))
+        'd000001 waits no longer'
+    """
+    if not isinstance(error.__cause__, SQLAlchemyError):
+        return str(error)
+    _LOG.warning("%s", error)
+    return "somebody else recorded something first: load the page again and repeat the step"
 
 
 class PageRoute(APIRoute):
@@ -87,6 +132,17 @@ def _asked_for(request: Request) -> str:
     return f"{path}?{request.url.query}" if request.url.query else path
 
 
+def _sent_from(request: Request) -> str:
+    """Return the address of the page that a form was sent from, which browsers tell our own pages; else empty."""
+    try:
+        parts = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return ""
+    if not parts.path or parts.netloc != request.headers.get("host", ""):
+        return ""
+    return addresses.own_path(f"{parts.path}?{parts.query}" if parts.query else parts.path)
+
+
 def _complaint(request: Request, error: Exception) -> Response:
     """Return an error as a page; what is not the caller's doing goes into the log."""
     visitor = getattr(request.state, "visitor", None)
@@ -96,10 +152,14 @@ def _complaint(request: Request, error: Exception) -> Response:
         case RequestValidationError():
             sentence = "a field of the form or of the address is missing or has a wrong form"
             return error_page(422, sentence, visitor=visitor)
+        case StaleFormError():
+            return error_page(403, visitor=visitor, heading=_STALE, again=_sent_from(request))
         case KinbandError():
             status = next((status for kind, status in _SIGNS if isinstance(error, kind)), 500)
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                _LOG.warning("%s %s: %s", request.method, request.url.path, error)
-            return error_page(status, str(error), visitor=visitor)
+            if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return error_page(status, public_words(error), visitor=visitor)
+            _LOG.warning("%s %s: %s", request.method, request.url.path, error)
+            unsure = status == HTTPStatus.SERVICE_UNAVAILABLE and "is not known" in str(error)
+            return error_page(status, visitor=visitor, heading=_UNSURE if unsure else None)
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return error_page(500, visitor=visitor)

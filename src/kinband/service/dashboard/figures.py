@@ -164,6 +164,20 @@ def time_tag(moment: datetime | str | None) -> Markup:
     return tag("time", words, datetime=f"{at.isoformat()}Z", title=f"{words}:{at.second:02} UTC")
 
 
+def lasting(span: timedelta) -> str:
+    """Return how long something lasts, roughly.
+
+    Example:
+        >>> lasting(timedelta(minutes=90)), lasting(timedelta(days=3)), lasting(timedelta(seconds=9))
+        ('1 hour', '3 days', 'less than a minute')
+    """
+    seconds = span.total_seconds()
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return count(int(seconds // size), name)
+    return "less than a minute"
+
+
 def ago(then: datetime, now: datetime) -> str:
     """Return how long ago something was, roughly.
 
@@ -172,11 +186,7 @@ def ago(then: datetime, now: datetime) -> str:
         >>> ago(noon, noon + timedelta(minutes=90)), ago(noon, noon + timedelta(days=3)), ago(noon, noon)
         ('1 hour ago', '3 days ago', 'just now')
     """
-    seconds = (now - then).total_seconds()
-    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            return f"{count(int(seconds // size), name)} ago"
-    return "just now"
+    return f"{lasting(now - then)} ago" if now - then >= timedelta(minutes=1) else "just now"
 
 
 AGES = (timedelta(hours=1), timedelta(hours=6), timedelta(days=1), timedelta(days=7))

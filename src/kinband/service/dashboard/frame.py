@@ -1,13 +1,13 @@
 """What all pages share: templates, the frame around them, and how long browsers keep them.
 
 A page is the same as long as nothing is recorded: it carries a weak ETag made of the number of the last event, of who
-looks, of the address and of the hour, so that looking again costs next to nothing: a browser that has it is told so,
-and another gets it from memory. Whoever posts a form gets a redirection, and the message in a cookie.
+looks, of the address and of the hour (of the minute where ages are shown), so that looking again costs next to nothing:
+a browser that has it is told so, and another gets it from memory. Whoever posts a form gets a redirection, and the
+message in a cookie.
 """
 
 import hashlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -22,7 +22,6 @@ from kinband.service.dashboard.assets import asked_before, assets
 from kinband.service.dashboard.charts import bars, lines
 from kinband.service.dashboard.kept import Kept
 from kinband.service.dashboard.visitors import Visitor
-from kinband.service.ledger.errors import LedgerUnavailableError
 from kinband.version import __version__
 
 SECURITY_HEADERS = {
@@ -34,6 +33,9 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 """What a page asks of a browser: load nothing from elsewhere, run nothing that is written into the page."""
+
+STALE = "The ledger cannot be reached: this is how things stood when it last could."
+"""What is said above a page while the ledger is away."""
 
 
 @cache
@@ -54,6 +56,8 @@ def environment() -> Environment:
         "knobs": figures.knobs,
         "when": figures.time_tag,
         "station_link": pieces.station_link,
+        "actor_link": pieces.actor_link,
+        "breakable": pieces.breakable,
         "decision_link": pieces.decision_link,
         "mode_tag": pieces.mode_tag,
         "status_tag": pieces.status_tag,
@@ -85,7 +89,7 @@ class Seen:
 
     Attributes:
         seq: Number of the last event.
-        now: The service's time; what pages say of ages may be an hour old.
+        now: The service's time; what pages say of ages may be an hour old, a minute on those that are about them.
         waiting: How many decisions wait for a person.
         stopped: Why everything is stopped; None if it is not.
         stale: Why what is shown may be old, else empty.
@@ -106,6 +110,8 @@ def page(
     visitor: Visitor,
     seen: Seen,
     kept: Kept,
+    ages: bool = False,
+    still: bool = False,
 ) -> Response:
     """Return a page, or that it has not changed.
 
@@ -116,16 +122,19 @@ def page(
         visitor: Who looks.
         seen: How things stand.
         kept: Pages made before.
+        ages: Whether it tells how old things are, so that it is made anew every minute.
+        still: Whether it does not look for news, since it takes long to make.
     """
     flash = flashes.unpacked(request.cookies.get(flashes.COOKIE), visitor.mark)
-    hour = seen.now.strftime("%Y-%m-%dT%H")
-    etag = _etag(seen.seq, hour, visitor.mark, request.url.query, request.url.path, seen.stale)
+    time = seen.now.strftime("%Y-%m-%dT%H:%M" if ages else "%Y-%m-%dT%H")
+    etag = _etag(seen.seq, time, visitor.mark, request.url.query, request.url.path, seen.stale)
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Cookie", **SECURITY_HEADERS}
     if flash is None and asked_before(request, etag):
         return Response(status_code=304, headers=headers)
     body = None if flash is not None else kept.get(etag)
     if body is None:
-        frame = {"visitor": visitor, "flash": flash, "seen": seen, "etag": etag, "path": request.url.path}
+        live = "" if still else etag
+        frame = {"visitor": visitor, "flash": flash, "seen": seen, "etag": live, "path": request.url.path}
         body = environment().get_template(template).render(frame | context()).encode()
     if flash is None:
         kept.put(etag, body)
@@ -158,16 +167,3 @@ def redirect(to: str, flash: flashes.Flash | None = None, *, visitor: Visitor | 
             samesite="strict",
         )  # fmt: skip
     return response
-
-
-def refreshed(refresh: Callable[[], None]) -> str:
-    """Take in what others have recorded, and return why that could not be done, else an empty text.
-
-    Example:
-        >>> refreshed(lambda: None)
-        ''
-    """
-    with suppress(LedgerUnavailableError):
-        refresh()
-        return ""
-    return "The ledger cannot be reached: this is how things stood when it last could."

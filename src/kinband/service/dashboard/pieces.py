@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from kinband.service.dashboard.addresses import decision_url, station_url
+from kinband.service.dashboard.addresses import decision_url, station_url, with_query
 from kinband.service.dashboard.charts.marks import tag
 from kinband.service.dashboard.words import STATUS_WORDS
 
@@ -24,6 +24,17 @@ def station_link(name: str) -> Markup:
 
 
 @lru_cache(maxsize=_KEPT)
+def breakable(text: str) -> Markup:
+    """Return a text that may be broken after underscores, as names of knobs have to be on a phone.
+
+    Example:
+        >>> print(breakable("handover_threshold −98 <"))
+        handover_<wbr>threshold −98 &lt;
+    """
+    return Markup(str(escape(text)).replace("_", "_<wbr>"))  # noqa: S704 - escaped
+
+
+@lru_cache(maxsize=_KEPT)
 def decision_link(decision_id: str) -> Markup:
     """Return a decision's id as a link to its page.
 
@@ -32,6 +43,19 @@ def decision_link(decision_id: str) -> Markup:
         <a href="/decisions/d000001">d000001</a>
     """
     return tag("a", decision_id, href=decision_url(decision_id))
+
+
+@lru_cache(maxsize=_KEPT)
+def actor_link(name: str) -> Markup:
+    """Return who did something as a link to all that they did; nobody is the service itself.
+
+    Example:
+        >>> print(actor_link("anna"), actor_link(""))
+        <a class="cut" href="/audit?actor=anna" title="anna">anna</a> <span class="faint">the service</span>
+    """
+    if not name:
+        return tag("span", "the service", class_="faint")
+    return tag("a", name, class_="cut", href=with_query("/audit", actor=name), title=name)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -57,8 +81,8 @@ def status_tag(status: str) -> Markup:
 
 
 @lru_cache(maxsize=_KEPT)
-def moves_tag(moves: tuple[tuple[str, str, str], ...], trial: bool = False) -> Markup:
-    """Return the knobs that move, each with its old and its new value, and whether that is a trial.
+def moves_tag(moves: tuple[tuple[str, str, str], ...], mark: str = "") -> Markup:
+    """Return the knobs that move, each with its old and its new value, and what that is called.
 
     Example:
         >>> print(moves_tag((("tilt", "2", "4"),)))
@@ -67,5 +91,5 @@ def moves_tag(moves: tuple[tuple[str, str, str], ...], trial: bool = False) -> M
     arrow = tag("span", "→", aria_label="to")
     pairs = [tag("span", old, " ", arrow, " ", tag("b", new), class_="nowrap") for _, old, new in moves]
     each = [tag("span", knob, " ", pair, class_="move") for (knob, *_), pair in zip(moves, pairs, strict=True)]
-    mark = [" ", tag("span", "trial", class_="tagged")] if trial else []
-    return tag("span", Markup(", ").join(each), *mark, class_="v")
+    called = [" ", tag("span", mark, class_="tagged")] if mark else []
+    return tag("span", Markup(", ").join(each), *called, class_="v")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.dashboard.desk import Desk
+from kinband.service.dashboard.errors import public_words
 from kinband.service.dashboard.flashes import Flash
 from kinband.service.dashboard.frame import plain_page, redirect
 from kinband.service.dashboard.views.rails import Draft, rails
@@ -41,7 +42,7 @@ def add_rails(router: APIRouter, desk: Desk) -> None:
             desk.operations.set_rails(draft.text, comment=comment, replaces=replaces, actor=visitor.name)
         except (BadInputError, ConflictError) as error:
             status = 409 if isinstance(error, ConflictError) else 422
-            return _again(desk, visitor, draft.wrong(str(error)), status=status)
+            return _again(desk, visitor, draft.wrong(public_words(error)), status=status)
         return redirect("/rails", Flash("These rails are in force from the next decision on."), visitor=visitor)
 
 

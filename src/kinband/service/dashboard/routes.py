@@ -6,7 +6,7 @@
 from math import ceil
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query
+from fastapi import APIRouter, Depends, Form, Query
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -120,23 +120,23 @@ def _add_pages(router: APIRouter, desk: Desk) -> None:
         )
 
     @router.get("/stations/{name:path}")
-    def one_station(request: Request, name: str) -> Response:
-        return desk.show(request, "station.html", lambda: station(operations, addresses.read(name)))
+    def one_station(request: Request, name: str, evidence: Text = "") -> Response:
+        known, weighed = addresses.read(name), evidence == "1"
+        return desk.show(request, "station.html", lambda: station(operations, known, evidence=weighed), still=weighed)
 
     @router.get("/decisions/{decision_id:path}")
     def one_decision(request: Request, decision_id: str, evidence: Text = "") -> Response:
-        known = addresses.read(decision_id)
-        return desk.show(request, "decision.html", lambda: decision(operations, known, evidence=evidence == "1"))
+        known, weighed = addresses.read(decision_id), evidence == "1"
+        return desk.show(request, "decision.html", lambda: decision(operations, known, evidence=weighed), still=weighed)
 
     @router.get("/plan")
     def the_plan(request: Request) -> Response:
-        return desk.show(request, "plan.html", lambda: plan(operations))
+        return desk.show(request, "plan.html", lambda: plan(operations), ages=True)
 
     @router.get("/audit")
     def the_log(
-        request: Request, station: Text = "", kind: Text = "", actor: Text = "", before: int | None = None
+        request: Request, filters: Annotated[audit.Filters, Depends(_filters)], before: int | None = None
     ) -> Response:
-        filters = audit.Filters(station, kind, actor)
         return desk.show(request, "audit.html", lambda: audit.audit(operations, filters, before=before))
 
     @router.get("/help")
@@ -169,6 +169,13 @@ def _kept(request: Request, desk: Desk, version: str, media: str) -> Response:
     return Response(found.image if media == "image/png" else found.data(), media_type=media, headers=headers)
 
 
+def _filters(
+    station: Text = "", kind: Text = "", actor: Text = "", since: Text = "", until: Text = "", every: Text = ""
+) -> audit.Filters:
+    """Return which events an address asks for."""
+    return audit.Filters(station, kind, actor, since=since, until=until, every=every == "1")
+
+
 def _add_files(router: APIRouter, desk: Desk) -> None:
     @router.get("/plan.csv")
     def plan_file(request: Request) -> Response:
@@ -179,7 +186,7 @@ def _add_files(router: APIRouter, desk: Desk) -> None:
         return tables.plan_file(items, names_of(desk.operations).space)
 
     @router.get("/audit.csv")
-    def audit_file(request: Request, station: Text = "", kind: Text = "", actor: Text = "") -> Response:
+    def audit_file(request: Request, filters: Annotated[audit.Filters, Depends(_filters)]) -> Response:
         desk.visitors.of(request)
-        rows = audit.file_rows(desk.operations, audit.Filters(station, kind, actor))
+        rows = audit.file_rows(desk.operations, filters)
         return tables.csv_answer("audit.csv", audit.HEADER, rows)

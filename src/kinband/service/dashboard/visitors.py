@@ -10,10 +10,19 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from kinband.service.access.csrf import check_origin, check_request
-from kinband.service.access.errors import NotSignedInError
+from kinband.service.access.errors import NotAllowedError, NotSignedInError
 from kinband.service.access.roles import Identity, Role
 from kinband.service.access.sessions import COOKIE, Session, Sessions
 from kinband.service.access.tokens import Tokens
+
+
+class StaleFormError(NotAllowedError):
+    """A form of another session: its page was open while somebody signed in anew, or the session ended.
+
+    Example:
+        >>> issubclass(StaleFormError, NotAllowedError)
+        True
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +88,25 @@ class Visitors:
         value = request.cookies.get(COOKIE)
         if value is None or self.sessions is None:
             raise NotSignedInError("session")
-        session = self.sessions.read_session(value)
+        session = self.sessions.read_session(value, reading=request.method in ("GET", "HEAD"))
         return Visitor(session, hashlib.sha256(value.encode()).hexdigest()[:16])
 
     def sender(self, request: Request, *, csrf: str, role: str) -> Visitor:
         """Return who sends a form, or refuse: not signed in, sent by another site, or not in that role."""
         visitor = self.of(request)
-        if self.local:
-            check_origin(request.method, request.headers)
-        else:
-            check_request(visitor.session, request.method, headers=request.headers, field=csrf)
+        check_origin(request.method, request.headers)
+        if not self.local:
+            self._check_form(visitor, request, csrf)
         visitor.session.identity.require(Role.of(role))
         return visitor
+
+    @staticmethod
+    def _check_form(visitor: Visitor, request: Request, csrf: str) -> None:
+        """Refuse a form that is not of the visitor's present session."""
+        try:
+            check_request(visitor.session, request.method, headers=request.headers, field=csrf)
+        except NotAllowedError as error:  # from our own pages, as was found before, but not of this session
+            raise StaleFormError(str(error)) from error
 
     def sign_in(self, token: str) -> tuple[str, int]:
         """Return the value of a new session's cookie and for how many seconds it is kept, or refuse."""

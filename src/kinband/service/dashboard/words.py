@@ -18,6 +18,7 @@ STATUS_WORDS = {
     "kept": "no change wanted",
     "waiting": "waits for approval",
     "applied": "carried out",
+    "not made": "not made by the network",
     "refused": "refused by the guard",
     "rejected": "rejected by a person",
     "rolled back": "rolled back",

@@ -1,8 +1,8 @@
 """The application: routes, access, errors and figures put together around `Operations`.
 
-From the outside in, a request's path is taken apart, it gets an id, is measured, its answer gets security headers, its
-host and size are checked; what breaks unexpectedly is caught inside of all that, so that such an answer has the headers
-too. Then the gate, the strict reader and the handler (`routing`).
+From the outside in, HEAD is answered like GET, a request's path is taken apart, it gets an id, is measured, its answer
+gets security headers, its host and size are checked; what breaks unexpectedly is caught inside of all that, so that
+such an answer has the headers too. Then the gate, the strict reader and the handler (`routing`).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 
-from kinband.service.access.middleware import LOOPBACK, KnownHosts, RequestIds, SecurityHeaders, SizeLimit
+from kinband.service.access.middleware import LOOPBACK, HeadAsGet, KnownHosts, RequestIds, SecurityHeaders, SizeLimit
 from kinband.service.access.tokens import Tokens
 from kinband.service.http import errors, probes
 from kinband.service.http.gate import Gate, Limits
@@ -90,6 +90,7 @@ def create_app(
     app.add_middleware(Meter, metrics=app.state.metrics)
     app.add_middleware(RequestIds)
     app.add_middleware(Segments, prefix="/v1/stations/")
+    app.add_middleware(HeadAsGet)
     return app
 
 

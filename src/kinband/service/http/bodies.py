@@ -5,7 +5,7 @@ A key that is not known is refused rather than passed over: a misspelt "noise" w
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from kinband.service.http.values import (
     LARGEST,
@@ -23,6 +23,7 @@ from kinband.service.http.values import (
     State,
     Variance,
 )
+from kinband.service.ledger.events import KINDS
 from kinband.service.operations.rails import MOST_TEXT
 from kinband.service.operations.records import Mode, Status
 
@@ -62,7 +63,7 @@ class AppliedBody(BaseModel):
     model_config = _body(configuration={"tilt": 4}, comment="set by hand")
 
     configuration: Configuration | None = Field(
-        default=None, description="What it runs; leave it out if it runs what was decided."
+        default=None, description="What it runs; leave it out if that is what it was told to run."
     )
     comment: Comment = Field(default="", description="Why, for the record.")
 
@@ -149,7 +150,7 @@ class StationBody(BaseModel):
         default=None, description="What describes it, where stations are described."
     )
     similarity: Annotated[dict[Name, Number], Field(max_length=MOST)] | None = Field(
-        default=None, description="How like the others it is, from 0 to 1, where you know."
+        default=None, description="How like the others it is, from -1 to 1, where you know."
     )
     running: Configuration | None = Field(default=None, description="What it runs.")
 
@@ -195,6 +196,15 @@ class CommentBody(BaseModel):
     comment: Comment = Field(default="", description="Why.")
 
 
+def _known_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"must be one of {', '.join(KINDS)}, got {kind!r:.40}")
+    return kind
+
+
+Kind = Annotated[str, AfterValidator(_known_kind), Field(json_schema_extra={"enum": list(KINDS)})]
+
+
 class Filters(BaseModel):
     """Which decisions are listed."""
 
@@ -214,7 +224,7 @@ class EventFilters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: list[str] | None = Field(
+    kind: list[Kind] | None = Field(
         default=None, max_length=20, description="Of these kinds; may be given several times."
     )
     station: str | None = Field(default=None, max_length=LONGEST, description="Of this station.")

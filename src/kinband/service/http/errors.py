@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
 from kinband.service.access.errors import NotAllowedError, NotSignedInError
 from kinband.service.http.complaints import complaint, printable
-from kinband.service.http.wording import over_http
+from kinband.service.http.wording import named, over_http
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.problems import REQUEST_ID, problem_response
 
@@ -37,6 +37,16 @@ _STATUS: dict[type[KinbandError], int] = {
 }
 REFUSES = "the database takes no writes, since it is read-only or rights are missing; the service's log has more"
 """What is said of a database that will not have it, now or later."""
+
+
+FULL = "the disk under the database is full, and nothing was recorded: make room, and send the same request again later"
+"""What is said of a ledger whose disk has no room."""
+MOVED = (
+    "the file of the database was moved, removed or replaced, and nothing was recorded: put it back, or start the "
+    "service again, and send the same request again later"
+)
+"""What is said of a ledger that is not where it was."""
+_KNOWN = {"is full": FULL, "was moved, removed or replaced": MOVED}  # by what the ledger says
 
 
 class RefusedError(Exception):
@@ -110,8 +120,8 @@ def _broken() -> Response:
 
 
 def _passed_on(status: int) -> Callable[[Request, Exception], Response]:
-    def handle(_request: Request, error: Exception) -> Response:
-        return problem_response(status, over_http(str(error)))
+    def handle(request: Request, error: Exception) -> Response:
+        return problem_response(status, over_http(named(str(error), request.app.state.shaper.space)))
 
     return handle
 
@@ -128,11 +138,23 @@ def _not_signed_in(_request: Request, error: Exception) -> Response:
 
 def _unavailable(_request: Request, error: Exception) -> Response:
     LOG.warning("the ledger is unavailable: %s", error)
-    unsure = "is not known" in str(error)
+    return problem_response(503, away(str(error)), headers={"Retry-After": str(AGAIN)})
+
+
+def away(said: str) -> str:
+    """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies.
+
+    Example:
+        >>> away("the ledger /srv/l.db was moved, removed or replaced while it was in use: nothing is recorded ...")
+        'the file of the database was moved, removed or replaced, and nothing was recorded: put it back, or start ...'
+    """
+    for mark, sentence in _KNOWN.items():
+        if mark in said:
+            return sentence
+    unsure = "is not known" in said
     done = "whether this was recorded is not known" if unsure else "nothing was recorded"
     how = " with the same Idempotency-Key" if unsure else ""
-    detail = f"the database is away, busy or full, and {done}: send the same request again later{how}"
-    return problem_response(503, detail, headers={"Retry-After": str(AGAIN)})
+    return f"the database is away, busy or full, and {done}: send the same request again later{how}"
 
 
 def _unwritable(_request: Request, error: Exception) -> Response:
@@ -168,4 +190,5 @@ def _by_http(routes: Callable[[], Sequence[Any]], missing: Missing | None) -> Ca
 def methods_at(path: str, routes: Sequence[Any]) -> list[str]:
     """Return the methods that a path answers, over all routes; the framework names those of the first alone."""
     found = (route for route in routes if isinstance(route, APIRoute) and route.path_regex.match(path))
-    return sorted({method for route in found for method in route.methods or ()})
+    methods = {method for route in found for method in route.methods or ()}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

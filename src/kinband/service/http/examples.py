@@ -34,6 +34,18 @@ ALTERNATIVES: list[dict[str, Any]] = [
     {"arm": 1, "configuration": {"tilt": 4}, "mean": 0.89, "width": 0.02, "score": 0.91},
 ]
 DETAIL = {**DECISION, "alternatives": ALTERNATIVES}
+PLANNED: dict[str, Any] = {
+    **DECISION,
+    "expected": {
+        "proposed": 0.9,
+        "proposed_width": 0.05,
+        "before": 0.89,
+        "before_width": 0.02,
+        "gain": 0.01,
+        "gain_low": -0.096,
+        "gain_high": 0.116,
+    },
+}
 EXPLANATION: dict[str, Any] = {
     "id": "d000001",
     "station": "3714",

@@ -13,7 +13,7 @@ from kinband.service.http.routing import Fresh, GuardedRoute, Service
 from kinband.service.ledger import LedgerUnavailableError
 from kinband.version import __version__
 
-FULL = "decisions cannot be recorded, since the disk under the database is full: make room"
+NO_ROOM = "decisions cannot be recorded, since the disk under the database is full: make room"
 """What is said of a service that can be read and cannot write."""
 
 routes = APIRouter(tags=["probes"], route_class=GuardedRoute)
@@ -34,7 +34,7 @@ def ready(operations: Service) -> answers.Health:
         if "is full" not in str(error):
             raise
         LOG.error("not ready: %s", error)
-        raise RefusedError(503, FULL, headers={"Retry-After": str(AGAIN)}) from error
+        raise RefusedError(503, NO_ROOM, headers={"Retry-After": str(AGAIN)}) from error
     return answers.Health(status="ok", version=__version__)
 
 

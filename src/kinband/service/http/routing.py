@@ -6,7 +6,6 @@ Infinity, which are not JSON (RFC 8259), and of a key given twice the last value
 
 import json
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from email.message import Message
 from typing import Annotated, Any
 
@@ -21,12 +20,14 @@ from kinband.service.http.errors import RefusedError
 from kinband.service.http.gate import Gate
 from kinband.service.http.roles import ROLES
 from kinband.service.http.shapes import Shaper
-from kinband.service.ledger import LedgerUnavailableError
 from kinband.service.operations import Operations
 
 JSON = "application/json"
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"})
 """What YAML is sent as (RFC 9512), and what it was before."""
+
+STALE = "X-Kinband-Stale"
+"""The header of answers that may be old, since the database is away."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -128,7 +129,10 @@ class GuardedRoute(APIRoute):
             known = ReadRequest(request, field=self.yaml_field)
             if reads:
                 await known.read()
-            return await handle(known)
+            response = await handle(known)
+            if getattr(request.state, "stale", False):
+                response.headers[STALE] = "true"
+            return response
 
         return guarded
 
@@ -166,8 +170,8 @@ async def _operations(request: Request) -> Operations:
 def _refreshed(request: Request) -> Operations:
     """Return operations with what other processes recorded; while the database is away, what is known is shown."""
     operations: Operations = request.app.state.operations
-    with suppress(LedgerUnavailableError):
-        operations.refresh()
+    if not operations.try_refresh():
+        request.state.stale = True
     return operations
 
 

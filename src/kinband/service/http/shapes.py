@@ -9,6 +9,7 @@ from kinband.packed import Alternative
 from kinband.service import ledger
 from kinband.service.http import answers
 from kinband.service.operations import Card, Item, Outlook, Picture, Point, RailsOnRecord, Site
+from kinband.service.operations.prospects import expected_gain, foretold
 
 SLOTS = 24
 """Slots over which a station's recent reward is averaged."""
@@ -45,6 +46,12 @@ class Shaper:
     def decisions(self, items: Sequence[Item]) -> answers.Decisions:
         """Return several decisions."""
         return answers.Decisions(decisions=[self.decision(item) for item in items])
+
+    def plan(self, items: Sequence[Item]) -> answers.Plan:
+        """Return what waits, with what is expected of it."""
+        return answers.Plan(
+            decisions=[answers.Planned(**self._decision(item), expected=expected_of(item)) for item in items]
+        )
 
     def station(self, card: Card, picture: Picture, sites: Mapping[str, Site]) -> answers.Station:
         """Return a station as it stands; the picture must be held."""
@@ -133,6 +140,17 @@ class Shaper:
         return answers.Alternative(
             arm=other.arm, configuration=knobs, mean=other.mean, width=other.width, score=other.ucb
         )
+
+
+def expected_of(item: Item) -> answers.Expected:
+    """Return what was expected of the change that a decision proposes."""
+    proposed, proposed_width = foretold(item, item.wanted) or (None, None)
+    before, before_width = foretold(item, item.running) or (None, None)
+    gain, low, high = expected_gain(item) or (None, None, None)
+    return answers.Expected(
+        proposed=proposed, proposed_width=proposed_width, before=before, before_width=before_width,
+        gain=gain, gain_low=low, gain_high=high,
+    )  # fmt: skip
 
 
 def modes_of(picture: Picture) -> answers.Modes:

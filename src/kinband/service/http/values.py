@@ -11,6 +11,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kinband.configurations import Range
+from kinband.service.operations.texts import LONGEST_COMMENT
 
 LARGEST = 1e15
 """Numbers beyond this are refused: no counter is as large, and their squares would overflow."""
@@ -18,7 +19,6 @@ MOST = 10_000
 """Stations, decisions or outcomes in one request."""
 LONGEST = 500
 """Characters of a name, as in the ledger."""
-LONGEST_COMMENT = 2_000
 
 _NUMBER = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
 _NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
@@ -168,7 +168,10 @@ AllowedBody = Annotated[
 ]
 
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Comment = Annotated[str, Field(strict=True, max_length=LONGEST_COMMENT)]
+Comment = Annotated[
+    str, Field(strict=True, max_length=LONGEST_COMMENT, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$")
+]
+"""What people say, in one line or several."""
 Configuration = Annotated[dict[Name, Setting], Field(min_length=1, max_length=100)]
 State = Annotated[dict[Name, Number], Field(max_length=1_000)]
 Names = Annotated[list[Name], Field(min_length=1, max_length=MOST)]

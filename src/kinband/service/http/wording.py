@@ -7,6 +7,8 @@ request, so that advice to declare something else is turned into what a caller c
 
 import re
 
+from kinband.configurations import ConfigurationSpace
+
 _SENTENCES = (
     ("leave time= out, or declare one by drift=Drift(half_life=..., clock=...)", "leave time out"),
     ("say the time of a decision by time=", "send time"),
@@ -22,6 +24,8 @@ _SENTENCES = (
     ),
     ("declare it by running=", "send running"),
     ("say it by running, or declare it", "send running"),
+    ("; allow an interval by Range(low, high)", "; allow an interval by {low, high}"),
+    ("which have no Range: list the values", "which have no interval: list the values"),
     ("call ran() before telling", "report what runs by POST /v1/decisions/{id}/applied before telling"),
 )
 _REQUESTS = {
@@ -30,6 +34,7 @@ _REQUESTS = {
     "tell": "POST /v1/outcomes",
     "tell_all": "POST /v1/outcomes",
     "correct": "POST /v1/corrections",
+    "applied": "POST /v1/decisions/{id}/applied",
     "ran": "POST /v1/decisions/{id}/applied",
     "call_off": "POST /v1/decisions/{id}/call-off",
     "add_station": "POST /v1/stations",
@@ -37,6 +42,24 @@ _REQUESTS = {
 }
 _CALL = re.compile(rf"\b({'|'.join(_REQUESTS)})\(\)|\b({'|'.join(name for name in _REQUESTS if '_' in name)})\b")
 _FIELD = re.compile(r"\b([a-z_]+)=(?=[\s,;:.)]|$)")
+_ARM = re.compile(r", configuration (\d+), is not among")
+
+
+def named(sentence: str, space: ConfigurationSpace) -> str:
+    """Return a sentence with knobs and values in place of the number of a configuration, which callers never see.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> named("what 'a' falls back to, configuration 1, is not among those it may choose: allow it", space)
+        "what 'a' falls back to, tilt 4, is not among those it may choose: allow it"
+    """
+
+    def knobs(found: re.Match[str]) -> str:
+        arm = int(found[1])
+        known = space[arm] if arm < len(space) else {"configuration": arm}
+        return ", {}, is not among".format(", ".join(f"{knob} {value}" for knob, value in known.items()))
+
+    return _ARM.sub(knobs, sentence)
 
 
 def over_http(sentence: str) -> str:

@@ -6,6 +6,8 @@ than we do.
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from kinband.errors import BadInputError
 from kinband.service.ledger import migrations
 from kinband.service.ledger.schema import events, snapshots
 from kinband.service.ledger.store import Ledger
+
+_BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database
 
 
 @dataclass(frozen=True)
@@ -78,22 +82,39 @@ def back_up(ledger: Ledger, copy: Path) -> None:
     if not copy.parent.is_dir():
         raise BadInputError(f"there is no folder {copy.parent}: make it first")
     part = copy.with_name(copy.name + ".part")
-    part.unlink(missing_ok=True)
+    _remove(part)
     try:
-        with ledger.reading() as connection:
-            source = connection.connection.driver_connection
-            target = sqlite3.connect(part)
-            try:
-                if not isinstance(source, sqlite3.Connection):
-                    raise AssertionError("an SQLite engine has SQLite connections")
-                source.backup(target, pages=4096)
-            finally:
-                target.close()
-        _check(part)
-        _synced(part)
-        part.rename(copy)
+        with ledger.reading() as connection, _writing(copy):
+            _copied(connection.connection.driver_connection, part)
+        with _writing(copy):
+            _check(part)
+            _synced(part)
+            part.rename(copy)
     finally:
-        part.unlink(missing_ok=True)
+        _remove(part)
+
+
+def _copied(source: object, part: Path) -> None:
+    """Copy a database page by page."""
+    if not isinstance(source, sqlite3.Connection):
+        raise AssertionError("an SQLite engine has SQLite connections")
+    target = sqlite3.connect(part)
+    try:
+        source.backup(target, pages=4096)
+    finally:
+        target.close()
+
+
+@contextmanager
+def _writing(copy: Path) -> Iterator[None]:
+    """Say in one sentence that a copy cannot be written, whoever finds out: SQLite, the system, or our own reading."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:  # among which are those of a ledger, when the copy is read
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadInputError(
+            f"{copy} could not be written ({why}): make room, or choose another place; nothing was left behind"
+        ) from error
 
 
 def _check(part: Path) -> None:
@@ -103,7 +124,11 @@ def _check(part: Path) -> None:
         copied.verify()
     finally:
         copied.close()
-    for further in ("-wal", "-shm"):
+
+
+def _remove(part: Path) -> None:
+    """Remove a copy that is not finished, with what SQLite keeps beside it."""
+    for further in ("", *_BESIDE):
         part.with_name(part.name + further).unlink(missing_ok=True)
 
 

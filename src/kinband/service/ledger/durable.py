@@ -9,7 +9,7 @@ does nothing twice. A decision may carry a `slot`, the caller's name for the tim
 a slot, whoever asks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -249,14 +249,23 @@ class DurableController:
         similarity: Mapping[str, float] | None = None,
         *,
         running: Mapping[str, Any] | None = None,
+        check: Callable[[], None] = lambda: None,
         key: str | None = None,
         actor: str = "",
     ) -> dict[str, float]:
-        """Take in a station and return how like the others it is; see `Controller.add_station`."""
+        """Take in a station and return how like the others it is; see `Controller.add_station`.
+
+        `check` is called first, when everything that others have recorded is known, and may refuse.
+        """
         said: dict[str, Any] = {"descriptors": descriptors, "similarity": similarity, "running": running}
         call = Call(call_digest("add_station", name=name, **said), key, actor)
+
+        def take_in(controller: Controller) -> None:
+            check()
+            controller.add_station(name, **said)
+
         with self._turns.mutex:
-            self._turns.do("station", call, lambda controller: controller.add_station(name, **said))
+            self._turns.do("station", call, take_in)
             return likeness(self._turns.present().in_force, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:

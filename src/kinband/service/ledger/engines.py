@@ -15,12 +15,15 @@ from time import monotonic, sleep
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
 from kinband.errors import BadInputError
 
 WRITES = "kinband_writes"
 """The execution option of a connection that is going to write."""
+
+PING = 2.0
+"""Seconds in which a connection that was used before has to say that it still answers."""
 
 _LOCK = 0x6B696E62616E64  # "kinband": the number of PostgreSQL's advisory lock
 
@@ -80,7 +83,10 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
         engine = create_engine(url, connect_args={"timeout": timeout}, pool_timeout=timeout, hide_parameters=True)
         event.listen(engine, "connect", lambda connection, _: _prepare_sqlite(connection, timeout, create=create))
     else:
-        patience = {"connect_timeout": max(2, round(timeout)), "tcp_user_timeout": round(1000 * timeout)}
+        patience = {
+            "connect_timeout": max(2, round(timeout - PING)),  # which comes after asking an old one in vain
+            "tcp_user_timeout": round(1000 * timeout),
+        }
         level = "READ COMMITTED"  # what is read after the lock was taken must not be older than the lock
         from kinband.service.ledger.waiting import GRACE, patient_connection
 
@@ -88,15 +94,32 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
             url,
             connect_args=patience,
             isolation_level=level,
-            pool_pre_ping=True,
             pool_timeout=timeout,
             hide_parameters=True,  # what is logged of an error must not show hashes and keys
         )
+        event.listen(engine, "checkout", lambda driver, record, _: _check_alive(engine, driver, record.info))
         event.listen(
             engine, "do_connect", lambda _, __, args, named: patient_connection(timeout + GRACE, *args, **named)
         )
     event.listen(engine, "begin", lambda connection: _begin(connection, timeout))
     return engine
+
+
+def _check_alive(engine: Engine, driver: Any, known: dict[Any, Any]) -> None:
+    """Ask a connection that was used before whether it still answers; if not, another one is made in its place.
+
+    A server that hangs would otherwise be waited for twice: by the old connection for as long as an answer to a
+    question may take, and then by the new one.
+    """
+    if "used" not in known:  # it was just made
+        known["used"] = True
+        return
+    before, driver.patience = driver.patience, PING
+    try:
+        engine.dialect.do_ping(driver)
+    except Exception as error:
+        raise InvalidatePoolError("the connection does not answer any more") from error
+    driver.patience = before
 
 
 @contextmanager

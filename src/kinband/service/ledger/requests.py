@@ -65,7 +65,7 @@ class Request:
         return cls(
             state=None if state is None else _state(state),
             contexts=rows,
-            allowed=_mask(allowed, space, arms=len(space) if rows is None else len(rows)),
+            allowed=_allowed(allowed, space, station=station, arms=len(space) if rows is None else len(rows)),
             running=None if running is None else arm_of(running, space, station=station),
             time=_time(time),
         )
@@ -190,6 +190,14 @@ def _rows(contexts: ArrayLike) -> list[list[float]]:
     if rows.ndim != 2:
         raise BadInputError(f"contexts must have two dimensions, one row per arm, got {rows.ndim}")
     return [[float(value) for value in row] for row in rows]
+
+
+def _allowed(allowed: Allowed, space: ConfigurationSpace, *, station: str, arms: int) -> list[bool] | None:
+    """Return one boolean an arm; a value that a knob does not have is a fault of the question, not a thing to find."""
+    try:
+        return _mask(allowed, space, arms=arms)
+    except NotFoundError as error:
+        raise BadInputError(f"allowed names what {station!r:.80} cannot run: {error}") from error
 
 
 def _mask(allowed: Allowed, space: ConfigurationSpace, *, arms: int) -> list[bool] | None:

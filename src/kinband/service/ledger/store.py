@@ -244,13 +244,13 @@ class Writer:
             select(events).where(events.c.kind == "decision", events.c.station == station, events.c.slot == slot)
         )
 
-    def slots(self, stations: Sequence[str], slot: str) -> dict[str, str]:
-        """Return the ids of the decisions of several stations for a slot, by station."""
-        found: dict[str, str] = {}
+    def slots(self, stations: Sequence[str], slot: str) -> dict[str, Event]:
+        """Return the decisions of several stations for a slot, by station."""
+        found: dict[str, Event] = {}
         for first in range(0, len(stations), _AT_ONCE):
             some = events.c.station.in_(stations[first : first + _AT_ONCE])
-            wanted = select(events.c.station, events.c.decision).where(events.c.kind == "decision", some)
-            found |= {row.station: row.decision for row in self.connection.execute(wanted.where(events.c.slot == slot))}
+            wanted = select(events).where(events.c.kind == "decision", some, events.c.slot == slot)
+            found |= {event.station: event for event in _fetched(self.connection, wanted)}
         return found
 
     def _first(self, wanted: Select[Any]) -> Event | None:

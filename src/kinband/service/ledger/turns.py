@@ -91,8 +91,8 @@ class Turn:
         """Return the decision of a station for the slot of the call."""
         return None if self._call.slot is None else self.writer.slotted(station, self._call.slot)
 
-    def decided_for(self, stations: Sequence[str]) -> dict[str, str]:
-        """Return the ids of the decisions of stations for the slot of the call, by station."""
+    def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
+        """Return the decisions of stations for the slot of the call, by station."""
         return {} if self._call.slot is None else self.writer.slots(stations, self._call.slot)
 
     def append(self, asked: Mapping[str, Request] | None = None) -> None:
@@ -169,15 +169,20 @@ class Turns:
             self.present()
 
     def refresh(self) -> None:
-        """Take in what others have recorded since."""
+        """Take in what others have recorded since; while the database is asked, nobody has to wait for this."""
         with self.mutex:
             self.present()
-            self._take_in(list(self.ledger.read(after=self._seen[0])))
+            seq = self._seen[0]
+        events = list(self.ledger.read(after=seq))
+        with self.mutex:
+            self.present()
+            self._take_in([event for event in events if event.seq > self._seen[0]])
 
     @contextmanager
     def turn(self, call: Call) -> Iterator[Turn]:
         """Give one turn; what it appends is recorded when the block ends without an error."""
         with self.mutex:
+            self.mutex.check_answered()
             self.present()
             try:
                 with self.ledger.writing() as writer:

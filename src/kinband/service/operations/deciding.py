@@ -22,7 +22,10 @@ from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_
 from kinband.service.ledger.turns import Call, Turn, Turns
 from kinband.service.operations.picture import Picture
 from kinband.service.operations.records import Item
+from kinband.service.operations.repeating import check_repeated
+from kinband.service.operations.reporting import reported
 from kinband.service.operations.reviewing import Review, applied_note, applied_notes, check_known
+from kinband.service.operations.texts import checked_comment
 
 
 class Deciding(ABC):
@@ -70,15 +73,39 @@ class Deciding(ABC):
             key: The key of this call, under which it is done once.
             actor: Who asks.
         """
+        return self.decide(
+            states, slot=slot, running=running, allowed=allowed, time=time, key=key, actor=actor
+        )[0]  # fmt: skip
+
+    def decide(
+        self,
+        states: Mapping[str, State],
+        *,
+        slot: str | None = None,
+        running: Mapping[str, Mapping[str, Any]] | None = None,
+        allowed: Mapping[str, Allowed] | None = None,
+        time: Any = None,
+        key: str | None = None,
+        actor: str = "",
+    ) -> tuple[list[Item], bool]:
+        """Return what `ask` does, and whether any of it was decided now and not answered from the record."""
         asked = requests_of(self.guard.space, states, None, allowed=allowed, running=running, time=time)
         call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
-                made = _made_before(turn, asked)
+                made = self._made_before(turn, asked)
                 missing = {station: request for station, request in asked.items() if station not in made}
                 if missing:
                     made |= {station: decision.id for station, decision in self._decided(turn, missing).items()}
-            return [self.picture.items[made[station]] for station in asked]
+            return [self.picture.items[made[station]] for station in asked], bool(missing)
+
+    def _made_before(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, str]:
+        """Return what was decided by the same call before, or for the same slot, as ids by station."""
+        made = _made_by_key(turn)
+        found = turn.decided_for([station for station in asked if station not in made])
+        timed = self.durable.settings.clock_column is not None
+        check_repeated(asked, found, self.picture.cards, space=self.guard.space, timed=timed)
+        return {station: str(event.decision) for station, event in found.items()} | made
 
     def _decided(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
         """Decide for stations that have no decision yet, and record what becomes of it."""
@@ -203,17 +230,18 @@ class Deciding(ABC):
     ) -> Item:
         """Say what a station really runs in the slot of a decision, as the network reports it.
 
-        Its reward is learned for that. A change that was not carried out is taken back: it does not count as one.
+        Its reward is learned for that. A change that was not carried out is taken back: it does not count as one, and
+        its decision is "not made". What was reported last is not recorded again.
 
         Args:
             decision_id: The decision.
-            configuration: What it runs; None to confirm what was ordered.
+            configuration: What it runs; None for what it was told to run (`Item.ordered`).
             comment: Anything worth keeping.
             key: The key of this call.
             actor: Who reports.
         """
         arm = None if configuration is None else _arm_of(configuration, self.guard.space.index)
-        call = Call(call_digest("applied", id=decision_id, arm=arm, comment=comment), key, actor)
+        call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
                 if turn.answered("applied") is None:
@@ -223,17 +251,13 @@ class Deciding(ABC):
     def _report(self, turn: Turn, item: Item, arm: int | None, *, comment: str) -> None:
         """Record what a station runs in the slot of its present decision."""
         self._check_last(item)
-        card = self.picture.cards[item.station]
-        before, runs = card.running, card.running if arm is None else arm
+        runs, card = item.ordered if arm is None else arm, self.picture.cards[item.station]
+        if self.picture.reported(item.station) == (item.id, runs, comment):
+            return
         if runs is not None:
             turn.controller.ran(item.id, self.guard.space[runs])
             turn.append()
-        ordered = item.arm != item.running and card.changed_by in ("controller", "roll-back")
-        by_hand = item.status == "waiting" and runs == item.wanted
-        note = applied_note(
-            runs, before, self.now(), by="network", comment=comment,
-            status="applied" if by_hand else None, taken_back=ordered and runs == item.running,
-        )  # fmt: skip
+        note = reported(item, card, runs, self.now(), comment=comment)
         turn.note("applied", note, station=item.station, decision=item.id)
 
     def _check_last(self, item: Item) -> None:
@@ -250,16 +274,15 @@ class Deciding(ABC):
             return [self.picture.item(key) for key in dict.fromkeys(ids)]
 
 
-def _made_before(turn: Turn, asked: Mapping[str, Request]) -> dict[str, str]:
-    """Return what was decided by the same call before, or for the same slot, as ids by station."""
+def _made_by_key(turn: Turn) -> dict[str, str]:
+    """Return what was decided by the same call before, as ids by station."""
     found = turn.answered("decision")
-    made: dict[str, str] = {}
-    if found is not None:
-        together = found.round
-        decisions = (one.decision for one in turn.controller.journal.asked.values())
-        same = [d for d in decisions if d.id == found.decision or (together is not None and d.round == together)]
-        made = {d.station: d.id for d in same}
-    return turn.decided_for([station for station in asked if station not in made]) | made
+    if found is None:
+        return {}
+    together = found.round
+    decisions = (one.decision for one in turn.controller.journal.asked.values())
+    same = [d for d in decisions if d.id == found.decision or (together is not None and d.round == together)]
+    return {d.station: d.id for d in same}
 
 
 def _arm_of(configuration: Mapping[str, Any], index: Any) -> int:

@@ -92,10 +92,12 @@ def guard_text(item: Item, space: ConfigurationSpace) -> str:
 
 
 def people_text(item: Item) -> str:
-    """Return why a change was not made that only a person could make; empty where it was, or needed nobody."""
+    """Return why a change was not made that people or the network had to make; empty where it was, or needed nobody."""
     match item.status:
         case "waiting":
             return "It waits for a person."
+        case "not made":
+            return "The network reports that it was not made."
         case "expired":
             return "Nobody approved it while its slot lasted."
         case "rejected":

@@ -9,14 +9,15 @@ share a ledger.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 
 from kinband.controller import Controller, Settings
 from kinband.controller.explanation.explaining import MOST_ROWS
-from kinband.guard import Guard, Rails, rails_from_text
+from kinband.guard import Guard, Rails
 from kinband.guard.windows import utc
 from kinband.policies import PolicyFactory
-from kinband.service.ledger import DurableController, Event, Ledger
+from kinband.service.ledger import DurableController, Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call
@@ -24,11 +25,15 @@ from kinband.service.operations.explaining import Explained, explained
 from kinband.service.operations.outlooks import Lending, outlook_of
 from kinband.service.operations.people import People
 from kinband.service.operations.picture import Picture
-from kinband.service.operations.rails import digest_of
+from kinband.service.operations.rails import digest_of, rails_on_record
 from kinband.service.operations.records import Item, Mode, Outlook, RailsOnRecord, Site, checked_mode
 from kinband.service.operations.sites import sites_of
+from kinband.service.operations.texts import check_newcomer
 from kinband.service.operations.writable import Writable
 from kinband.similarity import TaskMatrix
+
+ASKED_AGAIN = 2.0
+"""Seconds after which a database that was away is asked for news again, for those who only look."""
 
 Clock = Callable[[], datetime]
 """What says the time, with a time zone."""
@@ -67,6 +72,7 @@ class Operations(People):
         self._lending = Lending()
         self._outlooks: dict[str, tuple[int, Outlook]] = {}
         self._writable = Writable(durable.ledger)
+        self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
     @classmethod
     def open(
@@ -122,7 +128,7 @@ class Operations(People):
         with self.turns.mutex:
             known, stations = self.picture.rails, list(self.picture.cards)
             if known.digest not in ("", self._followed):
-                rails = rails_from_text(known.text, self.guard.space, stations=stations, source="the rails on record")
+                rails = rails_on_record(known.text, self.guard.space, stations=stations)
                 self.guard, self._followed = Guard(rails, self.guard.space), known.digest
             return self.guard
 
@@ -151,6 +157,20 @@ class Operations(People):
         """Take in what other processes have recorded."""
         self.durable.refresh()
 
+    def try_refresh(self) -> bool:
+        """Take in what other processes have recorded; False where the database is away, so that what is shown is old.
+
+        Looking must not wait for a database that does not answer again and again: it is asked once in a while.
+        """
+        if monotonic() < self._away:
+            return False
+        try:
+            self.refresh()
+        except LedgerUnavailableError:
+            self._away = monotonic() + ASKED_AGAIN
+            return False
+        return True
+
     def check_ready(self) -> None:
         """Return if everything is there to decide with, else raise why not: the ledger is read, loaded and writable."""
         self.events(limit=1)
@@ -176,7 +196,10 @@ class Operations(People):
         actor: str = "",
     ) -> dict[str, float]:
         """Take in a station, in the mode of newcomers, and return how like the others it is."""
-        return self.durable.add_station(name, descriptors, similarity, running=running, key=key, actor=actor)
+        return self.durable.add_station(
+            name, descriptors, similarity, running=running, key=key, actor=actor,
+            check=lambda: check_newcomer(name, self.picture.cards),
+        )  # fmt: skip
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""

@@ -14,7 +14,8 @@ from kinband.service.operations.records import Card, Outlook
 from kinband.similarity import TaskMatrix
 
 _LISTED = 8  # lenders
-_MOST_ROWS = 6_000  # beyond which nobody waits for who lent what
+MOST_ROWS = 1_000
+"""Beyond how many rewards nobody waits for who lent what unless they ask: it is weighed anew after every event."""
 _GROWTH = 1.25  # by how much the rewards known may grow before beliefs that were learned anew are too old
 
 
@@ -86,7 +87,7 @@ def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lendin
     """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
     settings = controller.settings
     rows = len(controller) + (0 if settings.start is None else len(settings.start))
-    if rows > _MOST_ROWS:
+    if rows > MOST_ROWS:
         return {}
     try:
         beliefs = lending.beliefs(controller)

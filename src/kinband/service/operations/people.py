@@ -14,9 +14,9 @@ from kinband.service.operations.deciding import Deciding
 from kinband.service.operations.rails import digest_of, rails_of
 from kinband.service.operations.records import Card, Item, Mode, RailsOnRecord, Status, checked_mode
 from kinband.service.operations.reviewing import applied_note
+from kinband.service.operations.texts import checked_comment
 
 _NO_REASON = "no reason was given"
-_LONGEST = 2_000  # characters of a comment
 
 _ROLLED_BACK: Mapping[Status, Status] = {"applied": "rolled back", "kept": "rolled back", "waiting": "expired"}
 """What becomes of the present decision when its station is rolled back; the others led to nothing."""
@@ -41,7 +41,7 @@ class People(Deciding):
         listed = _names(ids, "ids")
         if not listed:
             raise BadInputError("no decision was named: give the ids of those that wait")
-        call = Call(call_digest("judge", ids=listed, approved=approved, comment=_comment(comment)), key, actor)
+        call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
                 if turn.answered("approval") is None:
@@ -83,7 +83,7 @@ class People(Deciding):
         Called again, it goes further back, change by change. The decision of the present slot, if its reward is
         awaited, is called off: it earned part of it with another configuration.
         """
-        call = Call(call_digest("roll_back", station=station, comment=_comment(comment)), key, actor)
+        call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment)), key, actor)
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
                 if turn.answered("applied") is None:
@@ -116,7 +116,7 @@ class People(Deciding):
         checked, listed = checked_mode(mode), None if stations is None else _names(stations, "stations")
         if listed == []:
             raise BadInputError("no station was named: name some, or leave stations out for all")
-        call = Call(call_digest("mode", mode=checked, stations=listed, comment=_comment(comment)), key, actor)
+        call = Call(call_digest("mode", mode=checked, stations=listed, comment=checked_comment(comment)), key, actor)
         with self.turns.turn(call) as turn:
             if turn.answered("mode") is None:
                 for station in listed or ():
@@ -152,7 +152,7 @@ class People(Deciding):
             actor: Who does it.
         """
         self._guard_of(text)
-        call = Call(call_digest("rails", text=text, comment=_comment(comment), replaces=replaces), key, actor)
+        call = Call(call_digest("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
         said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
@@ -166,7 +166,8 @@ class People(Deciding):
         with self.turns.mutex:
             self.turns.watched()
             stations = list(self.picture.cards)
-        return Guard(rails_of(text, self.guard.space, stations=stations), self.guard.space)
+        span = self.durable.settings.reward_range
+        return Guard(rails_of(text, self.guard.space, stations=stations, reward_range=span), self.guard.space)
 
     def _check_replaced(self, digest: str | None) -> None:
         present = self.picture.rails
@@ -178,20 +179,25 @@ class People(Deciding):
     def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Leave a station alone until it is thawed."""
         self._switch(
-            Frozen(self.now(), station, why=_comment(why) or _NO_REASON), {"station": station, "why": why}, key, actor
+            Frozen(self.now(), station, why=checked_comment(why) or _NO_REASON),
+            {"station": station, "why": why},
+            key,
+            actor,
         )
 
     def thaw(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Let a station that a person froze be changed again."""
-        self._switch(Thawed(self.now(), station), {"station": station, "thaw": _comment(why)}, key, actor, comment=why)
+        self._switch(
+            Thawed(self.now(), station), {"station": station, "thaw": checked_comment(why)}, key, actor, comment=why
+        )
 
     def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Stop everything: nothing changes any more, no roll-back either."""
-        self._switch(Stopped(self.now(), why=_comment(why) or _NO_REASON), {"why": why}, key, actor)
+        self._switch(Stopped(self.now(), why=checked_comment(why) or _NO_REASON), {"why": why}, key, actor)
 
     def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Take a stop back; the stop switch of the rails is another one."""
-        self._switch(Resumed(self.now()), {"resume": _comment(why)}, key, actor, comment=why)
+        self._switch(Resumed(self.now()), {"resume": checked_comment(why)}, key, actor, comment=why)
 
     def _switch(
         self, event: GuardEvent, said: Mapping[str, Any], key: str | None, actor: str, *, comment: str = ""
@@ -219,9 +225,3 @@ def _status(verdict: Verdict | None) -> Status:
     if verdict.outcome == "rolled back":
         return "rolled back"
     return "applied" if verdict.changes else ("refused" if verdict.outcome == "refused" else "kept")
-
-
-def _comment(text: object) -> str:
-    if not isinstance(text, str) or len(text) > _LONGEST:
-        raise BadInputError(f"a comment is text of at most {_LONGEST} characters")
-    return text

@@ -170,10 +170,18 @@ class Picture(Earnings):
             self._fresh.append(Changed(at, card.station, arm=arm, before=before, by=to_guard))
             trail = trail.after(arm, before=before, at=at, by=by)
         self._trails[card.station] = trail
+        self._note_report(event, said)
         card.fixed = before if card.fixed is None else card.fixed
         card.running, card.before, card.changed, card.changed_by = arm, trail.before, trail.changed, trail.by
         if event.decision is not None:
             self._take_report(event.decision, event.actor, said, at)
+
+    def _note_report(self, event: Event, said: Mapping[str, Any]) -> None:
+        """Keep the last word of the network on what a station runs; what is changed by others is a report no more."""
+        if said.get("reported", said["by"] == "network"):
+            self._reported[event.station] = event.decision, said["arm"], said["comment"]
+        else:
+            self._reported.pop(event.station, None)
 
     def _take_report(self, key: str, actor: str, said: Mapping[str, Any], at: datetime) -> None:
         """Take in what an application says of its decision: what becomes of it, and since when it runs."""
@@ -185,11 +193,12 @@ class Picture(Earnings):
             self._update(key, arm=said["arm"])  # what a person put back is what the station is to run
         if said["comment"]:
             self._update(key, comment=said["comment"])
-        status: Status | None = said.get("status")
+        status: Status | None = said.get("status", "not made" if said.get("taken_back") else None)
         if status is not None:
+            decided = {} if "not made" in (status, self.items[key].status) else {"decided_by": actor}
             self._waiting.pop(key, None)
             self._count(status)
-            self._update(key, status=status, decided_by=actor)
+            self._update(key, status=status, **decided)
 
     def _take_mode(self, _: Event, said: Mapping[str, Any]) -> None:
         mode, stations = checked_mode(said["mode"]), said["stations"]

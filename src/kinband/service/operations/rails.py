@@ -25,8 +25,30 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
-def rails_of(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -> Rails:
+def rails_on_record(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -> Rails:
+    """Return the rails of a text that is on record; what they lack in effect is no reason to do without all of them.
+
+    Example:
+        >>> rails_on_record("stop: on", ConfigurationSpace(tilt=[2, 4]), stations=["a"]).stop
+        True
+    """
+    return rails_from_text(text, space, stations=stations, source="the rails on record", on_record=True)
+
+
+def rails_of(
+    text: str,
+    space: ConfigurationSpace,
+    *,
+    stations: Iterable[str],
+    reward_range: tuple[float, float] | None = None,
+) -> Rails:
     r"""Return the rails of a text that somebody sent, or complain with the line.
+
+    Args:
+        text: The text.
+        space: What stations can run.
+        stations: Every station that it may name.
+        reward_range: What rewards lie in, where that is known.
 
     Example:
         >>> space = ConfigurationSpace(tilt=[2, 4])
@@ -41,4 +63,4 @@ def rails_of(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -
         raise BadInputError("the rails are empty: write {} to lift all of them")
     if len(text) > MOST_TEXT:
         raise BadInputError(f"rails may have {MOST_TEXT:,} characters, got {len(text):,}: leave out what repeats")
-    return rails_from_text(text, space, stations=stations)
+    return rails_from_text(text, space, stations=stations, reward_range=reward_range)

@@ -18,11 +18,12 @@ Mode = Literal["shadow", "assist", "autonomous"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-Status = Literal["shadow", "kept", "waiting", "applied", "refused", "rejected", "rolled back", "expired"]
+Status = Literal["shadow", "kept", "waiting", "applied", "not made", "refused", "rejected", "rolled back", "expired"]
 """What became of a decision: "shadow" is recorded only, "kept" wants what runs already, "waiting" is for a person,
-"applied" is carried out, "refused" by the guard, "rejected" by a person, "rolled back" by the guard in its place or by
-a person after it, and "expired" waited until its slot was over: it was told a reward, the next one was asked for, or
-its station left, was rolled back or changed its mode."""
+"applied" is carried out, "not made" was ordered and, as the network reports, never made, "refused" by the guard,
+"rejected" by a person, "rolled back" by the guard in its place or by a person after it, and "expired" waited until its
+slot was over: it was told a reward, the next one was asked for, or its station left, was rolled back or changed its
+mode."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -71,8 +72,8 @@ class Item:
         >>> verdict = Verdict("3714", "allowed", arm=4, running=2, asked=4, reason="tilt 6: no rail forbids it")
         >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
         >>> item = Item(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
-        >>> item.wanted, item.changes, item.open
-        (4, True, True)
+        >>> item.wanted, item.ordered, item.changes, item.open
+        (4, 2, True, True)
     """
 
     decision: Decision
@@ -106,6 +107,13 @@ class Item:
         """Arm that would run if a person said yes: the guard's, where it has spoken."""
         allowed = None if self.verdict is None else self.verdict.arm
         return self.decision.arm if allowed is None else allowed
+
+    @property
+    def ordered(self) -> int | None:
+        """Arm that its station was told to run: what was decided, as far as guard and people let it; else what ran."""
+        if self.verdict is None:
+            return self.decision.arm
+        return self.verdict.arm if self.status in ("applied", "not made", "rolled back") else self.running
 
     @property
     def changes(self) -> bool:

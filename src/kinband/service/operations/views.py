@@ -45,6 +45,10 @@ class Change:
     actor: str
 
 
+Report = tuple[str | None, int | None, str]
+"""What the network said of a decision: its id, the arm that runs, the comment."""
+
+
 def _last_changes() -> deque[Change]:
     return deque(maxlen=KEPT_CHANGES)
 
@@ -83,6 +87,7 @@ class Views:
         self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
         self._began: dict[str, datetime] = {}  # since when what a decision led to ran, where that was not at once
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
+        self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
 
     @property
@@ -169,6 +174,10 @@ class Views:
     def changes(self, station: str) -> list[Change]:
         """Return the last changes of a station, oldest first."""
         return list(self._changes.get(self.card(station).station, ()))
+
+    def reported(self, station: str) -> Report | None:
+        """Return what the network last said of what a station runs, unless that was changed by others since."""
+        return self._reported.get(station)
 
     def refused(self, day: date) -> int:
         """Return how many decisions of slots that began on a day, UTC, the guard refused."""

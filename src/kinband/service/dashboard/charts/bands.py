@@ -35,6 +35,7 @@ class Belief(NamedTuple):
         width: Its standard deviation.
         running: Whether it runs.
         chosen: Whether it would be decided.
+        past: Whether that was so when a decision was made, not now.
 
     Example:
         >>> [round(end, 2) for end in Belief(2.0, "tilt 2", 0.5, 0.1).interval]
@@ -47,6 +48,7 @@ class Belief(NamedTuple):
     width: float
     running: bool = False
     chosen: bool = False
+    past: bool = False
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -57,7 +59,8 @@ class Belief(NamedTuple):
     def says(self) -> str:
         """All of it in words."""
         low, high = self.interval
-        roles = [role for role, is_so in (("runs now", self.running), ("would be chosen", self.chosen)) if is_so]
+        named = ("ran before", "chosen") if self.past else ("runs now", "would be chosen")
+        roles = [role for role, is_so in zip(named, (self.running, self.chosen), strict=True) if is_so]
         return ", ".join([f"{self.name}: {self.mean:.3f} ({low:.3f} to {high:.3f})", *roles]).replace("-", "−")
 
 

@@ -10,7 +10,7 @@ SHORT = "%.5g"
 
 
 def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, steps: bool = False) -> str:
-    """Return the path of a curve: a new piece begins after every missing value, a lone point is a dot.
+    """Return the path of a curve: a new piece begins after every missing value; see `lone` for points by themselves.
 
     Example:
         >>> y = Scale(0.0, 1.0, 100.0, 0.0)
@@ -27,6 +27,22 @@ def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, step
         if heights:
             pieces.append(_piece(xs[before + 1 : after], heights, further=further))
     return "".join(pieces)
+
+
+def lone(values: Sequence[float | None], xs: Sequence[float], *, y: Scale) -> str:
+    """Return the path of those points that have no neighbour to be joined with: drawn as wide as a dot.
+
+    Example:
+        >>> lone([0.0, 1.0, None, 0.5], [0.0, 10.0, 20.0, 30.0], y=Scale(0.0, 1.0, 100.0, 0.0))
+        'M30 50h0'
+    """
+    beside = [None, *values, None]
+    alone = [
+        (x, y(value))
+        for x, before, value, after in zip(xs, beside, values, beside[2:], strict=False)
+        if value is not None and before is None and after is None
+    ]
+    return (f"M{SHORT} {SHORT}h0" * len(alone)) % tuple(place for point in alone for place in point)
 
 
 def _piece(xs: Sequence[float], ys: Sequence[float], *, further: str) -> str:

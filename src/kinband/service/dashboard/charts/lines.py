@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.curves import curve
+from kinband.service.dashboard.charts.curves import curve, lone
 from kinband.service.dashboard.charts.marks import escaped, joined, number, percent, tag
 from kinband.service.dashboard.charts.scales import Scale, around, round_ticks, time_ticks
 
@@ -106,15 +106,7 @@ def time_chart(
     seconds = [(at - first).total_seconds() for at in times]
     along = Scale(0.0, (last - first).total_seconds(), 0.0, WIDE)
     places = along.all(seconds)
-    paths = [
-        tag(
-            "path",
-            class_=f"line {line.look}",
-            d=curve(line.values, places, y=y, steps=line.steps),
-            vector_effect="non-scaling-stroke",
-        )
-        for line in lines
-    ]
+    paths = [path for line in lines for path in _drawn(line, places, y=y)]
     inside = [
         stretched(joined(paths), height=float(height)),
         _marked(markers, x=x, y=y, bottom=bottom),
@@ -122,6 +114,13 @@ def time_chart(
     ]
     readings = _readings(seconds, lines, first=first, last=last)
     return plot(joined(inside), y=y, says=says, height=height, names=names, **readings)
+
+
+def _drawn(line: Line, places: Sequence[float], *, y: Scale) -> list[Markup]:
+    """Return a curve, and dots for those of its points that stand alone."""
+    whole, dots = curve(line.values, places, y=y, steps=line.steps), lone(line.values, places, y=y)
+    paths = [(f"line {line.look}", whole)] + ([(f"line {line.look} lone", dots)] if dots else [])
+    return [tag("path", class_=look, d=d, vector_effect="non-scaling-stroke") for look, d in paths]
 
 
 def time_scale(first: datetime, last: datetime) -> Scale:

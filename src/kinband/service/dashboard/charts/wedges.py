@@ -2,7 +2,7 @@
 
 North is up and east is right. A wedge is as wide as a usual beam, 65 degrees between its half-power points (3GPP TR
 38.901, table 7.3-1), and as long as the distance to the next site allows. Sectors of one site that look the same way,
-such as the carriers of one antenna, share the wedge as rings. Stations without a known place are put into a grid.
+such as the carriers of one antenna, share the wedge as rings. Stations without a known place are in `tiles`.
 
 Where sectors are does not change from one page to the next, so that their shapes are drawn once (`outlines`); colours
 and words are put around them.
@@ -22,7 +22,6 @@ from kinband.service.dashboard.charts.marks import escaped, joined, number, tag
 
 BEAM = 65.0
 """Degrees between the edges of a wedge."""
-_CELL = 34.0  # units of a cell of the grid
 
 
 class Sector(NamedTuple):
@@ -157,29 +156,6 @@ def sector_map(sectors: Sequence[Sector], *, says: str) -> Markup:
     drawn = [_link(placed[i], shape) for i, shape in zip(found.order, found.shapes, strict=True)]
     ruler = tag("path", tag("title", found.length), d=found.ruler, class_="ruler")
     return tag("svg", joined(drawn), ruler, class_="map", viewBox=found.box, role="group", aria_label=says)
-
-
-def sector_grid(sectors: Sequence[Sector], *, says: str) -> Markup:
-    """Return the sectors whose place is not known, cell beside cell; nothing where there are none.
-
-    Example:
-        >>> sector_grid([Sector("a", "#0072b2", "/stations/a", "a: 0.9")] * 3, says="Three.").count("<rect")
-        3
-    """
-    loose = [sector for sector in sectors if sector.place is None]
-    if not loose:
-        return Markup("")
-    columns = max(16, math.ceil(math.sqrt(2.0 * len(loose))))
-    cells = []
-    for i, sector in enumerate(loose):
-        row, column = divmod(i, columns)
-        cell = tag(
-            "rect", x=column * _CELL + 3, y=row * _CELL + 3, width=_CELL - 6, height=_CELL - 6, rx=4,
-            fill=sector.colour, class_=f"sector {sector.look}".rstrip(),
-        )  # fmt: skip
-        cells.append(_link(sector, cell))
-    box = f"0 0 {number(columns * _CELL)} {number(math.ceil(len(loose) / columns) * _CELL)}"
-    return tag("svg", joined(cells), class_="map cells", viewBox=box, role="group", aria_label=says)
 
 
 def _shape(centre: tuple[float, float], azimuth: float | None, *, reach: float, ring: tuple[int, int]) -> Markup:

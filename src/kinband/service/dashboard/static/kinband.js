@@ -16,7 +16,9 @@
 
   function toggle(button) {
     function label() {
-      button.textContent = { system: "◐ Auto", light: "☀ Light", dark: "☾ Dark" }[theme()];
+      var look = { system: "◐ Auto", light: "☀ Light", dark: "☾ Dark" }[theme()].split(" ");
+      button.firstElementChild.textContent = look[0];
+      button.lastElementChild.textContent = " " + look[1];  // a phone shows the sign alone
       button.setAttribute("aria-label", "Theme: " + theme() + ". Press to change.");
     }
     button.hidden = false;

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from kinband.configurations import ConfigurationSpace
 from kinband.service.dashboard.figures import knobs, moves
+from kinband.service.dashboard.views.holding import Held, held_of
 from kinband.service.operations import Item, Operations, Site
 from kinband.service.operations.prospects import expected_gain
 
@@ -84,13 +85,14 @@ class Row(NamedTuple):
         changes: Whether that is something else.
         status: What became of it.
         rails: The rails that refused something, where the guard did not let through what was chosen.
-        reason: What the guard said.
+        reason: What the guard said; empty where it had nothing to review.
         expected: Predicted reward of what was chosen.
         reward: What it earned.
         by: Who approved or rejected it.
         comment: What that person said.
-        gain: The gain expected of the change and the ends of its interval; None where it is not known.
-        trial: Whether it is made to learn: what runs is expected to earn more.
+        gain: The gain expected of the change and the ends of its interval; None where nothing changes or none is known.
+        trial: Whether it is made to learn: what runs is expected to earn more, and no rule of safety wants the change.
+        held: What a rule of safety held back; None where none did.
     """
 
     id: str
@@ -110,11 +112,26 @@ class Row(NamedTuple):
     comment: str
     gain: tuple[float, float, float] | None
     trial: bool
+    held: Held | None
+
+    @property
+    def mark(self) -> str:
+        """What the change is called: a trial, or held back by a rule; empty where it is neither."""
+        return self.held.mark if self.held is not None else "trial" if self.trial else ""
+
+
+def _reason(item: Item) -> str:
+    """What the guard said, unless that is only that nothing was to be changed."""
+    verdict = item.verdict
+    if verdict is None or (item.status == "kept" and verdict.outcome == "allowed"):
+        return ""
+    return verdict.reason
 
 
 def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
     """Return a decision as a row; without `gains`, which take looking for scores, none is given."""
-    gain = expected_gain(item) if gains else None
+    gain = expected_gain(item) if gains and item.changes else None
+    held = held_of(item, names.text)
     wanted = item.decision.arm if item.status == "refused" else item.wanted  # of a refusal: what was refused
     changes = wanted != item.running
     return Row(
@@ -128,11 +145,12 @@ def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
         changes=changes,
         status=item.status,
         rails=() if item.verdict is None or item.verdict.outcome == "allowed" else item.verdict.codes,
-        reason="" if item.verdict is None else item.verdict.reason,
+        reason=_reason(item),
         expected=item.decision.mean,
         reward=item.reward,
         by=item.decided_by,
         comment=item.comment,
         gain=gain,
-        trial=gain is not None and gain[0] < 0.0,
+        trial=held is None and gain is not None and gain[0] < 0.0,
+        held=held,
     )

@@ -1,6 +1,5 @@
 """A decision's page: why it was made, what the guard said, what became of it."""
 
-from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -10,17 +9,17 @@ from kinband.service.dashboard.charts.bands import Belief, whisker
 from kinband.service.dashboard.charts.scales import around
 from kinband.service.dashboard.figures import knobs
 from kinband.service.dashboard.views.common import names_of, row_of
+from kinband.service.dashboard.views.evidence import reason_of, why_not
+from kinband.service.dashboard.views.slots import named_slot
 from kinband.service.dashboard.words import sentence
 from kinband.service.operations import Operations
 
-QUICK_ROWS = 50
-"""Rewards up to which evidence is weighed at once; more are weighed when somebody wants to know."""
 SHOWN = 12
 """How many of what was considered are drawn; a table has all."""
 _KIND_WORDS = {
     "exploitation": "It is expected to earn most.",
     "trial": "It is a trial: something else is expected to earn more, and this is tried to learn.",
-    "held back": "A rule of safety held the controller back from what it would have tried.",
+    "held back": "It stays as it is: a change would have scored better, but not by as much as changing has to bring.",
     "unscored": "The policy does not score configurations.",
 }
 _MOST_LENDERS = 12
@@ -35,13 +34,13 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         evidence: Whether to work out whose evidence it rests on, which may take seconds.
     """
     names = names_of(operations)
-    whole = operations.explain(decision_id) if evidence else operations.explain(decision_id, most_rows=QUICK_ROWS)
+    whole = reason_of(operations, decision_id, evidence=evidence)
     found, item, verdict = whole.of, whole.item, whole.item.verdict
-    events = operations.events(decision=decision_id, limit=50)
+    row, events = row_of(item, names), operations.events(decision=decision_id, limit=50)
     return {
         "item": item,
-        "slot": _named_slot(item.slot),
-        "row": row_of(item, names),
+        "slot": named_slot(item.slot),
+        "row": row,
         "chosen": names.text(item.decision.arm)
         if item.decision.configuration is None
         else knobs(item.decision.configuration),
@@ -52,38 +51,25 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
             for refusal in ([] if verdict is None else verdict.refusals)
         ],
         "text": whole.text.replace(whole.left_out, "").replace("  ", " ").strip(),
-        "why": _KIND_WORDS.get(found.kind, ""),
+        "why": _KIND_WORDS.get(found.kind, "") if row.held is None else row.held.sentence,
         "considered": _considered(found, running=item.running),
         "drawn": SHOWN,
         "against": found.against,
         "runner_up": None if found.runner_up is None else knobs(found.runner_up.configuration),
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
-        "left_out": whole.left_out if evidence else "",
+        "left_out": why_not(found, item.id) if evidence else "",
+        "weighed": evidence,
         "offered": bool(found.left_out) and not evidence,
         "history": [(event, sentence(event, names.configuration)) for event in events],
     }
-
-
-def _named_slot(slot: str | None) -> str:
-    """Return the caller's name of a slot, unless it is a time, which is shown anyway.
-
-    Example:
-        >>> _named_slot("2026-11-20T10:00:00+00:00"), _named_slot("busy hour")
-        ('', 'busy hour')
-    """
-    try:
-        datetime.fromisoformat(slot or "")
-    except ValueError:
-        return slot or ""
-    return ""
 
 
 def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief, float | None, Markup]]:
     """Return what was considered, best score first, with scores and, of the first few, whiskers."""
     made = found.decision
     rows = [
-        (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm), o.ucb)
+        (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm, past=True), o.ucb)
         for o in made.alternatives
         if o.mean is not None and o.width is not None
     ]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from kinband.service.dashboard.addresses import station_url
@@ -10,7 +11,8 @@ from kinband.service.dashboard.charts.bars import parts
 from kinband.service.dashboard.charts.colours import AGE_COLOURS, MODE_COLOURS, UNKNOWN, ramp
 from kinband.service.dashboard.charts.lines import Line, time_chart
 from kinband.service.dashboard.charts.scales import Scale, thinned
-from kinband.service.dashboard.charts.wedges import Sector, ruler_words, sector_grid, sector_map
+from kinband.service.dashboard.charts.tiles import sector_tiles
+from kinband.service.dashboard.charts.wedges import Sector, ruler_words, sector_map
 from kinband.service.dashboard.figures import AGE_NAMES, age_class, ago, count, figure, signed
 from kinband.service.dashboard.views.common import Names, names_of, sites_of
 from kinband.service.operations import MODES, Card, Operations, Picture, Site
@@ -49,12 +51,13 @@ def overview(operations: Operations, colour: str) -> dict[str, Any]:
         "colours": COLOURS,
         "map": sector_map(sectors, says=_map_words(looks, colour)),
         "ruler": ruler_words(sectors),
-        "cells": sector_grid(sectors, says="Stations whose place is not known, one square each."),
+        "cells": sector_tiles(sectors, says="Stations whose place is not known, one tile each."),
         "legend": legend,
         "placed": sum(sector.place is not None for sector in sectors),
         "loose": sum(sector.place is None for sector in sectors),
         "gain": gain,
-        "recent": _recent(fleet),
+        "recent": recent_of(looks),
+        "known": sum(look.recent is not None for look in looks),
         "slots": SLOTS,
         "refused": refused,
         "rails_stop": operations.guard_in_force().rails.stop,
@@ -68,6 +71,12 @@ def overview(operations: Operations, colour: str) -> dict[str, Any]:
         "fleet": _fleet_chart(fleet),
         "fleet_words": _fleet_words(fleet),
     }
+
+
+def recent_of(looks: Sequence[Look]) -> float | None:
+    """Return the mean over stations of what each earned of late, as the metric `kinband_recent_reward` has it."""
+    known = [look.recent for look in looks if look.recent is not None]
+    return fmean(known) if known else None
 
 
 def look_of(card: Card, picture: Picture, names: Names) -> Look:
@@ -137,13 +146,6 @@ def _modes_bar(looks: Sequence[Look]) -> str:
 
 
 Fleet = Sequence[tuple[datetime, float, float | None, int]]
-
-
-def _recent(fleet: Fleet) -> float | None:
-    """Return the mean reward of the last slots, every station's slot counting once."""
-    last = fleet[-SLOTS:]
-    slots = sum(stations for *_, stations in last)
-    return sum(reward * stations for _, reward, _, stations in last) / slots if slots else None
 
 
 def _fleet_chart(fleet: Fleet) -> str:

@@ -14,6 +14,7 @@ from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
 from kinband.service.dashboard.charts.scales import around, thinned
 from kinband.service.dashboard.figures import count, figure, time_text, value_text
 from kinband.service.dashboard.views.common import Names, names_of, row_of, sites_of
+from kinband.service.dashboard.views.evidence import lending
 from kinband.service.dashboard.words import BY_WORDS
 from kinband.service.operations import Item, Operations, Outlook
 from kinband.service.operations.views import Change
@@ -21,10 +22,17 @@ from kinband.service.operations.views import Change
 SHOWN = 500
 """Slots on the charts."""
 _DECISIONS, _MOST_KNOBS = 20, 4
+_LENDERS, _WORTH = 8, 0.005  # how many are shown, and the smallest share
 
 
-def station(operations: Operations, name: str) -> dict[str, Any]:
-    """Return what the page of a station shows, or refuse where there is none of that name."""
+def station(operations: Operations, name: str, *, evidence: bool = False) -> dict[str, Any]:
+    """Return what the page of a station shows, or refuse where there is none of that name.
+
+    Args:
+        operations: Where it is.
+        name: The station.
+        evidence: Whether to work out whose experience its last decision rested on where that takes long.
+    """
     names = names_of(operations)
     with operations.looking() as picture:
         card = replace(picture.card(name))  # as it is now: the original goes on changing
@@ -46,8 +54,9 @@ def station(operations: Operations, name: str) -> dict[str, Any]:
         "reward_chart": _reward_chart(points, name),
         "knob_charts": [] if span is None else _knob_charts(points, changes, names, span=span),
         "whose": sorted({change.by for change in changes} & set(BY_WORDS)),
+        "weighed": evidence,
     }
-    return shown | _outlook(operations, name)
+    return shown | _outlook(operations, name, card.last, evidence=evidence)
 
 
 def _frozen_by_rails(operations: Operations, name: str) -> str | None:
@@ -151,7 +160,7 @@ def _change_words(change: Change, names: Names) -> Markup:
     return escape(f"{time_text(change.at)}:{came} to {names.text(change.arm)}, {by}{who}")
 
 
-def _outlook(operations: Operations, name: str) -> dict[str, Any]:
+def _outlook(operations: Operations, name: str, last: str | None, *, evidence: bool) -> dict[str, Any]:
     """Return what is believed of the station's configurations, or why nothing is."""
     empty: dict[str, Any] = {
         "outlook": None,
@@ -159,6 +168,9 @@ def _outlook(operations: Operations, name: str) -> dict[str, Any]:
         "beliefs": [],
         "lenders": [],
         "own": None,
+        "of": "",
+        "untold": "Not known yet.",
+        "offered": False,
         "borrowing": None,
     }
     try:
@@ -166,9 +178,9 @@ def _outlook(operations: Operations, name: str) -> dict[str, Any]:
     except BadInputError as error:
         return empty | {"no_outlook": str(error)}
     shown = empty | {"no_outlook": "", "outlook": found, "borrowing": found.borrowing}
-    shown["own"] = found.lenders.get(name)
-    others = [(lender, part) for lender, part in found.lenders.items() if lender != name and part >= 0.005]
-    shown["lenders"] = others
+    shown |= (lent := lending(operations, found, last, evidence=evidence))
+    shown["own"] = dict(lent["shares"]).get(name)
+    shown["lenders"] = [(each, part) for each, part in lent["shares"] if each != name and part >= _WORTH][:_LENDERS]
     if found.mean is None or found.width is None:
         return shown | {"no_outlook": "This policy predicts nothing, so that there is nothing to show."}
     names = names_of(operations)

@@ -8,7 +8,7 @@ from fastapi import Body, Query, Response
 from kinband.service.http import answers
 from kinband.service.http.bodies import AppliedBody, AskBody, Filters
 from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, router
-from kinband.service.operations import Operations
+from kinband.service.operations.outside import far_outside
 
 routes = router("decisions")
 
@@ -28,10 +28,10 @@ def ask(
 ) -> answers.Asked:
     """Decide for one station or many in one round, and do what their modes say.
 
-    What a station is to run is `run`. A station has one decision a `slot`; asked again, the one on record is answered.
+    What a station is to run is `run`. A station has one decision a `slot`; asked again, the one on record is answered,
+    unless something else is said than the first time.
     """
-    seen = _seen(operations, repeatable=key is not None or body.slot is not None)
-    items = operations.ask(
+    items, decided = operations.decide(
         body.states,
         slot=body.slot,
         running=body.running,
@@ -40,18 +40,10 @@ def ask(
         key=key,
         actor=caller.name,
     )
-    if seen is not None and all(item.seq <= seen for item in items):
+    if not decided:
         response.status_code = 200
-    return answers.Asked(decisions=[shapes.detail(item) for item in items])
-
-
-def _seen(operations: Operations, *, repeatable: bool) -> int | None:
-    """Return the number of the last event on record; None where nothing can be answered from the record."""
-    if not repeatable:
-        return None
-    operations.refresh()
-    with operations.looking() as picture:
-        return picture.seq
+    strange = far_outside(operations.durable.settings.encoder.state, body.states)
+    return answers.Asked(decisions=[shapes.detail(item) for item in items], warnings=strange)
 
 
 @routes.get("/decisions", operation_id="list_decisions", summary="List decisions, newest first")
@@ -92,7 +84,10 @@ def report_applied(
     body: Annotated[AppliedBody, Body()] = AS_ORDERED,
     key: Key = None,
 ) -> answers.Decision:
-    """Say what the station really runs in the slot of its present decision; its reward is learned for that."""
+    """Say what the station really runs in the slot of its present decision; its reward is learned for that.
+
+    An empty body says that it runs what it was told to run. Said again, nothing more is recorded.
+    """
     item = operations.applied(id, body.configuration, comment=body.comment, key=key, actor=caller.name)
     return shapes.decision(item)
 

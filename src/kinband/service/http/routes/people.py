@@ -39,13 +39,16 @@ def get_plan(
     shapes: Shapes,
     format: Annotated[Literal["json", "csv"] | None, Query(description="csv for a file.")] = None,  # noqa: A002
     accept: Annotated[str, Header(include_in_schema=False)] = "",
-) -> answers.Decisions:
-    """What waits for a person, oldest first; as CSV with `?format=csv` or the header `Accept: text/csv`."""
+) -> answers.Plan:
+    """What waits for a person, oldest first, with the gain that is expected of it.
+
+    As CSV with `?format=csv` or the header `Accept: text/csv`.
+    """
     with operations.looking() as picture:
         items = picture.waiting()
     if format == "csv" or (format is None and "text/csv" in accept):
         return tables.plan_file(items, shapes.space)  # type: ignore[return-value]
-    return shapes.decisions(items)
+    return shapes.plan(items)
 
 
 @routes.get("/mode", operation_id="get_mode", summary="Modes, and whether everything is stopped")
