@@ -47,7 +47,13 @@ def finite_number(value: Any, *, name: str) -> float:
     Example:
         >>> finite_number(3, name="noise")
         3.0
+        >>> finite_number(True, name="noise")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: noise must be a number, got True
     """
+    if isinstance(value, bool | np.bool_):
+        raise BadInputError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:

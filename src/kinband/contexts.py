@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_array, finite_number
+from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, finite_number
 from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError, SavedStateError
+
+LARGEST = 1e150
+"""Larger numbers are refused: their squares, which variances and distances are made of, would overflow."""
 
 _ROUNDING = 1e-12
 
@@ -68,6 +71,7 @@ class StateScaler:
         S = _state_matrix(S, names)
         if not len(S):
             raise BadInputError("the state has no rows: give at least one to fit a scale")
+        _refuse_large(S, np.abs(S) > LARGEST, names)
         centre, scale = S.mean(axis=0), S.std(axis=0)
         # A constant column of 0.1 may have sd 1e-17 by rounding: judge by the spread.
         scale[np.ptp(S, axis=0) <= _ROUNDING * np.abs(S).max(axis=0)] = 0.0
@@ -109,7 +113,14 @@ class StateScaler:
         return tuple(name for name, scale in zip(self.names, self.scale, strict=True) if scale == 0)
 
     def transform(self, S: ArrayLike) -> FloatArray:
-        """Scale one state (p,) or many (n, p); the shape stays the same."""
+        """Scale one state (p,) or many (n, p); the shape stays the same.
+
+        Example:
+            >>> StateScaler.from_ranges({"load": (0, 1)}).transform([1.7e308])
+            Traceback (most recent call last):
+                ...
+            kinband.errors.BadInputError: state feature 'load' is 1.7e+308, which is too large to reckon with: ...
+        """
         try:
             S = np.asarray(S, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -118,7 +129,10 @@ class StateScaler:
             raise BadInputError(f"the state has shape {S.shape}, expected {len(self.names)} feature(s) per row")
         used = self.scale > 0
         out = np.zeros(S.shape)
-        out[..., used] = (S[..., used] - self.centre[used]) / self.scale[used]
+        with np.errstate(over="ignore"):  # told below, by name
+            out[..., used] = (S[..., used] - self.centre[used]) / self.scale[used]
+        if not (finite := np.isfinite(out)).all():
+            _refuse_large(S, ~finite, self.names)
         return out
 
     def row(self, state: Mapping[str, float]) -> FloatArray:
@@ -256,13 +270,28 @@ def _state_matrix(S: ArrayLike, names: Sequence[str]) -> FloatArray:
     return matrix
 
 
+def _refuse_large(S: FloatArray, bad: BoolArray, names: Sequence[str]) -> None:
+    """Refuse states S, (p,) or (n, p), some of whose values are too large; name the first of them."""
+    if not bad.any():
+        return
+    *row, column = np.argwhere(bad)[0].tolist()
+    where = f" in row {row[0] + 1}, counted from 1" if row else ""
+    raise BadInputError(
+        f"state feature {names[column]!r} is {S[(*row, column)]:g}{where}, which is too large to reckon with: repair "
+        "it, or give the feature in a larger unit"
+    )
+
+
 def _numbers(state: Mapping[str, Any], names: Sequence[str]) -> FloatArray:
     """The values of a state in order, (p,), after refusing text, missing and infinite values."""
     values = np.empty(len(names))
     for column, name in enumerate(names):
-        if isinstance(state[name], str | bytes):
-            raise BadInputError(f"state feature {name!r} must be a number, got {state[name]!r}")
-        values[column] = finite_number(state[name], name=f"state feature {name!r}")
+        value = state[name]
+        if isinstance(value, str | bytes):
+            raise BadInputError(f"state feature {name!r} must be a number, got {value!r}")
+        if isinstance(value, bool | np.bool_):  # as a log has it that names such a column as state: 1 or 0
+            value = float(value)
+        values[column] = finite_number(value, name=f"state feature {name!r}")
     return values
 
 
@@ -272,6 +301,10 @@ def _limits(name: str, bounds: object) -> tuple[float, float]:
     low, high = (finite_number(bound, name=f"the range of {name!r}") for bound in bounds)
     if not low < high:
         raise BadInputError(f"the range of {name!r} needs low < high, got {low:g} and {high:g}")
+    if max(-low, high) > LARGEST:
+        raise BadInputError(
+            f"the range of {name!r} is {low:g} to {high:g}, too large to reckon with: give it in a larger unit"
+        )
     return low, high
 
 

@@ -16,16 +16,18 @@ NAMES = ["[b]3714", "=3715", "1217"]
 K_Z = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]])
 
 
-def played(rounds: int = 8) -> Controller:
+def played(rounds: int = 8, *, names: list[str] = NAMES, noise: float = 0.004, drop: float = 0.0) -> Controller:
+    """A controller that has played; rewards fall by `drop` after half of the rounds."""
     rng = np.random.default_rng(4)
     controller = Controller(
-        SPACE, NAMES, state={"load": (0, 1)}, similarity=K_Z, kernel=RBF([1.6, 0.9], variance=0.05), noise=0.004,
+        SPACE, names, state={"load": (0, 1)}, similarity=K_Z, kernel=RBF([1.6, 0.9], variance=0.05), noise=noise,
         mean=0.6, seed=2,
     )  # fmt: skip
-    for _ in range(rounds):
-        for decision in controller.ask_all({name: {"load": float(rng.random())} for name in NAMES}).values():
-            controller.tell(decision.id, float(0.7 - 0.02 * (decision.arm - 2) ** 2 + 0.06 * rng.standard_normal()))
-    controller.ask("1217", {"load": 0.5})
+    for number in range(rounds):
+        level = 0.7 - drop * (2 * number >= rounds)
+        for decision in controller.ask_all({name: {"load": float(rng.random())} for name in names}).values():
+            controller.tell(decision.id, float(level - 0.02 * (decision.arm - 2) ** 2 + 0.06 * rng.standard_normal()))
+    controller.ask(names[-1], {"load": 0.5})
     return controller
 
 
@@ -52,6 +54,23 @@ def test_tables_and_sentences_are_printed(state: Path, capsys: pytest.CaptureFix
     for name in NAMES:
         assert name in said
     assert sorted(file.name for file in state.parent.iterdir()) == ["state"]
+
+
+@pytest.mark.parametrize("names", [NAMES, [f"operator-north-region-site-{n:04d}-sector-1" for n in range(3)]])
+def test_tables_of_80_columns_show_every_word(
+    names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(names=names, noise=0.0004, drop=0.3).save(tmp_path / "state")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["audit", str(tmp_path / "state")]) == 0
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert "too narrow,\n" in "\n".join(line.rstrip("│┃ ") for line in said.splitlines())
+    first, second = said.splitlines()[3:5]
+    assert first.replace("┃", " ").split() == ["in", "in", "in", "mean", "mean"]
+    assert second.replace("┃", " ").split() == [
+        "station", "rewards", "50", "%", "80", "%", "95", "%", "z", "z²", "intervals",
+    ]  # fmt: skip
 
 
 def test_json_holds_all_of_it_and_nothing_else_is_printed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from kinband.cli import main
 from kinband.cli.commands import app
+from kinband.cli.interrupts import KEEPING, interrupted, remember
+from kinband.fleet.cluster import _unreachable
 
 COMMANDS = sorted(c.name or c.callback.__name__ for c in app.registered_commands if c.callback)
 ROOT = Path(__file__).parents[2]
@@ -97,7 +99,48 @@ def test_ctrl_c_while_libraries_are_loaded_gets_one_sentence_and_exit_code_130(n
     code = INTERRUPT.format(name=name, arguments=arguments)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "kinband: interrupted; work that was finished is kept\n"
+    assert done.stderr == "kinband: interrupted\n"  # nothing was finished that could be kept
+
+
+@pytest.mark.parametrize("command", ["evaluate", "recommend", "similarity", "audit", "replay", "simulate"])
+def test_only_commands_that_keep_work_say_so_when_interrupted(command: str) -> None:
+    remember([command, "demo"])
+    assert interrupted() == "interrupted"
+    for keeping in KEEPING:
+        remember(["--", keeping, command])
+        assert interrupted() == "interrupted; work that was finished is kept"
+
+
+def test_commands_that_keep_work_are_commands() -> None:
+    assert set(KEEPING) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        (["evaluate", "--nonsense"], "kinband evaluate --help"),
+        (["recommend", "log.csv"], "kinband recommend --help"),  # without --now
+        (["trust", "--runs", "many"], "kinband trust --help"),
+        (["ledger", "info", "--nonsense"], "kinband ledger info --help"),
+        (["nonsense"], "kinband --help"),
+    ],
+)
+def test_a_usage_error_sends_to_the_help_of_its_command(
+    arguments: list[str], where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert f"(try: {where}" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_table_is_not_taken_for_a_damaged_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ok.csv").write_text("station,tilt,reward\n" + "a,1,0.5\n" * 200)
+    assert main(["replay", str(tmp_path / "ok.csv"), "d1"]) == 2
+    error = capsys.readouterr().err
+    assert (
+        error == f"kinband: {tmp_path / 'ok.csv'} is no ledger: give the file that kinband serve keeps its events in\n"
+    )
 
 
 def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -124,6 +167,8 @@ def test_ctrl_c_behind_another_error_is_ctrl_c(
     ("error", "sentence"),
     [
         (MemoryError(), "not enough memory"),
+        (_unreachable("nowhere:1", "unknown host"), "no Ray cluster answers at nowhere:1 (unknown host): start one"),
+        (_unreachable("nowhere:1", "unknown host"), "`ray start --address=host:port`, or leave --ray out\n"),
         (BrokenProcessPool("terminated abruptly"), "try --workers 1"),
         (PermissionError(13, "Permission denied", "results"), "cannot use results (permission denied)"),
         (OSError("Expected file path\nDetail: errno 21"), "expected file path"),

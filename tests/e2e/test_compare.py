@@ -159,7 +159,7 @@ def stop_before_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--time", "no"], "column 'no' is used as ignore and as time"),
         (["--run", "Week"], "there is no column 'Week'; the columns are 'no', 'Cell'"),
-        (["--category", "Users"], "--category names ['Users'], the knobs are ['Tilt']"),
+        (["--category", "Users"], "--category names 'Users', which is no knob: name it with --configuration Users too"),
         (["--log-rows", "19"], "3 of 3 station(s) have too few rows, such as '0012' with 24"),
         (["--log-rows", "19"], "ask for fewer with --log-rows, or leave such stations out with --skip-short"),
         (["--log-rows", "19", "--skip-short"], "only 0 of 3 station(s)"),

@@ -1,7 +1,10 @@
-"""The pages tell the truth: code names exist, links lead somewhere, and Python blocks run.
+"""The pages tell the truth: code names exist, links lead somewhere, Python blocks run, commands print what is shown.
 
 Blocks fenced as `python` run in order in one namespace a page, in an empty folder: as doctests if they hold a prompt,
-as plain code if not. Blocks that are not meant to run carry another name (`text`, `bash`) or none.
+as plain code if not. Commands of blocks fenced as `console` run between them, in the same folder, and print what the
+block shows, as far as another machine would: words are the same, numbers nearly so, and `...` stands for anything.
+Those of `TOO_LONG` are not run; their options must exist. Blocks that are not meant to run carry another name (`text`,
+`bash`) or none.
 """
 
 import ast
@@ -10,7 +13,11 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import os
 import re
+import shlex
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +25,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from kinband.cli import main
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
@@ -29,6 +38,17 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 CODE_NAME = re.compile(r"(?P<path>kinband(?:\.\w+)+)(?:\((?P<argument>\w+)=\))?")
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)|(?:src|href)=\"([^\"]+)\"", re.MULTILINE)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+TOO_LONG = {
+    "kinband check-city": "minutes",
+    "kinband compare": "half a minute",
+    "kinband simulate": "minutes",
+    "python -m kinband.evaluation.coverage": "a minute",
+    "python -m pip": "installs packages",
+    "python tools/": "needs packages of others",
+}
+NUMBER = re.compile(r"(?<![\w.])[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
+NEARLY, DIGITS, SMALL = 0.05, 5, 0.001  # how far numbers may be off: a share, units of the last digit, in any case
 
 
 def text_of(page: str) -> str:
@@ -208,10 +228,10 @@ def test_the_checker_notices_broken_links(tmp_path: Path) -> None:
 # --- Examples -----------------------------------------------------------------------------------------------
 
 
-def python_blocks(text: str) -> list[tuple[int, str]]:
-    """The blocks of a page that are to be run, each with the number of its first line, from 0."""
-    blocks = [match for match in FENCE.finditer(text) if match["kind"].strip() == "python"]
-    return [(text.count("\n", 0, match.start("body")), match["body"]) for match in blocks]
+def blocks_to_run(text: str) -> list[tuple[str, int, str]]:
+    """The blocks of a page that are to be run, each with its kind and the number of its first line, from 0."""
+    blocks = [match for match in FENCE.finditer(text) if match["kind"].strip() in ("python", "console")]
+    return [(match["kind"].strip(), text.count("\n", 0, match.start("body")), match["body"]) for match in blocks]
 
 
 def run_block(code: str, namespace: dict[str, Any], *, page: str, line: int) -> None:
@@ -229,8 +249,11 @@ def run_block(code: str, namespace: dict[str, Any], *, page: str, line: int) -> 
 def run_page(text: str, page: str) -> dict[str, Any]:
     """Run the blocks of a page in order and return the names they left."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for line, code in python_blocks(text):
-        run_block(code, namespace, page=page, line=line)
+    for kind, line, code in blocks_to_run(text):
+        if kind == "python":
+            run_block(code, namespace, page=page, line=line)
+        else:
+            run_console(code)
     return namespace
 
 
@@ -239,6 +262,119 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     text = text_of(page)
     monkeypatch.chdir(tmp_path)
     run_page(text, page)
+
+
+def commands_of(block: str) -> list[tuple[str, str]]:
+    """The commands of a block that shows a terminal, each with what it prints there."""
+    shown = block.replace("\\\n", " ")
+    parts = re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]
+    return [(command, printed) for command, _, printed in (part.partition("\n") for part in parts)]
+
+
+def run_console(block: str) -> None:
+    """Run the commands of a block, but those that take too long, and compare what they print with what is shown."""
+    for command, shown in commands_of(block):
+        if command.startswith(tuple(TOO_LONG)):
+            continue
+        program, *words = shlex.split(command)
+        assert program == "kinband", f"{command!r} is no command of ours: name the block otherwise, or in TOO_LONG"
+        environment = {**os.environ, "COLUMNS": "80", "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-m", "kinband", *words], capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        assert prints(done.stdout, shown), f"{command} prints\n{done.stdout}and the page shows\n{shown}"
+
+
+def prints(printed: str, shown: str) -> bool:
+    """Whether a command prints what is shown: the same words, numbers nearly, anything where `...` stands."""
+    lines = [_plain(line) for line in printed.rstrip().splitlines()]
+    expected = [_plain(line) for line in shown.rstrip().splitlines()]
+    pattern = "".join(r"(?:[^\n]*\n)*?" if line == "..." else _pattern(line) for line in expected)
+    found = re.fullmatch(pattern, "".join(f"{line}\n" for line in lines))
+    numbers = [number for line in expected for number in NUMBER.findall(line)]
+    return found is not None and all(_near(a, b) for a, b in zip(found.groups(), numbers, strict=True))
+
+
+def _pattern(line: str) -> str:
+    """A pattern of a line: words as they are, numbers of any value, `...` for anything."""
+    pieces = re.split(rf"(\.\.\.|{NUMBER.pattern})", line)
+    kinds = (
+        "[^\n]*?" if p == "..." else f"({NUMBER.pattern})" if NUMBER.fullmatch(p) else re.escape(p) for p in pieces
+    )
+    return "".join(kinds) + "\n"
+
+
+def _plain(line: str) -> str:
+    """A line without the widths of a table, which follow its numbers."""
+    return re.sub(r"\s+", " ", re.sub(r"[━─]+", "─", line)).strip()
+
+
+def _near(printed: str, shown: str) -> bool:
+    """Whether a number is nearly the one shown; small whole numbers are that number."""
+    a, b = (float(text.replace(",", "")) for text in (printed, shown))
+    if "." not in shown:
+        return abs(a - b) <= NEARLY * abs(b)
+    unit = 10.0 ** -len(shown.partition(".")[2])
+    return abs(a - b) <= max(NEARLY * abs(b), DIGITS * unit, SMALL) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "4 changes, +0.212 (0.1 to 0.3)\n│ a │  1,058 │\nleft: x.csv\n",
+        "4 changes, +0.209 (0.1 to 0.3)\n│ a   │ 1,042 │\nleft: x.csv\n",
+    ],
+)
+def test_output_that_is_nearly_the_same_is_what_is_shown(printed: str) -> None:
+    assert prints(printed, "4 changes, +0.212 (0.1 to 0.3)\n│ a │ 1,058 │\nleft: x.csv\n")
+    assert prints(printed, "4 changes, ...\n...\nleft: x.csv\n")
+    assert prints(printed, "...\n│ a │ 1,058 │\n...\n")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "5 changes, +0.212\n│ a │ 1,058 │\n",  # a small whole number
+        "4 changes, +0.240\n│ a │ 1,058 │\n",
+        "4 changes, -0.212\n│ a │ 1,058 │\n",
+        "4 changes, +0.212\n│ b │ 1,058 │\n",
+        "4 changes, +0.212\n│ a │ 1,158 │\n",
+        "4 changes, +0.212\n",
+        "4 changes, +0.212\n│ a │ 1,058 │\nfile: x\n",
+        "...\n│ b │ ... │\n",
+        "4 changes, ... │ 1,058 │\n",  # which stands for no more than the rest of a line
+    ],
+)
+def test_output_that_is_something_else_is_noticed(shown: str) -> None:
+    assert not prints("4 changes, +0.212\n│ a │ 1,058 │\n", shown)
+
+
+def test_a_block_that_shows_a_terminal_is_run_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page("```console\n$ kinband --version\nkinband 0.1.0\n```\n", "page")
+    with pytest.raises(AssertionError, match="and the page shows"):
+        run_page("```console\n$ kinband --version\nkinband nine\n```\n", "page")
+    with pytest.raises(AssertionError, match=r"there is no file no-such\.csv"):
+        run_page("```console\n$ kinband similarity \\\n    no-such.csv\n```\n", "page")
+
+
+SHOWN = [
+    pytest.param(command, id=f"{page}: {command[:50]}")
+    for page in PAGES
+    for kind, _, block in blocks_to_run(text_of(page))
+    if kind == "console"
+    for command, _ in commands_of(block)
+    if command.startswith("kinband ")
+]
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_options_of_commands_that_are_shown_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, name, *words = shlex.split(command)
+    assert main([name, "--help"]) == 0
+    known = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
+    assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_blocks_of_a_page_share_names_and_others_are_left_alone() -> None:

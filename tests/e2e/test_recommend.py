@@ -165,6 +165,29 @@ def test_notes_of_the_library_are_passed_on(folder: Path, capsys: pytest.Capture
     assert "its users is 8, the log has only ever 7" in left["3715"]
 
 
+def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = export()
+    write(folder / "leak.csv", {**columns, "thr mbps": 3 + 2 * columns["good"]})
+    states = (folder / "states.csv").read_text().splitlines()
+    lines = [f"{states[0]},thr mbps", *(f"{line},4.5" for line in states[1:])]
+    (folder / "now.csv").write_text("\n".join(lines) + "\n")
+    assert recommend(folder, log="leak.csv", states="now.csv") == 0
+    assert "note: state column 'thr mbps' is all but the reward" in (printed := capsys.readouterr().out)
+    assert "leave it out of the state (--ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
+    printed = capsys.readouterr().out
+    assert "leave it out of the state (--ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert "(name the column with --time)" in printed
+
+
+def test_one_station_is_spoken_of_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "now.csv").write_text("".join(STATES.splitlines(keepends=True)[:2]))
+    assert recommend(folder, states="now.csv") == 0
+    assert "1 change worth making among 1 station, together" in capsys.readouterr().out
+
+
 def test_of_several_knobs_those_that_move_are_shown_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(6)
     tilt = rng.integers(0, 4, 80)

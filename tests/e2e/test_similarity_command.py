@@ -55,6 +55,22 @@ def test_like_stations_are_grouped_and_drawn(log: Path, capsys: pytest.CaptureFi
     assert np.array_equal(stored[0].matrix, stored[1].matrix)
 
 
+def test_where_all_pairs_are_equally_alike_none_is_called_least(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    even = TaskMatrix(tuple(sorted(NAMES)), 0.8 + 0.2 * np.eye(4), "embedding")
+    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: even)
+    assert similarity(log) == 0
+    printed = capsys.readouterr().out
+    assert "All pairs are equally alike: 0.80" in printed
+    assert "Most alike" not in printed
+    assert "Least alike" not in printed
+    assert similarity(log, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["all_equal"]
+    assert answer["least_alike"] == []
+
+
 def test_json_holds_what_a_controller_of_the_same_log_would_find(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert similarity(log, "--json", "--seed", "3") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -112,7 +128,7 @@ def test_rows_are_shared_out_evenly(counts: list[int], most: int) -> None:
         (["--time", "good"], "one role"),
         (["--delimiter", "."], "must differ"),
         (["--samples", "load"], "sample count must be at least 1"),
-        (["--category", "load"], "--category names ['load'], the knobs are ['tilt']"),
+        (["--category", "load"], "--category names 'load', which is no knob: name it with --configuration load too"),
         (["--ignore", "lod"], "no column 'lod' (to ignore), did you mean 'load'?"),
         (["--reward-range", "0", "0.5"], "in line"),
     ],
@@ -123,6 +139,26 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
     assert similarity(log, *options) == 2
     error = capsys.readouterr().err
     assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["similarity", "evaluate"])
+@pytest.mark.parametrize(("column", "large"), [("good", "1.7e308"), ("good", "-1e160"), ("load", "1e200")])
+def test_a_number_too_large_to_be_squared_gets_one_sentence(
+    command: str, column: str, large: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with log.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[7][column] = large
+    with log.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    out = ["--out", str(log.parent / "out")] if command == "similarity" else ["--policy", "tilt=3"]
+    assert main([command, str(log), *COLUMNS, *out]) == 2
+    error = capsys.readouterr().err
+    assert f"{float(large):g}" in error
+    assert "too large to reckon with" in error
     assert len(error.strip().splitlines()) == 1
 
 

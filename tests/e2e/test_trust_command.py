@@ -19,7 +19,8 @@ QUICK = ["trust", "evaluation", "--quick", "--runs", "1"]
         (["--seed", "0"], "--seed"),
         (["--workers", "-1"], "--workers"),
         (["evaluation", "--trace", "no-such.parquet"], "no-such.parquet"),
-        (["evaluation", "--write", "no-such-folder/page.md"], "no-such-folder"),
+        (["evaluation", "--write", "no-such-folder/page.md"], "there is no page no-such-folder/page.md: make one with"),
+        (["evaluation", "--figure", "targets.bmp"], "name a .png, .svg or .pdf file"),
     ],
 )
 def test_nonsense_gets_one_sentence_and_exit_code_2(
@@ -37,11 +38,17 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
     assert f"cannot write to {tmp_path / 'file'}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["# A page of something else\n", f"# No end\n{BEGIN}\n", f"{END}\n{BEGIN}\n", None])
 def test_a_page_without_a_place_for_the_table_is_refused_before_any_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, out = tmp_path / "page.md", tmp_path / "out"
-    page.write_text("# A page of something else\n")
+    if text is None:  # a page that is not there is not made: its name may be mistyped
+        assert main([*QUICK, "--out", str(out), "--write", str(page)]) == 2
+        assert f"there is no page {page}: make one with the lines {BEGIN} and {END}" in capsys.readouterr().err
+        assert not page.exists()
+        return
+    page.write_text(text)
     assert main([*QUICK, "--out", str(out), "--write", str(page)]) == 2
     assert "no place for the table" in capsys.readouterr().err
     assert list(out.iterdir()) == []
@@ -52,8 +59,11 @@ def test_the_table_is_printed_written_and_the_same_when_asked_again(
 ) -> None:
     page, out = tmp_path / "page.md", tmp_path / "out"
     page.write_text(f"# What is promised\n\n{BEGIN}\n{END}\n")
-    assert main([*QUICK, "--workers", "2", "--out", str(out), "--write", str(page)]) == 0
+    picture = ["--figure", str(tmp_path / "targets.pdf")]
+    assert main([*QUICK, "--workers", "2", "--out", str(out), "--write", str(page), *picture]) == 0
     printed = capsys.readouterr().out
+    assert printed.splitlines()[-2:] == [f"table: {page}", f"figure: {tmp_path / 'targets.pdf'}"]
+    assert (tmp_path / "targets.pdf").read_bytes().startswith(b"%PDF")
     assert printed.count("short run") >= 8
     assert "Not judged: 8 target(s), short run, not the target's size." in printed
     kept = {file: file.stat().st_mtime_ns for file in out.rglob("records/*.json")}

@@ -1,12 +1,14 @@
 """Calibration: tests and intervals against their definitions, a right model is left alone, a wrong one is flagged."""
 
 import math
+import re
 from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError
@@ -17,11 +19,13 @@ from kinband.trust.statistics import (
     discoveries,
     discoveries_by_evidence,
     mean_of,
+    mean_square_of,
     p_of_bias,
     p_of_spread,
     share_of,
 )
 from kinband.trust.told import Predictions, predictions_of
+from kinband.trust.words import calibration_words
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 LOADS = np.linspace(0.0, 1.0, 7)
@@ -118,6 +122,52 @@ def test_one_wild_reward_does_not_make_a_station_too_narrow() -> None:
     assert jumpy.verdict == FITS
 
 
+def of_normal(n: int, *, scale: float = 1.0) -> Any:
+    """Errors as even as n of a normal distribution can be."""
+    return scale * np.array([NormalDist().inv_cdf((i + 0.5) / n) for i in range(n)])
+
+
+def test_a_few_wild_rewards_do_not_make_the_whole_too_narrow_either() -> None:
+    wild = [np.append(of_normal(39, scale=0.5), size) for size in (7.0, -8.0, 6.5, -7.5)]
+    found = calibration_of(made_of(*wild)).overall
+    assert found.coverage[0.8].side(0.8) == 1  # more inside than promised
+    assert found.spread.value > 1.0  # though their squares are large on average
+    assert found.verdict == FITS
+    inside, whole, *_ = calibration_words(calibration_of(made_of(*wild)))
+    assert inside.startswith("97.5 % of 160 rewards")  # 39 of 40, all of them within 1.28
+    assert "more rewards lay inside than promised" in whole
+    assert "nothing speaks against" not in whole
+
+
+@pytest.mark.parametrize(
+    ("z", "verdict", "words"),
+    [
+        (of_normal(80), FITS, "nothing speaks against the widths"),
+        (of_normal(80, scale=1.6), NARROW, "intervals are too narrow, by a factor of 1.5"),
+        (of_normal(80, scale=0.5), WIDE, "intervals are wider than they need be, by a factor of 2.0"),
+        (np.append(of_normal(300, scale=0.91), [9.0] * 8), FITS, "as many rewards lay inside as promised, yet a few"),
+        (np.tile([0.6, -0.6, 0.6, -0.6, 1.4], 40), FITS, "as many .* the others lie nearer than expected"),
+        (np.tile([1.3, -0.2, -1.3, 0.1, 0.3], 40), FITS, "fewer rewards lay inside than promised, yet none"),
+        (np.append(np.tile([1.3, -0.2, -1.3, 0.1, 0.3], 40), [5.0, -6.0]), FITS, "fewer rewards .* not bear out"),
+    ],
+)
+def test_the_whole_is_said_to_be_what_share_inside_and_mean_square_say_together(
+    z: Any, verdict: str, words: str
+) -> None:
+    found = calibration_of(made_of(z))
+    assert found.overall.verdict == verdict
+    assert re.search(words, calibration_words(found)[1])
+
+
+def test_one_station_is_spoken_of_as_one() -> None:
+    level = of_normal(40)
+    words = " ".join(calibration_words(calibration_of(made_of(level, 3 * level, level))))
+    assert "1 of 3 stations promises too much: its intervals are too narrow: s1." in words
+    words = " ".join(calibration_words(calibration_of(made_of(level, 3 * level, 3 * level))))
+    assert "2 of 3 stations promise too much: their intervals are too narrow: s1, s2." in words
+    assert calibration_words(calibration_of(made_of(level[:1])))[0].startswith("0.0 % of 1 reward lay inside")
+
+
 # --- From the journal ---------------------------------------------------------------------------------------
 
 
@@ -145,7 +195,7 @@ def test_stations_of_a_round_count_as_one_in_the_interval_of_all() -> None:
     z = np.repeat(np.array([1.4, -0.2, 0.9, -1.3]), 25)
     together, apart = calibrated("all", z, clusters=np.repeat(np.arange(4), 25)), calibrated("all", z)
     assert together.spread.value == pytest.approx(apart.spread.value)
-    few = mean_of(np.array([1.4, -0.2, 0.9, -1.3]) ** 2)
+    few = mean_square_of(np.array([1.4, -0.2, 0.9, -1.3]))
     assert (together.spread.low, together.spread.high) == pytest.approx((few.low, few.high))
     assert (apart.spread.high or 0) < (together.spread.high or 0)
 
@@ -154,7 +204,7 @@ def test_stations_of_a_round_count_as_one_in_the_interval_of_all() -> None:
     ("make", "sentence"),
     [
         (lambda: Controller(SPACE, ["a"]), "0 decisions were asked for and none was told"),
-        (lambda: asked(Controller(SPACE, ["a"])), "1 decisions were asked for and none was told"),
+        (lambda: asked(Controller(SPACE, ["a"])), "1 decision was asked for and none was told"),
         (lambda: asked(Controller(SPACE, ["a"], policy="random"), 0.5), "predicts no rewards"),
         (lambda: asked(Controller(SPACE, ["a"], policy="linucb"), 0.5), "widths of another kind"),
     ],
@@ -162,6 +212,20 @@ def test_stations_of_a_round_count_as_one_in_the_interval_of_all() -> None:
 def test_what_cannot_be_audited_gets_one_sentence(make: Callable[[], Controller], sentence: str) -> None:
     with pytest.raises(BadInputError, match=sentence):
         audit(make())
+
+
+@pytest.mark.parametrize("odd", ["x", None, 3, {"state": 1}])
+def test_what_is_no_controller_is_refused_by_name(odd: Any) -> None:
+    with pytest.raises(BadInputError, match=r"an audit takes controllers, got .*: Controller.load\(folder\)"):
+        audit(odd)
+
+
+@pytest.mark.parametrize("odd", [0, -1, 2.5, "3", True, None])
+@pytest.mark.parametrize("name", ["recent", "most_rows"])
+def test_numbers_of_rows_are_whole_numbers(name: str, odd: Any) -> None:
+    controller = asked(Controller(SPACE, ["a"]), 0.5)
+    with pytest.raises(BadInputError, match=f"{name} must be a whole number of at least 1, got"):
+        audit(controller, **{name: odd})
 
 
 def asked(controller: Controller, reward: float | None = None) -> Controller:
@@ -219,6 +283,30 @@ def test_p_values_are_those_of_draws() -> None:
         above = float(((draws**2).sum(axis=1) >= z @ z).mean())
         assert p_of_spread(z) == pytest.approx(2 * min(above, 1 - above), abs=0.015)  # four standard errors
         assert p_of_bias(z) == pytest.approx(float((abs(draws.sum(axis=1)) >= abs(z.sum())).mean()), abs=0.015)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_of_a_mean_square_is_students_on_the_scale_of_logarithms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z, rounds = rng.normal(0.1, 1.7, 24), np.repeat(np.arange(4), 6)
+    found = mean_square_of(z, rounds)
+    each = (z**2).reshape(4, 6).mean(axis=1)
+    reach = t.ppf(0.975, 3) * each.std(ddof=1) / 2 / each.mean()
+    assert found.value == pytest.approx(each.mean())
+    assert (found.low, found.high) == pytest.approx((each.mean() * math.exp(-reach), each.mean() * math.exp(reach)))
+    assert (found.low or 0) > 0
+    assert mean_square_of(z[:1]).low is None
+    assert mean_square_of(np.zeros(5)).high == 0.0
+
+
+def test_intervals_of_mean_squares_err_on_both_sides_about_alike() -> None:
+    # Of 2,000 samples of 20 rounds of 4 stations, 2.5 % should miss on either side; Student's own interval misses
+    # thrice as often below as above. A share of 2.5 % has the standard error 0.35 %.
+    rng = np.random.default_rng(13)
+    rounds = np.repeat(np.arange(20), 4)
+    sides = np.array([mean_square_of(rng.standard_normal(80), rounds).side(1.0) for _ in range(2000)])
+    assert (sides != 0).mean() < 0.05 + 4 * 0.0049
+    assert (sides == 1).mean() > 0.5 * (sides == -1).mean() - 4 * 0.0035
 
 
 def test_intervals_of_means_cover_as_often_as_they_promise() -> None:

@@ -65,6 +65,7 @@ def test_a_row_follows_names_not_the_order_of_the_mapping(encoder: ContextEncode
         ({"load": 1, "users": -math.inf}, "'users' must be finite"),
         ({"load": "0.5", "users": 2}, "'load' must be a number, got '0.5'"),
         ({"load": None, "users": 2}, "'load' must be a number, got None"),
+        ({"load": 1.7e308, "users": 2}, r"'load' is 1\.7e\+308, which is too large to reckon with: repair it"),
         ([1, 2], "must be a mapping"),
     ],
 )
@@ -80,10 +81,16 @@ def test_a_bad_state_is_refused_by_the_names_of_its_features(encoder: ContextEnc
         (lambda: StateScaler.fit(["a"], np.zeros((3, 2))), "2 column.* 1 feature"),
         (lambda: StateScaler.fit(["a"], np.zeros(3)), "2 dimension"),
         (lambda: StateScaler.fit(["a"], [[math.nan]]), "nan"),
+        (lambda: StateScaler.fit(["a", "b"], [[1.0, 2.0], [3.0, -1e200]]), r"'b' is -1e\+200 in row 2, .* too large"),
+        (
+            lambda: StateScaler.fit(["a", "b"], [[1.7e308, 2.0], [1.7e308, 2.0]]),
+            "'a' is 1.7e.308 in row 1, .* too large",
+        ),
         (lambda: StateScaler.identity(["a", "a"]), "'a' twice"),
         (lambda: StateScaler.identity([""]), "non-empty"),
         (lambda: StateScaler.from_ranges({"a": (1, 1)}), "low < high"),
         (lambda: StateScaler.from_ranges({"a": (0, math.inf)}), "finite"),
+        (lambda: StateScaler.from_ranges({"a": (-1.7e308, 1.7e308)}), r"range of 'a' is -1\.7e\+308 .* too large"),
         (lambda: StateScaler.from_ranges({"a": 3}), r"must be \(low, high\)"),  # type: ignore[dict-item]
         (lambda: StateScaler(("a",), np.zeros(1), -np.ones(1)), "negative"),
         (lambda: StateScaler(("a",), np.zeros(2), np.ones(1)), "1 names, 2 centres"),
@@ -94,6 +101,17 @@ def test_a_bad_state_is_refused_by_the_names_of_its_features(encoder: ContextEnc
 def test_bad_scalers_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(BadInputError, match=message):
         make()
+
+
+def test_a_truth_value_is_a_state_of_0_or_1_as_it_is_in_a_log(encoder: ContextEncoder) -> None:
+    state: dict[str, Any] = {"load": True, "users": np.False_}
+    assert encoder.state.row(state).tolist() == [1.0, 0.0]
+
+
+def test_large_states_are_scaled_as_long_as_that_can_be_done(encoder: ContextEncoder) -> None:
+    assert encoder.state.transform([[1e200, 0.0]]).tolist() == [[4e200, -2.5]]
+    with pytest.raises(BadInputError, match=r"'users' is inf in row 2"):
+        encoder.state.transform([[0.0, 1.0], [0.0, math.inf]])
 
 
 def test_contexts_are_the_scaled_state_beside_the_features_of_every_configuration(encoder: ContextEncoder) -> None:

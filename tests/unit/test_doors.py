@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Categories, ConfigurationSpace, Controller, Range, StateScaler, TaskMatrix, Trace
+from kinband import Categories, ConfigurationSpace, Controller, Range, StateScaler, SwitchingCost, TaskMatrix, Trace
 from kinband.controller.saving import load_controller, save_controller
+from kinband.drift import Drift
 from kinband.errors import BadInputError, KinbandError
 from kinband.evaluation import evaluate
 
@@ -39,6 +40,15 @@ def _from_trace(_: Path, given: dict[str, Any]) -> Controller:
     return Controller.from_trace(LONG, similarity="pooled", **given)
 
 
+def _learned(**odd: float) -> Controller:
+    """A controller of a log whose third row holds something odd; large numbers must not make NumPy warn either."""
+    log: dict[str, Any] = {"station": ["a", "b"] * 20, "tilt": [2, 4, 6, 4] * 10, "load": np.linspace(0.1, 0.9, 40)}
+    log["reward"] = np.linspace(0.4, 0.9, 40) ** 2
+    return Controller.from_trace(
+        Trace.from_frame({**log, **{n: np.where(np.arange(40) == 2, v, log[n]) for n, v in odd.items()}}, COLUMNS)
+    )
+
+
 def _asked() -> Controller:
     controller = Controller(SPACE, ["a"])
     controller.ask("a")
@@ -56,6 +66,25 @@ DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
     ("a delimiter", lambda f, odd: Trace.read(f / "log.csv", delimiter=odd), None, "delimiter must be one character"),
     ("a long delimiter", lambda f, odd: Trace.read(f / "log.csv", delimiter=odd), "::", "delimiter must be one char"),
     ("a decimal", lambda f, odd: Trace.read(f / "log.csv", decimal_point=odd), 3, "decimal_point must be one char"),
+    (
+        "a sentinel",
+        lambda f, odd: _learned(reward=odd),
+        1.7e308,
+        "the reward is 1.7e.308 in row 3 of those learned from",
+    ),
+    (
+        "a large state",
+        lambda f, odd: _learned(load=odd),
+        1e200,
+        "state feature 'load' is 1e.200 in row 3, .* too large",
+    ),
+    (
+        "a half-life without times",
+        lambda f, odd: _from_trace(f, {"drift": odd}),
+        Drift("learned"),
+        "add a time column, or give a half-life in decisions",
+    ),
+    ("a cost", lambda _, odd: SwitchingCost(odd), True, "must be a number, got True"),
     ("columns", lambda f, odd: Trace.read(f / "log.csv", odd), {1: 2}, "roles in columns are .* got 1"),
     ("a sample", lambda _, odd: TRACE.sample(odd, RNG), "3", "rows_per_station must be a whole number .* got '3'"),
     ("half a row", lambda _, odd: TRACE.sample(odd, RNG), 1.5, "rows_per_station must be a whole number"),
@@ -98,6 +127,8 @@ DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
         (f"the range {odd!r}", _from_trace, {"running": {"tilt": 2}, "reward_range": odd}, "reward_range must be")
         for odd in (5, "ab", (None, None), (0, 1, 2))
     ),
+    ("a log of a judge", lambda _, odd: evaluate(odd, "usual"), LOG, "evaluate takes a Trace, got dict: Trace.from_fr"),
+    ("a cut", lambda _, odd: evaluate(LONG, "usual", clip=odd), True, "clip must be a number, got True"),
     ("the seed of a judge", lambda _, odd: evaluate(LONG, "usual", seed=odd), -1, "seed must be a whole number"),
     ("chances", lambda _, odd: evaluate(LONG, "usual", propensity=odd), "p", "propensities must be numbers, one for"),
     ("chances of text", lambda _, odd: evaluate(LONG, "usual", propensity=odd), ["p"] * 40, "propensities must be num"),

@@ -121,6 +121,7 @@ def test_a_half_life_is_found_by_likelihood() -> None:
     [
         ({"half_life": -1}, "half_life"),
         ({"half_life": "soon"}, "'learned'"),
+        ({"half_life": True}, "half_life must be a number, .* got True"),
         ({"half_life": timedelta(0)}, "half_life"),
         ({"reset": False}, "neither forgets nor resets"),
         ({"reset": 5}, r"Reset\(...\)"),

@@ -1,6 +1,7 @@
 """Estimates from a log: three formulas against loops written from the papers, parts, habits, support and refusals."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from kinband import ConfigurationSpace, Controller, StateScaler, TaskMatrix, Tra
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
 from kinband.errors import BadInputError, NotFoundError
-from kinband.evaluation import Evaluation, evaluate
+from kinband.evaluation import Evaluation, coverage, evaluate
 from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
     Contrast,
@@ -27,7 +28,7 @@ from kinband.evaluation.parts import part
 from kinband.evaluation.propensities import given_propensities
 from kinband.evaluation.result import BOTH, MODEL, WEIGHTS
 from kinband.evaluation.support import support_of
-from kinband.evaluation.targets import Choices, Recommended
+from kinband.evaluation.targets import Choices, Recommended, Usual
 from kinband.kernels import RBF, Kernel, Matern52
 from kinband.model import Model
 from kinband.posterior import ExactPosterior
@@ -212,15 +213,41 @@ def test_the_usual_differs_from_itself_by_nothing() -> None:
     for method in (MODEL, WEIGHTS, BOTH):
         gap = found.by(method).against_usual
         assert (gap.value, gap.low, gap.high) == (0.0, 0.0, 0.0)
-    assert "the same as every station at its usual configuration" in found.verdict
+    assert found.same
+    assert "the same as" not in found.verdict  # which would say nothing
+    assert found.verdict.startswith("Every station at its usual configuration makes no clear difference to what the ")
+    assert f"{found.by(BOTH).against_log:+.3g}" in found.verdict
+
+
+def test_the_usual_in_other_words_is_said_to_be_the_same_and_nothing_else_is() -> None:
+    trace, _ = log_of()
+    columns = {"station": trace.station, "time": trace.time, "load": trace.state[:, 0]}
+    columns |= {"tilt": trace.configuration["tilt"], "reward": np.full(len(trace), 0.4)}
+    flat = Trace.from_frame(columns, {"configuration": ["tilt"]}).with_space(SPACE)
+    parts = part(flat, SPACE.indices(flat.configuration), share=0.5, folds=5)
+    usual = Usual.of(flat.station[parts.earlier], SPACE.indices(flat.configuration)[parts.earlier]).arms
+    model = replace(model_of(flat.stations), mean=0.4)
+    assert evaluate(flat, lambda name, _: np.eye(3)[usual[name]], model=model).verdict.startswith(
+        "The policy is the same as every station at its usual configuration in all rows judged."
+    )
+    other = evaluate(flat, lambda name, _: SPACE[(usual[name] + 1) % 3], model=model)
+    gain = other.by(BOTH).against_usual  # all rewards are equal, and as the model expects them
+    assert (gain.low, gain.high) == (0.0, 0.0)
+    assert not other.same
+    assert "makes no clear difference to the stations' usual configurations" in other.verdict
 
 
 def test_cut_weights_are_cut_and_said() -> None:
-    trace, p = log_of()
+    trace, p = log_of(600)  # enough that weights of 5 cut to 2 average clearly less than 1
     found = evaluate(trace, {"tilt": 2}, propensity=p, model=model_of(trace.stations), clip=2.0)
     assert found.clipped is not None
     assert found.clipped[0] > 0
-    assert f"{found.clipped[0]} weights were cut at 2" in " ".join(found.warnings)
+    (warning,) = found.warnings  # that they average less than 1 is the cut's doing, and no doubt about propensities
+    uncut = evaluate(trace, {"tilt": 2}, propensity=p, model=model_of(trace.stations))
+    assert f"{found.clipped[0]} weights were cut at 2" in warning
+    assert f"average {found.mean_weight:.2f} instead of {uncut.mean_weight:.2f}" in warning
+    assert found.mean_weight < 0.9 * uncut.mean_weight
+    assert not evaluate(trace, {"tilt": 2}, propensity=p, model=model_of(trace.stations), clip=1e6).warnings
     assert (
         found.by(WEIGHTS).value.value
         != evaluate(trace, {"tilt": 2}, propensity=p, model=model_of(trace.stations)).by(WEIGHTS).value.value
@@ -344,6 +371,13 @@ def test_noise_that_the_log_knows_adds_to_the_models() -> None:
         (lambda *_: [0.5, 0.5], BadInputError, "3 probabilities that add up to 1, got 2"),
         (lambda *_: [0.5, 0.4, 0.3], BadInputError, "add up to 1.2"),
         (lambda *_: [1.5, -0.5, 0.0], BadInputError, "the smallest -0.5"),
+        (lambda *_: {"tilt": 9}, NotFoundError, "the policy's answer for station '0' cannot be used: .*no value 9"),
+        (lambda *_: None, BadInputError, "answer for station '0' .* a configuration or with 3 probabilities, got None"),
+        (lambda *_: "tilt=2", BadInputError, "3 probabilities, got 'tilt=2'"),
+        (lambda *_: 2, BadInputError, "3 probabilities, got 2"),
+        (lambda *_: [0.5, None, 0.5], BadInputError, "answer for station '0' cannot be used"),
+        (lambda name, _: {}[name], BadInputError, "the policy failed for station '0' in the state {'load': .*KeyError"),
+        (lambda *_: 1 / 0, BadInputError, "the policy failed for station '0' .*: ZeroDivisionError: division by zero"),
         (7, BadInputError, "a function of station and state, got 7"),
     ],
 )
@@ -351,6 +385,16 @@ def test_policies_that_are_none_are_refused(policy: Any, error: type[Exception],
     trace, _ = log_of()
     with pytest.raises(error, match=sentence):
         evaluate(trace, policy, model=model_of(trace.stations))
+
+
+def test_a_reward_too_large_to_be_squared_is_refused_wherever_it_is() -> None:
+    trace, p = log_of()
+    for row in (0, 77):
+        odd = replace(trace, reward=np.where(np.arange(90) == row, 1.7e308, trace.reward))
+        with pytest.raises(
+            BadInputError, match=rf"the reward is 1\.7e\+308 in row {row + 1}, counted from 1, .* too large"
+        ):
+            evaluate(odd, {"tilt": 2}, propensity=p, model=model_of(trace.stations))
 
 
 # --- The log's habits --------------------------------------------------------------------------------------------
@@ -412,14 +456,16 @@ def test_propensities_that_leave_fewer_choices_than_were_made_are_doubted() -> N
     trace, p = log_of()
     arms = SPACE.indices(trace.configuration)
     (doubt,) = given_propensities(np.full(90, 0.99), trace, arms).warnings
-    assert "say that 1 configurations could have been chosen" in doubt
+    assert "say that 1 configuration could have been chosen" in doubt
     assert "a station ran 3" in doubt
     assert given_propensities(p, trace, arms).warnings == ()
 
 
-def test_weights_that_do_not_average_one_are_doubted() -> None:
+@pytest.mark.parametrize("clip", [None, 50.0])
+def test_weights_that_do_not_average_one_are_doubted(clip: float | None) -> None:
     trace, p = log_of(600)
-    found = evaluate(trace, {"tilt": 2}, propensity=np.minimum(2.2 * p, 1.0), model=model_of(trace.stations))
+    doubtful, model = np.minimum(2.2 * p, 1.0), model_of(trace.stations)
+    found = evaluate(trace, {"tilt": 2}, propensity=doubtful, model=model, clip=clip)
     assert any("the weights average" in warning for warning in found.warnings)
     good = evaluate(trace, {"tilt": 2}, propensity=p, model=model_of(trace.stations))
     assert not any("the weights average" in warning for warning in good.warnings)
@@ -479,6 +525,38 @@ def test_effective_rows_are_told_station_by_station() -> None:
     assert set(found.effective_by_station) == {"0", "1", "2"}
     assert found.effective_by_station["0"] == 0.0
     assert found.effective_by_station["1"] > 1
+
+
+# --- Counting how often intervals hold the truth -----------------------------------------------------------------
+
+
+def test_the_count_says_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        coverage.main(["--help"])
+    assert left.value.code == 0
+    assert "repeats" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as left:
+        coverage.main(["many"])
+    assert left.value.code == 2
+    assert "must be a whole number of at least 1, got 'many'" in capsys.readouterr().err
+
+
+def test_the_count_prints_a_line_for_every_world_policy_and_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def count(*_: Any, **given: Any) -> coverage.Count:
+        asked.append(given)
+        return coverage.Count(7, 6, 0.02, 0.01)
+
+    monkeypatch.setattr(coverage, "count", count)
+    monkeypatch.setattr(coverage, "trace_world", coverage.synthetic_world)
+    coverage.main(["7"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert [given["repeats"] for given in asked] == [7] * 8
+    assert all("6 of 7 intervals hold the truth" in line for line in lines)
 
 
 # --- Words -------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from kinband.likelihood import (
     value_and_gradient,
 )
 from kinband.likelihood.search import Problem
+from kinband.model import learn_model
 from kinband.records import Samples
 
 ONE_TASK = FixedTasks(np.eye(1))
@@ -125,6 +126,27 @@ def test_bad_arguments_are_refused_in_one_sentence() -> None:
         log_marginal_likelihood(log.take(np.empty(0, dtype=np.int64)), RBF(1.3), **good)
     with pytest.raises(BadInputError, match=r"must not be negative, got -0\.5"):
         log_marginal_likelihood(with_noise(log, np.array([0.1, -0.5, np.nan, 0.2])), RBF(1.3), **good)
+
+
+@pytest.mark.parametrize("large", [1.7e308, -1e160, 1e151])
+def test_rewards_whose_squares_overflow_are_refused_with_their_row(large: float) -> None:
+    rng = np.random.default_rng(6)
+    log = make_log(rng, RBF(1.3), np.eye(2), n=9)
+    odd = replace(log, y=np.where(np.arange(9) == 4, large, log.y))
+    for learn in (
+        lambda: starting_kernel(odd),
+        lambda: fit(odd, RBF(1.3), tasks=FixedTasks(np.eye(2)), rng=rng),
+        lambda: learn_model(odd, "blended", rng=rng),
+    ):
+        with pytest.raises(BadInputError, match=r"the reward is \S+ in row 5 of those learned from.*: leave out rows"):
+            learn()
+
+
+def test_rewards_in_any_unit_that_can_be_squared_are_learned_from() -> None:
+    rng = np.random.default_rng(7)
+    log = make_log(rng, RBF(1.3), np.eye(2), n=12)
+    for unit in (1e149, 1e-149):
+        assert np.isfinite(learn_model(replace(log, y=unit * log.y), "pooled", rng=rng).noise)
 
 
 # The fit

@@ -13,6 +13,7 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.controller import saving
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError, SavedStateError
+from kinband.experiments.studies.newcomers import playing, scene
 from kinband.experiments.studies.newcomers.playing import measure
 from kinband.experiments.studies.newcomers.scene import Plan
 from kinband.kernels import RBF, components
@@ -400,6 +401,8 @@ def _refuse(add: Callable[[Any], Any], error: type[KinbandError], words: str) ->
         _refuse(lambda c: c.add_station("n", [1]), BadInputError, "must map names to values"),
         _refuse(lambda c: c.add_station("n", {"x_m": [1]}), BadInputError, "must be a number or a word"),
         _refuse(lambda c: c.add_station("n", {"x_m": np.inf}), BadInputError, "must be finite"),
+        _refuse(lambda c: c.add_station("n", {"x_m": 10**400}), BadInputError, "'x_m' of 'n' must be finite, got inf"),
+        _refuse(lambda c: c.add_station("n", {"x_m": 1e308}), BadInputError, "'x_m' of 'n' is 1e.308, .* too large"),
         _refuse(lambda c: c.add_station("n", {"x_m": "far"}), BadInputError, "is a number for 's0' and a category"),
         _refuse(lambda c: c.add_station("n", {1: 2}), BadInputError, "must have names"),
         _refuse(lambda c: c.add_station("n", None, 0.5), BadInputError, "must map stations to numbers"),
@@ -407,6 +410,7 @@ def _refuse(add: Callable[[Any], Any], error: type[KinbandError], words: str) ->
         _refuse(lambda c: c.add_station("n", None, {"x": 0.5}), NotFoundError, "names 'x', which is no station"),
         _refuse(lambda c: c.add_station("n", None, {"s0": 1.2}), BadInputError, "must lie between -1 and 1, got 1.2"),
         _refuse(lambda c: c.add_station("n", None, {"s0": np.nan}), BadInputError, "must be finite"),
+        _refuse(lambda c: c.add_station("n", None, {"s0": True}), BadInputError, "must be a number, got True"),
         _refuse(lambda c: c.add_station("n", None, {"s0": 1, "s1": -1}), BadInputError, "contradicts how alike"),
         _refuse(lambda c: c.add_station("n", running={"tilt": 9}), BadInputError, "running names no configuration"),
         _refuse(lambda c: c.remove_station("x"), NotFoundError, "unknown station 'x'"),
@@ -452,6 +456,7 @@ def test_the_last_station_stays() -> None:
         ([1], "must be given by station"),
         ({"x": {"x_m": 1}}, "names 'x', which is no station"),
         ({"a": 3}, "descriptors of 'a' must map names to values"),
+        ({"a": {"x": 1}, "b": {"x": -1e200}}, r"'x' of 'b' is -1e\+200, which is too large to reckon with"),
         ({"a": {"x": 1}, "b": {"x": "east"}}, "is a number for 'a' and a category for 'b'"),
     ],
 )
@@ -519,6 +524,14 @@ def test_the_experiment_compares_three_starts_in_pairs() -> None:
     assert all(value.value >= 0 for value in found.regret.values())
     alone, average = found.regret["alone"].value, found.regret["on average"].value
     assert found.saved["on average"].value == pytest.approx(1 - average / alone)
+
+
+def test_the_experiment_says_whether_descriptors_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(stations=9, newcomers=2, rounds=1, decisions=2, similarity="embedding")
+    monkeypatch.setattr(playing, "_explained", lambda _: -0.3)  # seven stations are too few to judge by that
+    assert playing.draw(3, plan).used
+    monkeypatch.setattr(scene, "described", lambda city: {name: {} for name in city.names})
+    assert not playing.draw(3, plan).used
 
 
 def test_the_experiment_refuses_more_newcomers_than_it_can_have() -> None:

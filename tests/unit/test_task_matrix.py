@@ -233,7 +233,7 @@ def test_heatmap_of_few_stations_shows_names_numbers_and_title(tmp_path: Path) -
     K = np.array([[1.0, 0.37, -0.25], [0.37, 1.0, 0.5], [-0.25, 0.5, 1.0]])
     TaskMatrix(names, K, "given").heatmap(tmp_path / "k.svg", title="Costs $5 & more")
     text = (tmp_path / "k.svg").read_text(encoding="utf-8")
-    for shown in ("a $x^2$ &amp; co", "a name that is far too…", "0.37", "−0.25", "Costs $5 &amp; more"):
+    for shown in ("a $x^2$ &amp; co", "a name that…own in full", "0.37", "−0.25", "Costs $5 &amp; more"):
         assert shown in text
 
 

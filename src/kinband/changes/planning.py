@@ -64,8 +64,7 @@ def plan_changes(
         >>> [(station.station, station.why) for station in plan.left_alone]
         [('b', 'best already')]
     """
-    if max_changes is not None and max_changes < 1:
-        raise BadInputError(f"max_changes must be at least 1, got {max_changes}")
+    _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
     stations = _stations(now, controller.settings)
     desk = _desk(controller, explore=explore, beta=beta, least_gain=least_gain, steps=steps or {})
     found: dict[str, Draft | LeftAlone] = {}
@@ -80,6 +79,23 @@ def plan_changes(
         found[draft.station] = LeftAlone(draft.station, draft.present, "beyond the limit", reason)
     left_alone = tuple(station for station in found.values() if isinstance(station, LeftAlone))
     return ChangePlan(tuple(desk.space.knobs), _changes(desk, drafts[:most]), left_alone, explore)
+
+
+def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) -> None:
+    """Refuse what is of another kind than it should be."""
+    if not isinstance(controller, Controller):
+        raise BadInputError(
+            f"plan_changes takes a Controller, got {controller!r:.60}: Controller.from_trace(trace) makes one of a log"
+        )
+    whole = isinstance(max_changes, int | np.integer) and not isinstance(max_changes, bool)
+    if max_changes is not None and not (whole and max_changes >= 1):
+        raise BadInputError(f"max_changes must be a whole number of at least 1, got {max_changes!r:.60}")
+    if steps is not None and not isinstance(steps, Mapping):
+        raise BadInputError(f'steps must map knobs to numbers, such as {{"tilt": 2}}, got {steps!r:.60}')
+    numbers = {"least_gain": least_gain, **{f"the step of {knob!r}": step for knob, step in (steps or {}).items()}}
+    for name, number in numbers.items():
+        if isinstance(number, bool | np.bool_):
+            raise BadInputError(f"{name} must be a number, got {number!r}")
 
 
 def _stations(now: Mapping[str, Present] | Any, settings: Settings) -> Mapping[str, Present]:

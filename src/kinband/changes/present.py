@@ -63,7 +63,10 @@ def present_of(
         >>> now["8"].state
         {'load': nan}
     """
-    table = table_of(frame)
+    try:
+        table = table_of(frame)
+    except BadInputError as error:
+        raise BadInputError(str(error).replace("a trace is made from", f"{what} must be", 1)) from error
     knobs = list(space.knobs)
     _check_columns(table, {station: "the station"}, dict.fromkeys(state, "a state feature"), knobs=knobs, what=what)
     names = station_names(table.get(station), label=f"column {station!r} of {what}").tolist()

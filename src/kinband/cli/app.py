@@ -6,8 +6,9 @@ The commands are loaded here rather than above: that takes a while, in which a u
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from kinband.cli.interrupts import INTERRUPTED, ctrl_c_ends_at_once
+from kinband.cli.interrupts import ctrl_c_ends_at_once, interrupted, remember
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kinband ...
         0
     """
+    remember(sys.argv[1:] if arguments is None else arguments)
     try:
         with ctrl_c_ends_at_once():
             _use_one_thread()
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _interrupted(error):
             return _fail(_sentence(error), 2)
         code = 130
-    return _fail(INTERRUPTED, 130) if code == 130 else int(code or 0)
+    return _fail(interrupted(), 130) if code == 130 else int(code or 0)
 
 
 def _use_one_thread() -> None:
@@ -66,7 +68,7 @@ def _sentence(error: Exception) -> str:
     from kinband.errors import KinbandError
 
     if isinstance(error, KinbandError):
-        return str(error)
+        return str(error).replace("run the fleet in this process", "leave --ray out")
     if isinstance(error, OSError):
         reason = (error.strerror or str(error).partition("\n")[0]).lower()
         return f"cannot use {error.filename} ({reason}): choose another path" if error.filename else reason
@@ -76,7 +78,16 @@ def _sentence(error: Exception) -> str:
         return "a process was ended from outside, perhaps for want of memory; finished work is kept: try --workers 1"
     if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
         raise error
-    return f"{error.format_message()} (try: kinband --help)" if error.format_message() else ""
+    return f"{error.format_message()} (try: {_help_of(error)})" if error.format_message() else ""
+
+
+def _help_of(error: Any) -> str:
+    """Return what to type for help on the command that could not be understood."""
+    context, words = getattr(error, "ctx", None), ["--help"]
+    while context is not None and context.parent is not None:
+        words.insert(0, context.info_name)
+        context = context.parent
+    return " ".join(["kinband", *words])
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -18,6 +18,7 @@ from kinband.fleet.log import ShardLog, split_id
 from kinband.fleet.saving import folder_of, load_logs
 from kinband.trust import Audit, Calibrated, Transferred, audit
 from kinband.trust.calibration import FITS, LEVELS
+from kinband.trust.counting import counted
 from kinband.trust.lending import MOST_ROWS, RECENT
 from kinband.trust.told import Recorded, check_told, settings_of
 from kinband.trust.transfer import EVEN, HURTS
@@ -115,7 +116,8 @@ def _written(found: Audit, out: Path, state: Path) -> list[Path]:
 
 def _print(found: Audit, console: Console) -> None:
     console.print(
-        f"{len(found.stations):,} stations, {found.decisions:,} decisions, {found.rewards:,} rewards with predictions.",
+        f"{counted(len(found.stations), 'station')}, {counted(found.decisions, 'decision')}, "
+        f"{counted(found.rewards, 'reward')} with predictions.",
         highlight=False,
         soft_wrap=True,
     )
@@ -123,15 +125,15 @@ def _print(found: Audit, console: Console) -> None:
     console.print(_transfer_table(found))
     more = len(found.stations) - _SHOWN
     if more > 0:
-        console.print(f"{more:,} stations more: --json, or --out for a page.", highlight=False, soft_wrap=True)
+        console.print(f"{counted(more, 'station')} more: --json, or --out for a page.", highlight=False, soft_wrap=True)
 
 
 def _calibration_table(found: Audit) -> Table:
     table = Table(title="Do intervals hold what they promise?", title_justify="left", pad_edge=False)
     table.add_column("station", overflow="fold")
-    for column in ("rewards", *(f"in {100 * level:g} %" for level in LEVELS), "mean z", "mean z²"):
-        table.add_column(column, justify="right")
-    table.add_column("intervals")
+    for column in ("rewards", *(f"in\n{100 * level:g} %" for level in LEVELS), "mean\nz", "mean\nz²"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("intervals", min_width=len("predictions"))
     first = sorted(found.calibration.stations, key=lambda s: (s.verdict == FITS and not s.drift, s.p_spread))
     for station in [found.calibration.overall, *first[:_SHOWN]]:
         table.add_row(*_calibration_row(station))
@@ -143,17 +145,17 @@ def _calibration_row(station: Calibrated) -> list[str | Text]:
         return [Text(station.name), "0", *["-"] * 6]
     shares = [f"{100 * station.coverage[level].value:.0f} %" for level in LEVELS]
     numbers = [f"{station.bias.value:+.2f}", f"{station.spread.value:.2f}"]
-    said = ", ".join(filter(None, [station.verdict, station.drift]))
+    said = ",\n".join(filter(None, [station.verdict, station.drift]))
     return [Text(station.name), f"{station.rewards:,}", *shares, *numbers, said]
 
 
 def _transfer_table(found: Audit) -> Table:
     table = Table(title="What did sharing earn?", title_justify="left", pad_edge=False)
     table.add_column("station", overflow="fold")
-    for column in ("nats a reward", "borrowed", "worth"):
-        table.add_column(column, justify="right")
-    table.add_column("most from")
-    table.add_column("sharing")
+    for column in ("nats a\nreward", "borrowed", "worth"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("most from", overflow="fold")
+    table.add_column("sharing", min_width=len("difference"))
     order = {HURTS: 0, EVEN: 2}
     first = sorted(found.transfer.stations, key=lambda s: (order.get(s.verdict, 1), -abs(s.total)))
     for station in [found.transfer.overall, *first[:_SHOWN]]:

@@ -201,6 +201,10 @@ class LogOptions:
         if not self.category:
             return trace
         space = trace.space()
+        if missing := [name for name in self.category if name not in space.knobs]:
+            raise BadInputError(
+                f"--category names {missing[0]!r}, which is no knob: name it with --configuration {missing[0]} too"
+            )
         known = [space.feature_names[column] for column in space.categorical]
         return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
 

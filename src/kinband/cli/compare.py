@@ -28,6 +28,7 @@ from kinband.cli.columns import (
 )
 from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.leaks import with_ignore
 from kinband.cli.logs import LARGEST, log_in_words, noted, unwarned
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
@@ -107,12 +108,10 @@ def compare(
         make_folder(out)
         log.encoder()  # for what it notes of features that never vary
     for sentence in reward_in_state(whole):  # at once, before the runs
-        typer.echo(f"warning: {sentence}", err=True)
+        typer.echo(f"warning: {with_ignore(sentence)}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
-    figure = Figure(
-        "compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, max(slots // 4, 2), by_default=True
-    )
+    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots, by_default=True)
     found = _run(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"

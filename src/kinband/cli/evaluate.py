@@ -32,6 +32,7 @@ from kinband.cli.columns import (
     in_options,
 )
 from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.leaks import with_ignore
 from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import check_log, log_in_words, noted
 from kinband.cli.progress import progress
@@ -130,8 +131,9 @@ def evaluate(
         return
     typer.echo(log_in_words(log, log))
     _print(found, Console())
-    warnings = [*(f"warning: {warning}" for warning in found.warnings), *(f"note: {note}" for note in notes)]
-    typer.echo("\n".join([found.verdict, *warnings]))
+    warnings = [f"warning: {with_ignore(warning)}" for warning in found.warnings]
+    said = [warning.replace("the column with time)", "the column with --time)") for warning in warnings]
+    typer.echo("\n".join([found.verdict, *said, *(f"note: {note}" for note in notes)]))
 
 
 def _read(trace: str, options: LogOptions, propensity: str | None) -> tuple[Trace, NDArray[Any] | None]:

@@ -7,11 +7,32 @@ pandas with its first array and takes an interruption there for a missing pandas
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED = "interrupted; work that was finished is kept"
+KEEPING = ("compare", "demo", "reproduce", "trust")
+"""Commands that keep every run that is finished and go on there when they are called again."""
+
+_called: list[str] = []  # what this process was asked for
+
+
+def remember(arguments: Sequence[str]) -> None:
+    """Keep in mind what was asked for, so that an interruption can say what became of it.
+
+    Example:
+        >>> remember(["evaluate", "demo.csv"]), interrupted()
+        (None, 'interrupted')
+        >>> remember(["demo", "--runs", "3"]), interrupted()
+        (None, 'interrupted; work that was finished is kept')
+    """
+    _called[:] = arguments
+
+
+def interrupted() -> str:
+    """Return what to say of an interruption."""
+    command = next((word for word in _called if not word.startswith("-")), "")
+    return "interrupted; work that was finished is kept" if command in KEEPING else "interrupted"
 
 
 @contextmanager
@@ -36,5 +57,5 @@ def ctrl_c_ends_at_once() -> Iterator[None]:
 
 def _end(number: int, frame: FrameType | None) -> None:
     del number, frame
-    os.write(2, f"kinband: {INTERRUPTED}\n".encode())
+    os.write(2, f"kinband: {interrupted()}\n".encode())
     os._exit(130)

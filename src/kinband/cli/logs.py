@@ -9,6 +9,7 @@ import numpy as np
 
 from kinband.errors import BadInputError
 from kinband.trace import Trace
+from kinband.trust.counting import counted
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""
@@ -99,9 +100,9 @@ def log_in_words(trace: Trace, used: Trace) -> str:
     Example:
         >>> trace = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.8]}, {"configuration": ["tilt"]})
         >>> log_in_words(trace, trace)
-        'log: 1 rows of 1 stations; state: none; knobs: tilt'
+        'log: 1 row of 1 station; state: none; knobs: tilt'
     """
-    rows = f"{len(trace):,} rows of {len(trace.stations):,} stations"
+    rows = f"{counted(len(trace), 'row')} of {counted(len(trace.stations), 'station')}"
     if len(used) < len(trace):
         most = int(np.unique(used.station, return_counts=True)[1].max())
         rows = f"{len(used):,} of {rows}, drawn at random, at most {most:,} a station (--rows takes more or fewer)"

@@ -39,6 +39,7 @@ from kinband.cli.columns import (
     in_options,
 )
 from kinband.cli.folders import make_folder
+from kinband.cli.leaks import with_ignore
 from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
@@ -46,6 +47,7 @@ from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.trace import Trace
 from kinband.trace.lines import located
+from kinband.trust.counting import counted
 
 _SHOWN = 20  # stations listed on the screen; the files list all
 
@@ -115,7 +117,10 @@ def recommend(
         _check_out(out, replace=replace)
         used = _learnable(used_rows(trace, rows, seed=seed))
         notes += few_rows(used)
-        with _gathered(notes), quiet.status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
+        with (
+            _gathered(notes),
+            quiet.status(f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"),
+        ):
             controller = Controller.from_trace(used, space, similarity=likeness, beta=beta, seed=seed)
         with _progress(quiet) as progress:
             bar = progress.add_task("planning", total=len(present))
@@ -146,7 +151,7 @@ class _Gathering(logging.Handler):
         self._notes = notes
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._notes.append(record.getMessage())
+        self._notes.append(with_ignore(record.getMessage()))
 
 
 @contextmanager
@@ -211,8 +216,8 @@ def _print(plan: ChangePlan, console: Console) -> None:
     total = sum(change.gain for change in plan.changes)
     kind = "worth trying" if plan.explore else "worth making"
     gain = f", together expected to gain {total:+.3g} in reward" if plan.changes else ""
-    count = f"{len(plan.changes):,} change{'' if len(plan.changes) == 1 else 's'}"
-    console.print(f"{count} {kind} among {stations:,} stations{gain}.", highlight=False, soft_wrap=True)
+    count = counted(len(plan.changes), "change")
+    console.print(f"{count} {kind} among {counted(stations, 'station')}{gain}.", highlight=False, soft_wrap=True)
     if plan.changes:
         console.print(_changes_table(plan))
     if plan.left_alone:

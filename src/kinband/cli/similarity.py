@@ -36,8 +36,10 @@ from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
+from kinband.trust.counting import counted
 
 _PAIRS = 3  # most and least alike pairs shown
+_ROUNDING = 1e-9
 _MEDIAN = (
     "the median rule calls the median pair about 0.61 alike in any log: read likeness as a ranking, "
     "or let the log decide how much to share with --sigma likelihood"
@@ -165,6 +167,7 @@ def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, A
     first, second = np.triu_indices(len(names), 1)
     likeness = K_Z[first, second]
     order = np.argsort(-likeness, kind="stable")
+    equal = bool(np.ptp(likeness) <= _ROUNDING)
 
     def pairs(chosen: Any) -> list[dict[str, Any]]:
         return [
@@ -179,19 +182,20 @@ def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, A
         "stations": {name: int(counts[name]) for name in names},
         "median_likeness": float(np.median(likeness)),
         "least_likeness": float(likeness.min()),
+        "all_equal": equal,
         "groups": [list(group) for group in groups],
         "most_alike": pairs(order[:_PAIRS]),
-        "least_alike": pairs(order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]),
+        "least_alike": [] if equal else pairs(order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]),
     }
 
 
 def _print(results: dict[str, Any], console: Console, *, alike: float) -> None:
     stations: dict[str, int] = results["stations"]
     low, high = min(stations.values()), max(stations.values())
-    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    each = counted(low, "row") if low == high else f"{low:,} to {high:,} rows"
     opposite = ", below 0 for opposites" if results["least_likeness"] < 0 else ""
     console.print(
-        f"{len(stations):,} stations with {each} rows each, compared {METHODS[Method(results['method'])]}.\n"
+        f"{len(stations):,} stations with {each} each, compared {METHODS[Method(results['method'])]}.\n"
         f"Likeness is 1 for the same reward function, 0 for nothing in common{opposite}; "
         f"the median pair has {results['median_likeness']:.2f}.",
         highlight=False,
@@ -199,6 +203,9 @@ def _print(results: dict[str, Any], console: Console, *, alike: float) -> None:
     )
     console.print(f"Groups, in which stations are {alike:g} alike or more on average:", highlight=False, soft_wrap=True)
     console.print(_groups_table(results["groups"]))
+    if results["all_equal"]:
+        console.print(f"All pairs are equally alike: {results['median_likeness']:.2f}", highlight=False)
+        return
     for title, pairs in (("Most alike", results["most_alike"]), ("Least alike", results["least_alike"])):
         said = "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs)
         if said:

@@ -12,7 +12,7 @@ from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.trust import PARTS, Runner, Size, measured, parts_named
 from kinband.experiments.trust.figure import draw_targets
-from kinband.experiments.trust.table import BEGIN, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
+from kinband.experiments.trust.table import BEGIN, END, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
 from kinband.experiments.trust.targets import SHORT, Target
 
 _COLOURS = {"yes": "green", "no": "red"}
@@ -29,10 +29,10 @@ def trust(
         Path | None, typer.Option(help="A table of ColO-RAN (docs/coloran.md), for parts that play on real stations.")
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(help="A Markdown page to put the table into, such as docs/trust.md.")
+        Path | None, typer.Option(help="A Markdown page with a place for the table, such as docs/trust.md.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="A .png or .svg file to draw the measured targets into.", dir_okay=False)
+        Path | None, typer.Option(help="A .png, .svg or .pdf file to draw the measured targets into.", dir_okay=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table for machines.")] = False,
 ) -> None:
@@ -64,16 +64,22 @@ def trust(
         _print(found)
         typer.echo(in_words(found))
         typer.echo(f"table: {write or out / 'table.md'}")
+        if figure is not None:
+            typer.echo(f"figure: {figure}")
 
 
 def _check_page(page: Path | None) -> None:
     """Refuse a page that has no place for the table before hours of work."""
     if page is None:
         return
-    if page.exists() and BEGIN not in page.read_text(encoding="utf-8"):
-        raise BadInputError(f"{page} has no place for the table: add the line {BEGIN} and its end")
-    if not page.parent.is_dir():
-        raise BadInputError(f"there is no folder {page.parent}: make it, or give another page with --write")
+    if not page.is_file():
+        raise BadInputError(
+            f"there is no page {page}: make one with the lines {BEGIN} and {END}, or leave --write out and take "
+            "table.md of the folder of results"
+        )
+    _, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    if not begin or END not in rest:
+        raise BadInputError(f"{page} has no place for the table: add the lines {BEGIN} and {END}")
 
 
 def _print(found: list[Target]) -> None:

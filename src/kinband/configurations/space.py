@@ -174,7 +174,7 @@ class ConfigurationSpace:
         knobs = ", ".join(
             f"{k.name}: {len(k.values)} {'categories' if k.categorical else 'values'}" for k in self._knobs
         )
-        return f"ConfigurationSpace({len(self)} configurations; {knobs})"
+        return f"ConfigurationSpace({len(self)} configuration{'s' * (len(self) != 1)}; {knobs})"
 
     def index(self, configuration: Mapping[str, Any]) -> int:
         """Return the number of a configuration, or say which of its values is not known.

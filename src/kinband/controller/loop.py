@@ -66,7 +66,8 @@ class Controller:
         noise: Variance of a reward that its context does not explain.
         mean: Prior mean of rewards; 0 follows the paper to the letter.
         policy: Name of a policy, or a factory of your own (see `kinband.policies`).
-        beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
+        beta: Weight of the width in UCB, and of what a draw adds to the mean in Thompson sampling: a number,
+            "corrected", "printed" or a rule.
         options: Further options of the policy; for "ucb" {"rounds": "aware"}, where stations of a round take each
             other's picks into account.
         engine: "auto" for a posterior that is exact up to 8,000 rows and sparse from then on; "exact" or "sparse"
@@ -204,7 +205,8 @@ class Controller:
         return len(self.journal.told)
 
     def __repr__(self) -> str:
-        size = f"{len(self.stations)} stations, {len(self.space)} configurations"
+        M, N = len(self.stations), len(self.space)
+        size = f"{M} station{'s' * (M != 1)}, {N} configuration{'s' * (N != 1)}"
         return f"Controller({size}, {len(self)} told, {len(self.pending)} pending)"
 
     @property

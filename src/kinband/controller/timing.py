@@ -120,7 +120,9 @@ def _clock_of(trace: Trace, drift: Drift) -> Any:
     if drift.clock == "decisions":
         return drift.clock
     if trace.time is None:
-        raise BadInputError("the trace has no times to forget by: add a time column, or let the clock count decisions")
+        learned = drift.half_life == LEARNED  # from times, which a clock of decisions has not
+        instead = "give a half-life in decisions" if learned else "let the clock count decisions"
+        raise BadInputError(f"the trace has no times to forget by: add a time column, or {instead}")
     kind = "dates" if trace.time.dtype.kind == "M" else "numbers"
     if drift.clock not in (None, kind):
         wanted = "a timedelta" if kind == "dates" else "a number and clock='numbers'"

@@ -161,10 +161,10 @@ def _half_life(given: Any) -> float | str:
         return _seconds(given)
     if isinstance(given, timedelta):
         return positive_number(given.total_seconds(), name="half_life")
-    if isinstance(given, str):
+    if isinstance(given, str | bool | np.bool_):
         if given != LEARNED:
             raise BadInputError(f"half_life must be a number, a timedelta or {LEARNED!r}, got {given!r:.60}")
-        return given
+        return LEARNED
     return positive_number(given, name="half_life")
 
 

@@ -7,7 +7,9 @@ over the whole set, and an interval either holds it or does not. The model's ker
 is fitted, and a hundred logs take seconds.
 """
 
+import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -189,18 +191,36 @@ def _recommended(trace: Trace, world: World) -> Target:
     return Recommended(learned_beliefs(earlier, model, encoder))
 
 
-def main(repeats: int = 100) -> None:
-    """Print how often the intervals hold the truth, in every world, for every policy."""
+def report(repeats: int = 100) -> Iterator[str]:
+    """Yield how often the intervals hold the truth, in every world, for every policy."""
     for world in (synthetic_world(), trace_world()):
         for policy in ("rule", "recommend"):
             for known in (True, False):
                 done = count(world, policy=policy, known=known, repeats=repeats)
                 kind = "known" if known else "estimated"
-                sys.stdout.write(
+                yield (
                     f"{world.name}, {policy}, propensities {kind}: {done.covered} of {done.repeats} intervals hold the "
-                    f"truth, half width {done.width:.4f}, error {done.error:.4f}\n"
+                    f"truth, half width {done.width:.4f}, error {done.error:.4f}"
                 )
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print how often the intervals hold the truth."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kinband.evaluation.coverage", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("repeats", type=_repeats, nargs="?", default=100, help="logs of each kind (default 100)")
+    for line in report(parser.parse_args(arguments).repeats):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def _repeats(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return number
+
+
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:2]))
+    main()

@@ -12,7 +12,6 @@ from kinband.controller.settings import checked_seed
 from kinband.errors import BadInputError
 from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
-    Contrast,
     Estimate,
     by_model,
     doubly_robust,
@@ -27,6 +26,7 @@ from kinband.evaluation.result import BOTH, MODEL, WEIGHTS, Evaluation, Judgemen
 from kinband.evaluation.support import support_of, tried_rows
 from kinband.evaluation.targets import Choices, Chooser, Chosen, Fixed, Recommended, Target, Usual, check_chooser
 from kinband.kernels import as_kernel
+from kinband.likelihood.start import refuse_large
 from kinband.model import Model, SimilarityLike, learn_model
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
@@ -78,6 +78,11 @@ def evaluate(
         True
     """
     seed = checked_seed(seed)
+    if not isinstance(trace, Trace):
+        raise BadInputError(
+            f"evaluate takes a Trace, got {type(trace).__name__}: Trace.from_frame(table) or Trace.read(path) makes one"
+        )
+    refuse_large(trace.reward)
     if model is not None and not isinstance(model, Model):
         raise BadInputError(f"model must be a kinband.model.Model, or None to learn one, got {model!r:.60}")
     space = trace.space()
@@ -85,7 +90,7 @@ def evaluate(
     arms = space.indices(trace.configuration)
     steps = tick or (lambda _: None)
     given = None if propensity is None else given_propensities(propensity, trace, arms)
-    limit = None if clip is None else positive_number(clip, name="clip")
+    limit = None if clip is None else _limit(clip)
     fixed = _early_target(policy, trace)  # an unknown configuration is refused before any work
     parts = part(trace, arms, share=learn_share, folds=folds)
     encoder, learned = learn(trace.select(parts.earlier), similarity=similarity, model=model, rows=rows, seed=seed)
@@ -149,6 +154,12 @@ def _early_target(policy: Policy, trace: Trace) -> Target | None:
     raise BadInputError(f"a policy is a name, a configuration or a function of station and state, got {policy!r:.60}")
 
 
+def _limit(clip: Any) -> float:
+    if isinstance(clip, bool | np.bool_):
+        raise BadInputError(f"clip must be a number, got {clip!r}")
+    return positive_number(clip, name="clip")
+
+
 def _sampled(trace: Trace, rows: int | None, *, seed: int) -> Trace:
     count = max(1, LEARN_ROWS // len(trace.stations)) if rows is None else rows
     return trace.sample(count, np.random.default_rng([seed, 1]))
@@ -185,14 +196,17 @@ def _evaluation(
     """Put the numbers together."""
     later, ran, r = trace.station[parts.later], arms[parts.later], trace.reward[parts.later]
     w, v = (_weights(choices, ran, found.ran, limit) for choices in (wanted, usual))
-    cut = None if limit is None else (int((wanted.probability(ran) / found.ran > limit).sum()), limit)
+    uncut = _weights(wanted, ran, found.ran, None)
+    cut = None if limit is None else (int((uncut > limit).sum()), limit)
     support = support_of(wanted, later, log_station=trace.station, ran=arms, space=trace.space(), possible=found.full)
-    mean_weight = Contrast(float(w.mean()), w - w.mean(), (np.ones(len(w), np.bool_),)).interval(parts.unit)
+    mean_weight = by_model(uncut).interval(parts.unit)
+    same = wanted.same_as(usual)
     warnings = [
         *reward_in_state(trace),
         *support.warnings(),
         *found.warnings,
-        *_weight_warnings(mean_weight, cut, support.never),
+        *_weight_warnings(mean_weight, support.never),
+        *_cut_warnings(cut, mean_weight.value, float(w.mean())),
     ]
     if not parts.in_time:
         warnings.append("the log has no time: the order of its rows was taken for it (name the column with time)")
@@ -204,14 +218,15 @@ def _evaluation(
         units=int(parts.unit.max()) + 1,
         folds=len(np.unique(parts.fold)),
         log=logged(r).interval(parts.unit),
-        judgements=_judgements(r, w, v, predicted=predicted, unit=parts.unit, same=wanted.same_as(usual)),
+        judgements=_judgements(r, w, v, predicted=predicted, unit=parts.unit, same=same),
         effective_rows=effective_samples(w),
         effective_by_station={s: effective_samples(w[later == s]) for s in np.unique(later).tolist()},
-        mean_weight=mean_weight.value,
+        mean_weight=float(w.mean()),
         propensities=found.source,
         clipped=cut,
         support=support,
         warnings=tuple(warnings),
+        same=same,
     )
 
 
@@ -237,13 +252,21 @@ def _judgements(
     return tuple(answers)
 
 
-def _weight_warnings(mean: Estimate, cut: tuple[int, float] | None, never: float) -> list[str]:
-    said = []
-    if mean.known and not mean.low <= 1 - never <= mean.high and not mean.low <= 1 <= mean.high:
-        said.append(
-            f"the weights average {mean:.2f}, and with the right propensities they would average 1: the log's habits "
-            "changed, depended on more than was taken into account, or left some of what the policy wants impossible"
-        )
-    if cut is not None:
-        said.append(f"{cut[0]:,} weights were cut at {cut[1]:g}, which biases the two estimates that use them")
-    return said
+def _weight_warnings(mean: Estimate, never: float) -> list[str]:
+    """Doubt propensities whose weights, as they are before any is cut, do not average 1."""
+    if not mean.known or mean.low <= 1 - never <= mean.high or mean.low <= 1 <= mean.high:
+        return []
+    return [
+        f"the weights average {mean:.2f}, and with the right propensities they would average 1: the log's habits "
+        "changed, depended on more than was taken into account, or left some of what the policy wants impossible"
+    ]
+
+
+def _cut_warnings(cut: tuple[int, float] | None, before: float, after: float) -> list[str]:
+    if cut is None or not cut[0]:
+        return []
+    cuts = "1 weight was" if cut[0] == 1 else f"{cut[0]:,} weights were"
+    return [
+        f"{cuts} cut at {cut[1]:g}, so that they average {after:.2f} instead of {before:.2f}, which biases the two "
+        "estimates that use them"
+    ]

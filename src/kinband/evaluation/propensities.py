@@ -133,8 +133,9 @@ def _average_test(p: FloatArray, trace: Trace, arms: IntArray) -> tuple[str, ...
     tried = float(np.mean([len(np.unique(arms[trace.station == name])) for name in trace.stations]))
     if average + _SURE * error >= _BELOW * tried:
         return ()
+    choices = f"{average:.2g} configurations" if f"{average:.2g}" != "1" else "1 configuration"
     return (
-        f"the propensities say that {average:.2g} configurations could have been chosen at a time (the mean of "
+        f"the propensities say that {choices} could have been chosen at a time (the mean of "
         f"1/propensity), yet a station ran {tried:.2g}: unless every state leaves other choices, the column is not the "
         "probability of what was chosen",
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from kinband.evaluation.estimators import Estimate
 from kinband.evaluation.support import Support
+from kinband.evaluation.targets import USUAL
 
 MODEL, WEIGHTS, BOTH = "model", "inverse propensity", "doubly robust"
 _LITTLE = 30.0  # effective rows below which weights tell little
@@ -62,6 +63,7 @@ class Evaluation:
         clipped: How many weights were cut, and at what; None if none were to be.
         support: What was never or hardly tried.
         warnings: What to keep in mind, in words.
+        same: Whether the policy wants what is usual in all rows judged.
 
     Example:
         >>> import numpy as np
@@ -90,6 +92,7 @@ class Evaluation:
     clipped: tuple[int, float] | None
     support: Support
     warnings: tuple[str, ...]
+    same: bool = False
 
     def by(self, method: str) -> Judgement:
         """Return one estimator's answer."""
@@ -103,22 +106,26 @@ class Evaluation:
     @property
     def verdict(self) -> str:
         """The answer in a sentence, and how far it may be trusted."""
-        gain = self.by(BOTH).against_usual
-        return f"{self._claim(gain)} {self._trust()}".strip()
+        return f"{self._claim()} {self._trust()}".strip()
 
-    def _claim(self, gain: Estimate) -> str:
+    def _claim(self) -> str:
+        """What the policy would have earned against the usual, and the usual itself against the log."""
         knob = "=" in self.policy  # its name is written as the log writes it
         policy = self.policy if knob else self.policy[0].upper() + self.policy[1:]
+        found, usual = self.by(BOTH), self.policy == USUAL
+        gain = found.against_log if usual else found.against_usual
         if not gain.known:
-            return f"{policy} cannot be judged: too few rows of the log ran what it wants, or what is usual."
-        if gain.low == gain.high == 0:
-            return f"{policy} is the same as every station at its usual configuration in all rows judged."
+            also = "" if usual else ", or what is usual"
+            return f"{policy} cannot be judged: too few rows of the log ran what it wants{also}."
+        if self.same and not usual:
+            return f"{policy} is the same as {USUAL} in all rows judged."
+        other = "what the log itself earned" if usual else "the stations' usual configurations"
         if gain.low > 0:
-            change = "would have earned more than the stations' usual configurations"
+            change = f"would have earned more than {other}"
         elif gain.high < 0:
-            change = "would have earned less than the stations' usual configurations"
+            change = f"would have earned less than {other}"
         else:
-            change = "makes no clear difference to the stations' usual configurations"
+            change = f"makes no clear difference to {other}"
         return f"{policy} {change}: {gain:+.3g} in mean reward, doubly robust."
 
     def _trust(self) -> str:
@@ -144,6 +151,7 @@ class Evaluation:
         """Return everything in JSON's types."""
         return {
             "policy": self.policy,
+            "same_as_usual": self.same,
             "answer": self.verdict,
             "rows_learned": self.rows_learned,
             "rows_judged": self.rows_judged,

@@ -7,7 +7,7 @@ with a configuration or with probabilities over all of them.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from kinband.arrays import FloatArray, IntArray, finite_array
 from kinband.configurations import ConfigurationSpace
 from kinband.controller.explanation import configuration_text
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, NotFoundError
 from kinband.evaluation.beliefs import Beliefs
 
 Chooser = Callable[[str, Mapping[str, float]], Any]
 """From station and state to a configuration, or to one probability per configuration of the space."""
+
+USUAL = "every station at its usual configuration"
+"""The name of what all others are compared with."""
 
 _SUM = 1e-6  # how far probabilities may be from adding up to 1
 
@@ -57,7 +60,15 @@ class Choices:
         return Choices(self.arms[rows], self.shares[rows])
 
     def same_as(self, other: "Choices") -> bool:
-        """Return whether another policy would run the same in every row."""
+        """Return whether another policy would run the same in every row.
+
+        Example:
+            >>> drawn = Choices(np.array([[0, 1]]), np.array([[0.0, 1.0]]))
+            >>> drawn.same_as(Choices.certain(np.array([1]))), drawn.same_as(Choices.certain(np.array([0])))
+            (True, False)
+        """
+        if other.arms.shape[1] == 1:
+            return bool((self.probability(other.arms[:, 0]) == 1.0).all())
         return np.array_equal(self.arms, other.arms) and np.array_equal(self.shares, other.shares)
 
     def average(self, values: FloatArray) -> FloatArray:
@@ -120,7 +131,7 @@ class Usual:
     """
 
     arms: Mapping[str, int]
-    name: str = "every station at its usual configuration"
+    name: str = USUAL
 
     @classmethod
     def of(cls, station: NDArray[np.str_], arms: IntArray) -> "Usual":
@@ -195,19 +206,31 @@ class Chosen:
     name: str = "the policy"
 
     def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Ask the function row by row."""
+        """Ask the function row by row; where it fails, say for which station."""
         rows = zip(station.tolist(), S.tolist(), strict=True)
-        answers = [self.choose(name, dict(zip(self.state_names, state, strict=True))) for name, state in rows]
-        if all(isinstance(answer, Mapping) for answer in answers):
-            return Choices.certain(np.array([self.space.index(answer) for answer in answers], dtype=np.int64))
-        shares = np.array([self._shares(answer) for answer in answers])
+        answers = [self._answer(name, dict(zip(self.state_names, state, strict=True))) for name, state in rows]
+        if all(isinstance(answer, int) for answer in answers):
+            return Choices.certain(np.array(answers, dtype=np.int64))
+        shares = np.array([np.eye(len(self.space))[a] if isinstance(a, int) else a for a in answers])
         return Choices(np.broadcast_to(np.arange(len(self.space)), shares.shape), shares)
+
+    def _answer(self, station: str, state: dict[str, float]) -> int | FloatArray:
+        """The number of the configuration that the function wants, or the probabilities of all, (N,)."""
+        try:
+            answer = self.choose(station, state)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise BadInputError(f"the policy failed for station {station!r} in the state {state}: {what}") from error
+        try:
+            return self.space.index(answer) if isinstance(answer, Mapping) else self._shares(answer)
+        except (BadInputError, NotFoundError) as error:
+            raise type(error)(f"the policy's answer for station {station!r} cannot be used: {error}") from error
 
     def _shares(self, answer: Any) -> FloatArray:
         N = len(self.space)
-        if isinstance(answer, Mapping):
-            return np.asarray(np.eye(N)[self.space.index(answer)])
-        shares = finite_array(answer, name="the probabilities of a policy", ndim=1)
+        if answer is None or isinstance(answer, str) or not isinstance(answer, Iterable):
+            raise BadInputError(f"a policy answers with a configuration or with {N} probabilities, got {answer!r:.60}")
+        shares = finite_array(list(answer), name="the probabilities of a policy", ndim=1)
         if len(shares) != N or shares.min() < 0 or abs(shares.sum() - 1) > _SUM:
             raise BadInputError(
                 f"a policy answers with a configuration or with {N} probabilities that add up to 1, "

@@ -25,6 +25,9 @@ from kinband.records import Choice, Query
 class Thompson(UCB):
     """Plays the best arm of a function drawn from the posterior.
 
+    The controller's `beta` multiplies what the draw adds to the mean: 1, the default, draws from the posterior itself;
+    less stays nearer to what is expected to earn most, which 0 plays; more tries more.
+
     Example:
         >>> from kinband.kernels import RBF
         >>> from kinband.records import Observation

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
+from kinband.similarity.labels import labels_of, width_of, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,14 +23,13 @@ MOST_NAMES = 40
 """With more stations than this, names along the axes could not be read and are left out."""
 MOST_NUMBERS = 12
 """With at most so many stations the cells carry their numbers."""
-LONGEST_NAME = 24
 INK, FAINT = "#222222", "#666666"
 UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """File endings, and what keeps the time of drawing out of the file."""
 
 
 def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Sequence[str], title: str) -> None:
-    """Draw `matrix` (M, M) in the order given into a `.png`, `.svg` or `.pdf` file.
+    """Draw `matrix` (M, M) in the order given into a `.png`, `.svg` or `.pdf` file; long names are cut to labels.
 
     Colours run from 0 to 1 in one perceptually uniform ramp, or from −1 through white to 1 when an entry is
     negative.
@@ -47,22 +47,22 @@ def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Seq
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…" for name in stations]
-    figure = Figure(figsize=_size(names), dpi=160, layout="constrained", facecolor="white")
-    axes = figure.subplots()
-    image = _cells(axes, matrix)
-    if len(matrix) <= MOST_NUMBERS:
-        _numbers(axes, image, matrix=matrix)
-    _label_axes(axes, names)
-    _colour_bar(axes, image, unit=bool(np.allclose(np.diag(matrix), 1.0)))
-    axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "kinband"}):  # text stays text
+    names = labels_of(stations)
+    with written([*names, title]), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "kinband"}):  # text is text
+        figure = Figure(figsize=_size(names), dpi=160, layout="constrained", facecolor="white")
+        axes = figure.subplots()
+        image = _cells(axes, matrix)
+        if len(matrix) <= MOST_NUMBERS:
+            _numbers(axes, image, matrix=matrix)
+        _label_axes(axes, names)
+        _colour_bar(axes, image, unit=bool(np.allclose(np.diag(matrix), 1.0)))
+        axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
         figure.savefig(path, format=suffix[1:], metadata=UNDATED[suffix], bbox_inches="tight", pad_inches=0.15)
 
 
 def _size(names: Sequence[str]) -> tuple[float, float]:
     """Inches of the figure: cells of a readable size, and room for names and the colour bar."""
-    M, letters = len(names), 0.075 * max(map(len, names))
+    M, letters = len(names), 0.075 * max(map(width_of, names))
     if M > MOST_NAMES:
         return 7.6, 6.6
     side = max(3.0, M * (0.55 if M <= MOST_NUMBERS else 0.2))
@@ -71,7 +71,7 @@ def _size(names: Sequence[str]) -> tuple[float, float]:
 
 def _upright(names: Sequence[str]) -> bool:
     """Whether names under the cells must stand on end to fit."""
-    return max(map(len, names)) > (6 if len(names) <= MOST_NUMBERS else 2)
+    return max(map(width_of, names)) > (6 if len(names) <= MOST_NUMBERS else 2)
 
 
 def _cells(axes: "Axes", matrix: FloatArray) -> "AxesImage":

@@ -36,7 +36,8 @@ def reward_in_state(trace: Trace) -> list[str]:
     for name, s in zip(trace.state_names, trace.state.T, strict=True):
         if np.ptp(s) <= _ROUNDING * np.abs(s).max():
             continue
-        correlation = float(np.corrcoef(s, r)[0, 1])
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers too large to be squared are refused later, by name
+            correlation = float(np.corrcoef(s, r)[0, 1])
         if abs(correlation) > CLOSE:
             found.append(
                 f"state column {name!r} is all but the reward (correlation {correlation:.3f} over {len(r):,} rows): "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import IntArray
+from kinband.errors import BadInputError
 from kinband.similarity import TaskMatrix
 from kinband.trust.calibration import Calibration, calibration_of
 from kinband.trust.lending import MOST_ROWS, RECENT, Lending
@@ -135,4 +136,7 @@ def audit(*records: Recorded, recent: int = RECENT, most_rows: int = MOST_ROWS) 
         '100.0 % of 3 rewards lay inside the interval that should hold 80 % (95 %: 29.2 to 100.0 %).'
     """
     check_told(records)
+    for name, count in (("recent", recent), ("most_rows", most_rows)):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise BadInputError(f"{name} must be a whole number of at least 1, got {count!r:.60}")
     return audit_of([account_of(recorded, recent=recent, most_rows=most_rows) for recorded in records])

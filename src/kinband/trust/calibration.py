@@ -8,7 +8,8 @@ over all stations are taken over rounds.
 
 A station is flagged where Σz² is too large or too small for χ², at a false discovery rate of 5 % over all stations
 (Benjamini and Hochberg 1995), and the share of rewards inside the 80 % interval says the same; one wild reward does
-not make an interval too narrow. Rewards that run above or below their predictions are flagged likewise, by Σz.
+not make an interval too narrow. All stations together are judged by the same two, the mean of z² by its interval over
+rounds. Rewards that run above or below their predictions are flagged likewise, by Σz.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.trust.statistics import Interval, discoveries, mean_of, p_of_bias, p_of_spread, share_of
+from kinband.trust.counting import counted
+from kinband.trust.statistics import Interval, discoveries, mean_of, mean_square_of, p_of_bias, p_of_spread, share_of
 from kinband.trust.told import Predictions
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -68,7 +70,7 @@ class Calibrated:
         if not self.rewards:
             return f"{self.name}: no rewards"
         inside = f"{self.coverage[0.8].value:.0%}".replace("%", " %")
-        numbers = f"{self.rewards:,} rewards, {inside} inside 80 % intervals, mean z² {self.spread.value:.2f}"
+        numbers = f"{counted(self.rewards, 'reward')}, {inside} inside 80 % intervals, mean z² {self.spread.value:.2f}"
         return f"{self.name}: {numbers}, {' and '.join(filter(None, [self.verdict, self.drift]))}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def calibrated(name: str, z: FloatArray, *, clusters: IntArray | None = None) ->
         len(z),
         coverage,
         bias=mean_of(z, clusters),
-        spread=mean_of(z**2, clusters),
+        spread=mean_square_of(z, clusters),
         histogram=np.bincount(places, minlength=BINS),
         p_spread=p_of_spread(z),
         p_bias=p_of_bias(z),
@@ -145,7 +147,7 @@ def calibration_of(parts: Sequence[tuple[Sequence[str], Predictions]]) -> Calibr
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25, mean=0.5)
         >>> controller.tell(controller.ask("a").id, 1.0)
         >>> calibration_of([(controller.stations, predictions_of(controller))]).stations
-        (a: 1 rewards, 100 % inside 80 % intervals, mean z² 0.20, fits, b: no rewards)
+        (a: 1 reward, 100 % inside 80 % intervals, mean z² 0.20, fits, b: no rewards)
     """
     stations = [
         calibrated(name, made.z[made.tasks == task]) for names, made in parts for task, name in enumerate(names)
@@ -174,6 +176,7 @@ def _flags(stations: Sequence[Calibrated]) -> list[Calibrated]:
 
 
 def _flag(station: Calibrated, *, spread: bool, bias: bool) -> Calibrated:
+    """Return a station, or all of them, with verdicts: where tests say so, and the share inside says the same."""
     verdict, drift = FITS, ""
     inside = station.coverage[0.8].value
     if spread and station.spread.value > 1.0 and inside < 0.8:
@@ -186,10 +189,5 @@ def _flag(station: Calibrated, *, spread: bool, bias: bool) -> Calibrated:
 
 
 def _over_rounds(all_: Calibrated) -> Calibrated:
-    """Return the whole with a verdict by intervals over rounds."""
-    verdict, drift = FITS, ""
-    if all_.spread.low is not None and all_.spread.high is not None:
-        verdict = NARROW if all_.spread.low > 1.0 else WIDE if all_.spread.high < 1.0 else FITS
-    if all_.bias.low is not None and all_.bias.high is not None:
-        drift = ABOVE if all_.bias.low > 0.0 else BELOW if all_.bias.high < 0.0 else ""
-    return replace(all_, verdict=verdict, drift=drift)
+    """Return the whole with verdicts by intervals over rounds."""
+    return _flag(all_, spread=all_.spread.side(1.0) != 0, bias=all_.bias.side(0.0) != 0)

@@ -20,6 +20,7 @@ from kinband.controller.journal import Asked
 from kinband.kernels import components
 from kinband.posterior.contract import Rows
 from kinband.posterior.weighing.mixture import mixed_variance
+from kinband.trust.counting import counted
 from kinband.trust.told import Epoch, Recorded, epochs_of, settings_of
 
 RECENT = 5
@@ -65,7 +66,8 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
         for members, shares, _ in evidence:
             lent[task, members] += shares / len(evidence)
         worth[task] = np.mean([value for _, _, value in evidence])
-    note = f"who lends to whom is left out for {left_out:,} stations: more than {most_rows:,} rows would be weighed"
+    whom = counted(left_out, "station")
+    note = f"who lends to whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
     return Lending(lent, worth, sharing, (note,) if left_out else ())
 
 

@@ -35,6 +35,17 @@ class Interval:
         """Return plain values."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
+    def side(self, of: float) -> int:
+        """Return 1 where all of the interval lies above a number, -1 where below, 0 where not or without an interval.
+
+        Example:
+            >>> Interval(0.8, 0.7, 0.9).side(0.5), Interval(0.8, 0.7, 0.9).side(0.8), Interval(0.8, None, None).side(1)
+            (1, 0, 0)
+        """
+        if self.low is None or self.high is None:
+            return 0
+        return int(self.low > of) - int(self.high < of)
+
     def decimals(self, least: int) -> int:
         """Return how many decimals, at least so many, tell the end next to zero from it; the value without an interval.
 
@@ -90,6 +101,22 @@ def mean_of(values: FloatArray, clusters: IntArray | None = None) -> Interval:
 
     reach = float(stdtrit(groups - 1, 0.5 + LEVEL / 2.0)) * error
     return Interval(mean, mean - reach, mean + reach)
+
+
+def mean_square_of(z: FloatArray, clusters: IntArray | None = None) -> Interval:
+    """Return the mean of z² (n,) with Student's interval of its logarithm, which cannot reach below zero.
+
+    Squares are skewed: an interval that reaches as far down as up would call too many spreads small and too few large.
+
+    Example:
+        >>> print(f"{mean_square_of(np.array([0.1, -1.5, 0.4])):.2f}")
+        0.81 (0.02 to 38.14)
+    """
+    plain = mean_of(z**2, clusters)
+    if plain.high is None or plain.value == 0.0:
+        return plain
+    factor = float(np.exp(plain.high / plain.value - 1.0))
+    return Interval(plain.value, plain.value / factor, plain.value * factor)
 
 
 def p_of_spread(z: FloatArray) -> float:

@@ -18,6 +18,7 @@ from kinband.controller import Settings
 from kinband.controller.journal import Asked, Estimated, Journal, Told
 from kinband.controller.roster import InForce
 from kinband.errors import BadInputError
+from kinband.trust.counting import counted
 
 _WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose width is no standard deviation
 
@@ -173,14 +174,19 @@ def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
 
 
 def check_told(records: Iterable[Recorded]) -> None:
-    """Raise unless there is something to audit."""
-    journals = [recorded.journal for recorded in records]
+    """Raise unless there is something to audit.
+
+    Example:
+        >>> check_told(["state"])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: an audit takes controllers, got 'state': Controller.load(folder) makes one of ...
+    """
+    journals = [_journal_of(recorded) for recorded in records]
     told = [(journal, told) for journal in journals for told in journal.told.values()]
     if not told:
-        asked = sum(len(journal.asked) for journal in journals)
-        raise BadInputError(
-            f"there is nothing to audit: {asked:,} decisions were asked for and none was told its reward"
-        )
+        asked = counted(sum(len(journal.asked) for journal in journals), "decision was", "decisions were")
+        raise BadInputError(f"there is nothing to audit: {asked} asked for and none was told its reward")
     if not any(_predicted(journal, entry) for journal, entry in told):
         raise BadInputError("there is nothing to audit: the policy predicts no rewards; audit one with a model, as ucb")
     if not any(journal.foretold(entry.id) for journal, entry in told):
@@ -196,6 +202,15 @@ def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> 
     """
     found: FloatArray = -0.5 * ((rewards - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
     return found
+
+
+def _journal_of(recorded: Recorded) -> Journal:
+    journal = getattr(recorded, "journal", None)
+    if not isinstance(journal, Journal):
+        raise BadInputError(
+            f"an audit takes controllers, got {recorded!r:.60}: Controller.load(folder) makes one of a saved state"
+        )
+    return journal
 
 
 def _foretold(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import exp, sqrt
 
 from kinband.trust.calibration import ABOVE, BELOW, FITS, NARROW, RATE, WIDE, Calibrated, Calibration
+from kinband.trust.counting import counted
 from kinband.trust.statistics import Interval
 from kinband.trust.transfer import EVEN, HELPS, HURTS, Transfer, Transferred
 
@@ -14,9 +15,8 @@ def calibration_words(found: Calibration) -> list[str]:
     """Return what is to be said of intervals."""
     all_ = found.overall
     inside = _percent(all_.coverage[0.8])
-    lines = [
-        f"{inside[0]} of {all_.rewards:,} rewards lay inside the interval that should hold 80 % (95 %: {inside[1]})."
-    ]
+    rewards = counted(all_.rewards, "reward")
+    lines = [f"{inside[0]} of {rewards} lay inside the interval that should hold 80 % (95 %: {inside[1]})."]
     lines.append(_whole(all_))
     lines += _flag_lines(found)
     return lines
@@ -55,10 +55,10 @@ def hurt_text(station: Transferred) -> str:
     gain, lenders = station.gain, list((station.lenders or {}).items())[:3]
     most = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in lenders)
     borrows = f"; it borrows most from {most}. Look at whether they are alike" if most else ""
-    digits = gain.decimals(2)
+    digits, rewards = gain.decimals(2), counted(station.rewards, "reward was", "rewards were")
     span = "" if gain.low is None else f", 95 % {gain.low:+.{digits}f} to {gain.high:+.{digits}f}"
     return (
-        f"Sharing seems to hurt {station.name}: its {station.rewards:,} rewards were less likely by a factor of "
+        f"Sharing seems to hurt {station.name}: its {rewards} less likely by a factor of "
         f"{exp(gain.value):.2f} each than by its own rows alone ({gain.value:+.{digits}f} nats{span}){borrows}."
     )
 
@@ -88,26 +88,42 @@ def _whole(all_: Calibrated) -> str:
             wider = f"by a factor of {1 / factor:.2f}" if factor > 0.01 else "by far"
             text = f"{said}: on the whole, intervals are wider than they need be, {wider}."
         case _:
-            text = f"{said}: on the whole, nothing speaks against the widths."
+            text = f"{said}: {_unflagged(all_)}."
     if all_.drift:
         text += f" Rewards run {all_.drift}, by {abs(all_.bias.value):.2f} standard deviations on average."
     return text
 
 
+def _unflagged(all_: Calibrated) -> str:
+    """Return what is to be said of widths that are neither too narrow nor too wide by share inside and mean of z²."""
+    inside, spread = all_.coverage[0.8].side(0.8), all_.spread.side(1.0)
+    return {
+        (0, 0): "on the whole, nothing speaks against the widths",
+        (0, 1): "as many rewards lay inside as promised, yet a few lie far outside",
+        (0, -1): "as many rewards lay inside as promised, and the others lie nearer than expected",
+        (1, 0): "more rewards lay inside than promised, which the mean of z² does not bear out, as a few lie far "
+        "outside or there are too few rounds",
+        (1, 1): "more rewards lay inside than promised, yet a few lie far outside",
+        (-1, 0): "fewer rewards lay inside than promised, which the mean of z² does not bear out, as none lies far "
+        "outside or there are too few rounds",
+        (-1, -1): "fewer rewards lay inside than promised, yet none lies far outside",
+    }[inside, spread]
+
+
 def _flag_lines(found: Calibration) -> list[str]:
     """Return a sentence for every kind of flag that some station carries."""
     what = {
-        NARROW: "promise too much: their intervals are too narrow",
-        WIDE: "promise too little: their intervals are too wide",
-        ABOVE: "earn more than predicted",
-        BELOW: "earn less than predicted",
+        NARROW: ("promises too much: its intervals are", "promise too much: their intervals are", " too narrow"),
+        WIDE: ("promises too little: its intervals are", "promise too little: their intervals are", " too wide"),
+        ABOVE: ("earns", "earn", " more than predicted"),
+        BELOW: ("earns", "earn", " less than predicted"),
     }
     lines = []
-    for verdict, text in what.items():
+    for verdict, (one, several, text) in what.items():
         flagged = found.flagged(verdict)
         if flagged:
-            names = _named([s.name for s in flagged])
-            lines.append(f"{_count(flagged, found.stations)} {text}: {names}.")
+            names, verb = _named([s.name for s in flagged]), one if len(flagged) == 1 else several
+            lines.append(f"{_count(flagged, found.stations)} {verb}{text}: {names}.")
     if not any(s.verdict != FITS or s.drift for s in found.stations):
         lines.append(f"No single station stands out, at a false discovery rate of {100 * RATE:.0f} %.")
     return lines
@@ -134,7 +150,7 @@ def _percent(share: Interval) -> tuple[str, str]:
 
 
 def _count(some: Sequence[object], every: Sequence[object]) -> str:
-    return f"{len(some):,} of {len(every):,} stations"
+    return f"{len(some):,} of {counted(len(every), 'station')}"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from kinband.experiments.report.theme import (
     SHARED_COLOUR,
     Picture,
 )
+from kinband.similarity.labels import LONGEST, labels_of
 from kinband.trust import Audit, Calibration
 from kinband.trust.calibration import BINS, FITS, LEVELS, NARROW, WIDE
 from kinband.trust.statistics import Interval
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAMES = 40  # stations up to which a heat map names them
+_NARROW = 14  # letters of a name in a narrow picture
 _DOTS = 400  # stations that are drawn one by one
 
 
@@ -111,7 +113,7 @@ def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | No
     says = (
         f"Who borrows from whom among {len(names)} {stations}: the median borrows {100 * middle:.0f} % of its evidence."
     )
-    return Picture("lending", says, draw, (7.0, 5.4), (3.9, 3.9))
+    return Picture("lending", says, draw, (7.0, 5.4), (3.9, 3.9), names=names)
 
 
 def _heat(figure: "Figure", axes: "Axes", shares: FloatArray, *, names: list[str], stations: str, narrow: bool) -> None:
@@ -123,8 +125,9 @@ def _heat(figure: "Figure", axes: "Axes", shares: FloatArray, *, names: list[str
     )
     axes.set_facecolor(LINE)
     named = len(names) <= (_NAMES // 2 if narrow else _NAMES)
-    axes.set_xticks(range(len(names)) if named else [], names if named else [], rotation=90, fontsize=7)
-    axes.set_yticks(range(len(names)) if named else [], names if named else [], fontsize=7)
+    labels = labels_of(names, longest=_NARROW if narrow else LONGEST) if named else []
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(labels)), labels, fontsize=7)
     axes.set_xlabel(f"lender ({stations}, like beside like)")
     axes.set_ylabel("borrower")
     axes.grid(visible=False)

@@ -8,11 +8,13 @@ the picture could not be read on a phone; the page shows the one that fits.
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kinband.similarity.labels import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,6 +69,7 @@ class Picture:
         wide: Width and height in inches on a wide page, and in the file.
         narrow: Likewise on a narrow page.
         titles: Hovering texts by the id (`gid`) of what they belong to.
+        names: What is written in it and may be of any script, such as names of stations.
 
     Example:
         >>> def draw(figure, narrow):
@@ -82,6 +85,7 @@ class Picture:
     wide: tuple[float, float]
     narrow: tuple[float, float]
     titles: Mapping[str, str] | None = None
+    names: Sequence[str] = ()
 
     def html(self) -> str:
         """Return the picture for the page: both versions, of which the style sheet shows one."""
@@ -106,7 +110,8 @@ class Picture:
         import matplotlib as mpl
         from matplotlib.figure import Figure
 
-        with mpl.rc_context(_STYLE | {"svg.hashsalt": self.name}):  # type: ignore[arg-type]  # keys are literals
+        style: Any = _STYLE | {"svg.hashsalt": self.name}
+        with mpl.rc_context(style), written(self.names):
             figure = Figure(figsize=size, layout="constrained")
             self.draw(figure, narrow)
             figure.savefig(target, dpi=160, **options)

@@ -70,6 +70,8 @@ def translated(error: exc.DBAPIError, where: str, *, known: bool) -> KinbandErro
     code, words = _code(error), _words(error)
     if code in _TAKEN:
         return ConflictError(f"somebody else recorded this in {where} first ({words}): read the ledger and ask again")
+    if "not a database" in words:
+        return SavedStateError(f"{where} is no ledger: give the file that kinband serve keeps its events in")
     if code.startswith(_DAMAGED):
         return SavedStateError(f"the ledger {where} is damaged ({words}): restore it from a backup")
     if code in _FULL:

@@ -6,12 +6,13 @@ and 1° are neighbours: give its sine and cosine.
 """
 
 from collections.abc import Mapping
-from math import isfinite, isnan
+from math import inf, isfinite, isnan
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from kinband.contexts import LARGEST
 from kinband.errors import BadInputError
 
 Value = float | str | bool
@@ -72,9 +73,17 @@ def _plain(value: Any, *, name: str, station: str) -> Value | None:
         return bool(value)
     if not isinstance(value, Real):
         raise BadInputError(f"descriptor {name!r} of {station!r} must be a number or a word, got {value!r:.60}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of Python's has no limit
+        number = inf
     if isnan(number):
         return None
     if not isfinite(number):
         raise BadInputError(f"descriptor {name!r} of {station!r} must be finite, got {number}")
+    if abs(number) > LARGEST:
+        raise BadInputError(
+            f"descriptor {name!r} of {station!r} is {number:g}, which is too large to reckon with: repair it, or give "
+            "it in a larger unit"
+        )
     return number
