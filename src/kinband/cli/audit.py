@@ -13,12 +13,12 @@ from kinband.cli.columns import AsJson
 from kinband.cli.folders import make_folder
 from kinband.controller import Controller, Explanation
 from kinband.controller.explanation import explain
+from kinband.counting import counted
 from kinband.errors import NotFoundError, SavedStateError
 from kinband.fleet.log import ShardLog, split_id
 from kinband.fleet.saving import folder_of, load_logs
 from kinband.trust import Audit, Calibrated, Transferred, audit
 from kinband.trust.calibration import FITS, LEVELS
-from kinband.trust.counting import counted
 from kinband.trust.lending import MOST_ROWS, RECENT
 from kinband.trust.told import Recorded, check_told, settings_of
 from kinband.trust.transfer import EVEN, HURTS

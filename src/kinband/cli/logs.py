@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.trace import Trace
-from kinband.trust.counting import counted
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""

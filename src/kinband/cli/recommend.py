@@ -44,10 +44,10 @@ from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
+from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.trace import Trace
 from kinband.trace.lines import located
-from kinband.trust.counting import counted
 
 _SHOWN = 20  # stations listed on the screen; the files list all
 

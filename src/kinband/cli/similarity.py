@@ -32,11 +32,11 @@ from kinband.cli.columns import (
 )
 from kinband.cli.folders import make_folder
 from kinband.cli.logs import check_log, few_rows, log_in_words, noted, some_of, used_rows
+from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.trace import Trace
-from kinband.trust.counting import counted
 
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9

@@ -90,7 +90,7 @@ def evaluate(
     arms = space.indices(trace.configuration)
     steps = tick or (lambda _: None)
     given = None if propensity is None else given_propensities(propensity, trace, arms)
-    limit = None if clip is None else _limit(clip)
+    limit = None if clip is None else positive_number(clip, name="clip")
     fixed = _early_target(policy, trace)  # an unknown configuration is refused before any work
     parts = part(trace, arms, share=learn_share, folds=folds)
     encoder, learned = learn(trace.select(parts.earlier), similarity=similarity, model=model, rows=rows, seed=seed)
@@ -152,12 +152,6 @@ def _early_target(policy: Policy, trace: Trace) -> Target | None:
         check_chooser(policy)
         return Chosen(policy, space, trace.state_names)
     raise BadInputError(f"a policy is a name, a configuration or a function of station and state, got {policy!r:.60}")
-
-
-def _limit(clip: Any) -> float:
-    if isinstance(clip, bool | np.bool_):
-        raise BadInputError(f"clip must be a number, got {clip!r}")
-    return positive_number(clip, name="clip")
 
 
 def _sampled(trace: Trace, rows: int | None, *, seed: int) -> Trace:

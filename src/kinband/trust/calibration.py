@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.trust.counting import counted
+from kinband.counting import counted
 from kinband.trust.statistics import Interval, discoveries, mean_of, mean_square_of, p_of_bias, p_of_spread, share_of
 from kinband.trust.told import Predictions
 

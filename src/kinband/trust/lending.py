@@ -17,10 +17,10 @@ from kinband.controller import Controller
 from kinband.controller.explanation.evidence import mixed_weights, shares_of, task_matrix_of, worth_of
 from kinband.controller.explanation.hindsight import Part
 from kinband.controller.journal import Asked
+from kinband.counting import counted
 from kinband.kernels import components
 from kinband.posterior.contract import Rows
 from kinband.posterior.weighing.mixture import mixed_variance
-from kinband.trust.counting import counted
 from kinband.trust.told import Epoch, Recorded, epochs_of, settings_of
 
 RECENT = 5

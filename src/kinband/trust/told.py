@@ -17,8 +17,8 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
 from kinband.controller.journal import Asked, Estimated, Journal, Told
 from kinband.controller.roster import InForce
+from kinband.counting import counted
 from kinband.errors import BadInputError
-from kinband.trust.counting import counted
 
 _WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose width is no standard deviation
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import exp, sqrt
 
+from kinband.counting import counted
 from kinband.trust.calibration import ABOVE, BELOW, FITS, NARROW, RATE, WIDE, Calibrated, Calibration
-from kinband.trust.counting import counted
 from kinband.trust.statistics import Interval
 from kinband.trust.transfer import EVEN, HELPS, HURTS, Transfer, Transferred
 

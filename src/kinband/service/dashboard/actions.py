@@ -11,10 +11,10 @@ from fastapi import APIRouter, Form
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kinband.counting import counted
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.dashboard import addresses
 from kinband.service.dashboard.errors import public_words
-from kinband.service.dashboard.figures import count
 from kinband.service.dashboard.flashes import Flash
 from kinband.service.dashboard.frame import redirect
 from kinband.service.dashboard.views.common import names_of
@@ -134,7 +134,7 @@ def judge(operations: Operations, ids: Sequence[str], comment: str, actor: str, 
         waiting = {item.id for item in picture.waiting()}
     still = [key for key in dict.fromkeys(ids) if key in waiting]
     gone = len(dict.fromkeys(ids)) - len(still)
-    late = f" {count(gone, 'decision')} no longer waited." if gone else ""
+    late = f" {counted(gone, 'decision')} no longer waited." if gone else ""
     if not still:
         return Flash(f"Nothing was done: {'tick at least one decision' if not gone else 'too late'}.{late}", "bad")
     act = operations.approve if approved else operations.reject
@@ -159,4 +159,4 @@ def _approved_words(items: Sequence[Item]) -> str:
 
 
 def _were(items: Sequence[Item], what: str) -> str:
-    return f"{count(len(items), what)} {'was' if len(items) == 1 else 'were'}"
+    return f"{counted(len(items), what)} {'was' if len(items) == 1 else 'were'}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kinband.counting import counted
 from kinband.service.dashboard.charts.marks import tag
 
 DASH = "–"
@@ -69,16 +70,6 @@ def share(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return DASH
     return "under 1 %" if 0 < value < 0.005 else f"{100 * value:.0f} %"
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """Return a number of things.
-
-    Example:
-        >>> count(1, "station"), count(1200, "station"), count(2, "reply", "replies")
-        ('1 station', '1,200 stations', '2 replies')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def knobs(configuration: Mapping[str, Any] | None) -> str:
@@ -174,7 +165,7 @@ def lasting(span: timedelta) -> str:
     seconds = span.total_seconds()
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
-            return count(int(seconds // size), name)
+            return counted(int(seconds // size), name)
     return "less than a minute"
 
 

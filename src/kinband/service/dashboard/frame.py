@@ -17,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from kinband.counting import counted
 from kinband.service.dashboard import addresses, figures, flashes, pieces, words
 from kinband.service.dashboard.assets import asked_before, assets
 from kinband.service.dashboard.charts import bars, lines
@@ -65,7 +66,7 @@ def environment() -> Environment:
     }
     made.globals |= {
         "interval": figures.interval,
-        "count": figures.count,
+        "count": counted,
         "station_url": addresses.station_url,
         "decision_url": addresses.decision_url,
         "with_query": addresses.with_query,

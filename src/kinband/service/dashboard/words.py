@@ -7,7 +7,8 @@ payload does not hold is left out: an audit log must be able to show what it doe
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kinband.service.dashboard.figures import count, figure, knobs
+from kinband.counting import counted
+from kinband.service.dashboard.figures import figure, knobs
 from kinband.service.ledger import Event
 
 Space = Callable[[int], Mapping[str, Any] | None]
@@ -137,7 +138,7 @@ def _station(event: Event, said: Mapping[str, Any], who: str, _space: Space) -> 
 
 def _similarity(_event: Event, said: Mapping[str, Any], _who: str, _space: Space) -> str:
     rows = said.get("entry", {}).get("rows")
-    known = f" from {count(rows, 'reward')}" if isinstance(rows, int) else ""
+    known = f" from {counted(rows, 'reward')}" if isinstance(rows, int) else ""
     return f"the controller estimated anew how alike the stations are{known}"
 
 

@@ -8,6 +8,7 @@ request, so that advice to declare something else is turned into what a caller c
 import re
 
 from kinband.configurations import ConfigurationSpace
+from kinband.guard.guard import in_words
 
 _SENTENCES = (
     ("leave time= out, or declare one by drift=Drift(half_life=..., clock=...)", "leave time out"),
@@ -57,7 +58,7 @@ def named(sentence: str, space: ConfigurationSpace) -> str:
     def knobs(found: re.Match[str]) -> str:
         arm = int(found[1])
         known = space[arm] if arm < len(space) else {"configuration": arm}
-        return ", {}, is not among".format(", ".join(f"{knob} {value}" for knob, value in known.items()))
+        return f", {in_words(known)}, is not among"
 
     return _ARM.sub(knobs, sentence)
 

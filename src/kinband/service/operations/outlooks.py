@@ -71,6 +71,12 @@ def outlook_of(controller: Controller, card: Card, lending: Lending | None = Non
     )
 
 
+def rewards_known(controller: Controller) -> int:
+    """Return how many rewards a controller has learned from: those of the log that it began with, and those told."""
+    start = controller.settings.start
+    return len(controller) + (0 if start is None else len(start))
+
+
 def _time(controller: Controller, card: Card) -> Any:
     """When it was last asked for, as the controller's clock takes it."""
     drift = controller.settings.drift
@@ -85,9 +91,7 @@ def _values(column: FloatArray | None) -> tuple[float, ...] | None:
 
 def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lending) -> dict[str, float]:
     """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
-    settings = controller.settings
-    rows = len(controller) + (0 if settings.start is None else len(settings.start))
-    if rows > MOST_ROWS:
+    if rewards_known(controller) > MOST_ROWS:
         return {}
     try:
         beliefs = lending.beliefs(controller)

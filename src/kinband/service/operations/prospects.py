@@ -33,7 +33,8 @@ def expected_gain(item: Item) -> tuple[float, float, float] | None:
 
     Example:
         >>> from datetime import datetime
-        >>> from kinband.records import Alternative, Decision
+        >>> from kinband.packed import Alternative
+        >>> from kinband.records import Decision
         >>> others = (Alternative(2, None, 0.7, 0.03, 0.8),)
         >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95, others)
         >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)

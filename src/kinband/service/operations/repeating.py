@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kinband.configurations import ConfigurationSpace
 from kinband.errors import ConflictError
+from kinband.guard.guard import in_words
 from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.records import Card
@@ -64,4 +65,4 @@ def _decided(station: str, event: Event) -> str:
 def _named(space: ConfigurationSpace, arm: int | None) -> str:
     if arm is None:
         return "what nobody knew"
-    return ", ".join(f"{knob} {value}" for knob, value in space[arm].items())
+    return in_words(space[arm])

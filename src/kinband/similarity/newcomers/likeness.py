@@ -171,8 +171,6 @@ def _checked_similarity(similarity: Any, stations: Sequence[str], newcomer: str)
     for name, value in similarity.items():
         if not isinstance(name, str) or name not in tasks:
             raise NotFoundError(f"similarity of {newcomer!r} names {name!r}, which is no station of this controller")
-        if isinstance(value, bool | np.bool_):
-            raise BadInputError(f"similarity to {name!r} must be a number, got {value!r}")
         number = finite_number(value, name=f"similarity to {name!r}")
         if not -1.0 <= number <= 1.0:
             raise BadInputError(f"similarity of {newcomer!r} to {name!r} must lie between -1 and 1, got {number:g}")

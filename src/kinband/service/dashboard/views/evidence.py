@@ -11,8 +11,8 @@ from typing import Any
 
 from kinband.controller import Explanation
 from kinband.controller.explanation import MOST_ROWS
+from kinband.counting import counted
 from kinband.errors import KinbandError
-from kinband.service.dashboard.figures import count
 from kinband.service.ledger import replay
 from kinband.service.operations import Operations, Outlook, outlooks
 from kinband.service.operations.explaining import Explained, explained
@@ -71,9 +71,7 @@ def lending(operations: Operations, found: Outlook, last: str | None, *, evidenc
         known = {} if whole.evidence is None else whole.evidence.shares
         untold = why_not(whole, last) or "No reward known so far says anything about this state."
         return shown | {"shares": list(known.items()), "of": last, "untold": "" if known else untold}
-    controller = operations.durable.controller
-    start = controller.settings.start
-    return shown | _untold(found, len(controller) + (0 if start is None else len(start)), last)
+    return shown | _untold(found, outlooks.rewards_known(operations.durable.controller), last)
 
 
 def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:
     if found.mean is None:
         return {"untold": "This policy predicts nothing, so that nothing is borrowed."}
     if rewards > most:
-        words = f"{count(rewards, 'reward')} are known. Beyond {most:,}, who lent what is worked out only when asked."
+        words = f"{counted(rewards, 'reward')} are known. Beyond {most:,}, who lent what is worked out only when asked."
     else:
         words = "The rewards known could not be weighed for this state."
     return {"untold": words, "offered": last is not None}

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from kinband.counting import counted
 from kinband.service.dashboard.addresses import station_url
 from kinband.service.dashboard.charts.bars import parts
 from kinband.service.dashboard.charts.colours import AGE_COLOURS, MODE_COLOURS, UNKNOWN, ramp
@@ -13,7 +14,7 @@ from kinband.service.dashboard.charts.lines import Line, time_chart
 from kinband.service.dashboard.charts.scales import Scale, thinned
 from kinband.service.dashboard.charts.tiles import sector_tiles
 from kinband.service.dashboard.charts.wedges import Sector, ruler_words, sector_map
-from kinband.service.dashboard.figures import AGE_NAMES, age_class, ago, count, figure, signed
+from kinband.service.dashboard.figures import AGE_NAMES, age_class, ago, figure, signed
 from kinband.service.dashboard.views.common import Names, names_of, sites_of
 from kinband.service.operations import MODES, Card, Operations, Picture, Site
 
@@ -137,7 +138,7 @@ def _words(look: Look, now: datetime) -> str:
 
 def _map_words(looks: Sequence[Look], colour: str) -> str:
     what = {"reward": "recent reward", "mode": "mode", "change": "time since the last change"}[colour]
-    return f"Map of {count(len(looks), 'station')}, coloured by {what}. Each is a link to its page."
+    return f"Map of {counted(len(looks), 'station')}, coloured by {what}. Each is a link to its page."
 
 
 def _modes_bar(looks: Sequence[Look]) -> str:
@@ -158,7 +159,7 @@ def _fleet_words(fleet: Fleet) -> str:
     if not fleet:
         return "No reward is known yet."
     both = [(reward, fixed) for _, reward, fixed, _ in fleet if fixed is not None]
-    slots, span = count(len(fleet), "slot"), _long(fleet[-1][0] - fleet[0][0])
+    slots, span = counted(len(fleet), "slot"), _long(fleet[-1][0] - fleet[0][0])
     words = f"Mean reward of all stations over {slots}, {span}: {figure(fleet[-1][1])} in the last."
     if not both:
         return words
@@ -168,4 +169,4 @@ def _fleet_words(fleet: Fleet) -> str:
 
 def _long(span: timedelta) -> str:
     days, hours = span.days, round(span.seconds / 3600)
-    return count(days, "day") if days >= 2 else f"{24 * days + hours} hours"
+    return counted(days, "day") if days >= 2 else f"{24 * days + hours} hours"

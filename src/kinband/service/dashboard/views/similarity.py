@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.counting import counted
 from kinband.service.dashboard.addresses import with_query
 from kinband.service.dashboard.charts.colours import GROUP_COLOURS, UNKNOWN
 from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
-from kinband.service.dashboard.figures import count, figure
+from kinband.service.dashboard.figures import figure
 from kinband.service.operations import Operations
 from kinband.similarity import TaskMatrix
 
@@ -137,9 +138,9 @@ def _bands(groups: Sequence[tuple[str, ...]], numbered: dict[tuple[str, ...], in
     for number, run in groupby(groups, key=lambda group: numbered.get(group, -1)):
         size = sum(map(len, run))
         if number < 0:
-            bands.append(Band(f"{count(size, 'station')} in no group", size, UNKNOWN, "#alone"))
+            bands.append(Band(f"{counted(size, 'station')} in no group", size, UNKNOWN, "#alone"))
         else:
-            words = f"group {number + 1}, {count(size, 'station')}"
+            words = f"group {number + 1}, {counted(size, 'station')}"
             bands.append(Band(words, size, _colour(number), f"#group-{number + 1}"))
     return bands
 
@@ -154,6 +155,5 @@ def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
 
 def _words(found: Sorted, groups: Sequence[tuple[str, ...]], pairs: FloatArray) -> str:
     middle = f", median pair {figure(float(np.median(pairs)), 2)}" if len(pairs) else ""
-    return (
-        f"Heat map of how alike {count(len(found.stations), 'station')} are, in {count(len(groups), 'group')}{middle}."
-    )
+    stations, parts = counted(len(found.stations), "station"), counted(len(groups), "group")
+    return f"Heat map of how alike {stations} are, in {parts}{middle}."

@@ -8,11 +8,12 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.service.dashboard.charts.bands import Belief, band_chart, best_first, whisker
 from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
 from kinband.service.dashboard.charts.scales import around, thinned
-from kinband.service.dashboard.figures import count, figure, time_text, value_text
+from kinband.service.dashboard.figures import figure, time_text, value_text
 from kinband.service.dashboard.views.common import Names, names_of, row_of, sites_of
 from kinband.service.dashboard.views.evidence import lending
 from kinband.service.dashboard.words import BY_WORDS
@@ -75,7 +76,7 @@ def _reward_chart(points: Sequence[Item], name: str) -> Markup:
         [point.at for point in points], [point.reward for point in points], [point.baseline for point in points]
     )
     says = (
-        f"Reward of {name} over {count(len(points), 'slot')}: mean {figure(sum(known) / len(known))}, "
+        f"Reward of {name} over {counted(len(points), 'slot')}: mean {figure(sum(known) / len(known))}, "
         f"last {figure(known[-1])}, lowest {figure(min(known))}, highest {figure(max(known))}."
     )
     lines = [Line("fixed, expected", fixed, "two"), Line("reward", reward, "one")]
@@ -112,7 +113,7 @@ def _knob_chart(
     markers = [found for change in changes if (found := _marker(change, names, high)) is not None]
     known = [h for h in heights if h is not None]
     says = (
-        f"{knob} over time: {count(len(markers), 'change')}, now "
+        f"{knob} over time: {counted(len(markers), 'change')}, now "
         f"{value_text(values[int(known[-1])] if categorical else known[-1]) if known else 'not known'}."
     )
     return time_chart(
