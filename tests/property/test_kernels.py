@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinband.arrays import FloatArray
-from kinband.kernels import RBF, Categorical, Kernel, Linear, Matern32, Matern52, kernel_from_dict
+from kinband.kernels import RBF, Categorical, Constant, Kernel, Linear, Matern32, Matern52, kernel_from_dict
 
 FEATURES = ("users", "load", "threshold", "vendor", "band")
 NUMERIC, CODES = (0, 1, 2), (3, 4)
@@ -45,7 +45,8 @@ def _pair(children: st.SearchStrategy[Kernel]) -> st.SearchStrategy[Kernel]:
     return st.builds(combine, children, children, st.booleans())
 
 
-kernels = st.recursive(scaled_kernels() | linear_kernels(), _pair, max_leaves=3)
+levels = st.builds(Constant, positive, fixed=st.sampled_from([(), ("variance",)]))
+kernels = st.recursive(scaled_kernels() | linear_kernels() | levels, _pair, max_leaves=3)
 
 
 def contexts(rng: np.random.Generator, n: int) -> FloatArray:

@@ -90,8 +90,7 @@ def test_a_kernel_that_forgets_can_be_stored_and_split() -> None:
         ["load", "clock", "knob"]
     )
     assert kernel_from_dict(kernel.to_dict()) == kernel
-    split = split_kernel(kernel, columns=[2], width=3)
-    assert split is not None
+    (split,) = split_kernel(kernel, columns=[2], width=3)
     assert any(isinstance(part, Forgetting) for part in split.rest)
 
 

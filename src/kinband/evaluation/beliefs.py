@@ -1,7 +1,7 @@
 """What the multi-task model believes rewards to be, for the many rows of an evaluation.
 
 An evaluation asks for means (9) at tens of thousands of contexts and never for their widths, so it solves once for the
-weights α = (K̃ + diag(noise))⁻¹(y − mean) and multiplies. Where the kernel is a product of a state part and a
+weights α = (K̃ + diag(noise))⁻¹(y − mean) and multiplies. Where the kernel is a sum of products of a state part and a
 configuration part, all configurations of a row cost one product with a small table; any other kernel is evaluated
 configuration by configuration.
 
@@ -111,14 +111,12 @@ class Beliefs:
         return float(np.sqrt(max(prior - float(k @ cho_solve(self.factor, k, check_finite=False)), 0.0)))
 
     def _weighted(self, tasks: IntArray, S: FloatArray) -> FloatArray | None:
-        """K_Z · k_state · α of each question against each row learned, (m, n); None where the kernel is no product."""
-        if self._split is None:
+        """K_Z · k_state · α of each question against each row learned, term by term, (m, terms · n); None without."""
+        if not self._splits:
             return None
         X = np.hstack([S, np.zeros((len(S), self.encoder.space.features.shape[1]))])
-        K = self._split.over_rest(X, self.rows.X)
-        K *= self.kernel.K_Z[np.ix_(tasks, self.rows.tasks)]
-        K *= self.alpha
-        return K
+        weights = self.kernel.K_Z[np.ix_(tasks, self.rows.tasks)] * self.alpha
+        return np.hstack([split.over_rest(X, self.rows.X) * weights for split in self._splits])
 
     def _column(self, weighted: FloatArray | None, tasks: IntArray, S: FloatArray, arms: IntArray) -> FloatArray:
         """The means of one configuration (m,) for each question, (m,)."""
@@ -135,15 +133,13 @@ class Beliefs:
         return (slice(start, start + size) for start in range(0, questions, size))
 
     @cached_property
-    def _split(self) -> Split | None:
+    def _splits(self) -> tuple[Split, ...]:
         p, width = len(self.encoder.state.names), self.rows.X.shape[1]
         return split_kernel(self.kernel.context, columns=range(p, width), width=width)
 
     @cached_property
     def _over_arms(self) -> FloatArray:
-        """The kernel of the configurations of the rows learned and all configurations, (n, N)."""
-        if self._split is None:
-            raise AssertionError("only a product of state and configuration has this table")
+        """The kernel of the configurations of the rows learned and all configurations, (terms · n, N)."""
         space = self.encoder.space
         X = np.hstack([np.zeros((len(space), len(self.encoder.state.names))), space.features])
-        return self._split.over_part(self.rows.X, X)
+        return np.vstack([split.over_part(self.rows.X, X) for split in self._splits])

@@ -1,7 +1,7 @@
 """Context kernels, task models and their product (7).
 
-What a model believes before it sees data. `RBF`, `Matern32`, `Matern52`, `Linear` and `Categorical` say how
-rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and `FactorTasks`
+What a model believes before it sees data. `RBF`, `Matern32`, `Matern52`, `Linear`, `Categorical` and
+`Constant` say how rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and `FactorTasks`
 say how alike stations are; `MultiTaskKernel` is the product of the two. scikit-learn's kernel objects are
 welcome too, through `as_kernel`.
 
@@ -20,13 +20,14 @@ from kinband.kernels.foreign import SklearnKernel, as_kernel
 from kinband.kernels.forgetting import Forgetting
 from kinband.kernels.matrix import MultiTaskKernel, check_task_matrix, components
 from kinband.kernels.serial import default_kernel, kernel_from_dict
-from kinband.kernels.simple import Categorical, Linear
+from kinband.kernels.simple import Categorical, Constant, Linear
 from kinband.kernels.stationary import RBF, Matern32, Matern52
 from kinband.kernels.tasks import FactorTasks, FixedTasks, GaussianTasks, TaskModel
 
 __all__ = [
     "RBF",
     "Categorical",
+    "Constant",
     "FactorTasks",
     "FixedTasks",
     "Forgetting",

@@ -14,11 +14,11 @@ from kinband.kernels.base import Column, Kernel
 from kinband.kernels.columns import bind_columns, clean_columns
 from kinband.kernels.foreign import SklearnKernel
 from kinband.kernels.forgetting import Forgetting
-from kinband.kernels.simple import Categorical, Linear
+from kinband.kernels.simple import Categorical, Constant, Linear
 from kinband.kernels.stationary import RBF, Matern32, Matern52
 
-_LEAVES: dict[str, type[RBF | Matern32 | Matern52 | Linear | Categorical | Forgetting]] = {
-    cls.kind: cls for cls in (RBF, Matern32, Matern52, Linear, Categorical, Forgetting)
+_LEAVES: dict[str, type[RBF | Matern32 | Matern52 | Linear | Constant | Categorical | Forgetting]] = {
+    cls.kind: cls for cls in (RBF, Matern32, Matern52, Linear, Constant, Categorical, Forgetting)
 }
 _PAIRS: dict[str, type[Sum | Product]] = {cls.kind: cls for cls in (Sum, Product)}
 

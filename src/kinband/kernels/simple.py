@@ -1,5 +1,6 @@
-"""Kernels for trends and for categories: `Linear` and `Categorical`.
+"""Kernels for levels, trends and categories: `Constant`, `Linear` and `Categorical`.
 
+`Constant` gives every station a level of its own, so that rewards of another level are not taken for another shape.
 `Linear` adds straight-line effects to a stationary kernel. `Categorical` compares codes for equality alone,
 so that "vendor 3" is no nearer to "vendor 4" than to "vendor 9".
 """
@@ -18,6 +19,56 @@ from kinband.kernels.scaled import VARIANCE_BOUNDS, Scaled
 
 CATEGORY_BOUNDS: Limits = (0.2, 100.0)
 """exp(−1/l²) between 1e-11 and 0.9999: from strangers to the same."""
+
+
+@dataclass(frozen=True, repr=False)
+class Constant(KernelBase):
+    """k(x, y) = variance: a level that does not depend on the context.
+
+    Attributes:
+        variance: Prior variance of the level.
+        fixed: ("variance",) leaves it out of theta.
+        variance_bounds: Limits that a fit keeps to.
+
+    Example:
+        >>> Constant(0.5)(np.zeros((1, 2)), np.ones((3, 2)))
+        array([[0.5, 0.5, 0.5]])
+    """
+
+    variance: float = 1.0
+    fixed: Sequence[str] = field(default=(), kw_only=True)
+    variance_bounds: Sequence[float] = field(default=VARIANCE_BOUNDS, kw_only=True)
+    kind: ClassVar[str] = "constant"
+
+    def __post_init__(self) -> None:
+        cleaned: dict[str, Any] = {
+            "variance": positive_number(self.variance, name="variance"),
+            "fixed": clean_fixed(self.fixed, known=("variance",)),
+            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
+        }
+        for name, value in cleaned.items():
+            object.__setattr__(self, name, value)
+
+    def parameters(self) -> list[Parameter]:
+        """Return the variance."""
+        return [Parameter("variance", (self.variance,), ("",), self.variance_bounds)]
+
+    def bind(self, features: Sequence[str]) -> Self:  # noqa: ARG002
+        """Return the kernel itself: it looks at no column."""
+        return self
+
+    def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
+        """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
+        return np.full((len(X), len(Y)), self.variance)
+
+    def diag(self, X: FloatArray) -> FloatArray:
+        """Return the variance at each row of X (n, d): (n,)."""
+        return np.full(len(X), self.variance)
+
+    def vjp(self, X: FloatArray) -> tuple[FloatArray, Pullback]:
+        """Return K (n, n) and its pull-back to theta."""
+        free = len(self._free())
+        return self(X, X), lambda W: np.full(free, self.variance * W.sum())
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,11 +4,12 @@ Where k_X = k_state · k_c, the column of arm a is K_Z[m_i, m] k_state(s_i, s) �
 the configuration kernel. That kernel on N configurations has a small numerical rank r (an RBF over 29 thresholds with a
 length-scale of 10 dB: 12). A pivoted Cholesky factor finds r *pivot* configurations P and weights W (r, N) with
 k_c(·, a) = Σ_p W_pa k_c(·, p) to rounding, so that L⁻¹ applied to the columns of the pivots gives those of all arms:
-V = V_P W, means (w·V_P) W, squared norms diag(Wᵀ V_PᵀV_P W). Rows whose configuration is outside the space are not
-spanned; a posterior that holds one works without the structure.
+V = V_P W, means (w·V_P) W, squared norms diag(Wᵀ V_PᵀV_P W). Where k_X is a sum of such products, each has pivots of
+its own, and a term that does not look at the configuration, as a constant, has one column for all arms. Rows whose
+configuration is outside the space are not spanned; a posterior that holds one works without the structure.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -28,15 +29,28 @@ _COLUMNS = 4  # BLAS multiplies by 12 columns faster than by 11, though not fast
 
 
 @dataclass(frozen=True, eq=False)
+class Term:
+    """One product of the kernel, and the columns that span those of all arms.
+
+    Attributes:
+        split: State part times configuration part.
+        pivots: The arms whose columns span those of all, (p,).
+        weights: W, (p, N).
+    """
+
+    split: Split
+    pivots: IntArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class SharedState:
     """What the arms of one decision have in common.
 
     Attributes:
-        kernel: The product kernel (7) of tasks and contexts.
-        split: Its context kernel as state part times configuration part.
+        terms: The products that the context kernel is a sum of.
         configurations: Configuration features of the N arms, (N, f), the last columns of a context.
-        pivots: The arms whose columns span those of all, (p,).
-        weights: W, (r, N), with a row of zeros behind the p pivots where that makes them a multiple of four.
+        weights: W of all terms, (r, N), with a row of zeros at the end where that makes them a multiple of four.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -46,10 +60,8 @@ class SharedState:
         True
     """
 
-    kernel: MultiTaskKernel
-    split: Split
+    terms: tuple[Term, ...]
     configurations: FloatArray
-    pivots: IntArray
     weights: FloatArray
 
     def __len__(self) -> int:
@@ -76,16 +88,15 @@ class SharedState:
 
     def rows(self, X: FloatArray) -> FloatArray:
         """Return k_c of rows X (n, d) against the pivots, (n, r); a row keeps it as long as it is known."""
-        rows = np.zeros((len(X), len(self)))
-        rows[:, : len(self.pivots)] = self.split.over_part(X, self._contexts(X.shape[1])[self.pivots])
+        rows, contexts = np.zeros((len(X), len(self))), _without_state(self.configurations, X.shape[1])
+        for term, place in self.places():
+            rows[:, place] = term.split.over_part(X, contexts[term.pivots])
         return rows
 
-    def _contexts(self, width: int) -> FloatArray:
-        """The N configurations as contexts without a state, (N, width)."""
-        N, f = self.configurations.shape
-        contexts = np.zeros((N, width))
-        contexts[:, width - f :] = self.configurations
-        return contexts
+    def places(self) -> list[tuple[Term, slice]]:
+        """Return each term with the place of its pivots among all."""
+        ends = np.cumsum([len(term.pivots) for term in self.terms]).tolist()
+        return [(term, slice(end - len(term.pivots), end)) for term, end in zip(self.terms, ends, strict=True)]
 
     @cached_property
     def _known(self) -> frozenset[bytes]:
@@ -104,16 +115,23 @@ def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, wi
     N, f = configurations.shape
     if not 0 < f <= width:
         return None
-    split = split_kernel(kernel.context, columns=range(width - f, width), width=width)
-    if split is None or not split.part:
+    splits = split_kernel(kernel.context, columns=range(width - f, width), width=width)
+    if not any(split.part for split in splits):
         return None
-    contexts = np.hstack([np.zeros((N, width - f)), configurations])
-    pivots, weights = pivoted(split.over_part(contexts, contexts))
-    if len(pivots) > 0.7 * N:
+    contexts = _without_state(configurations, width)
+    terms = tuple(Term(split, *pivoted(split.over_part(contexts, contexts))) for split in splits)
+    r = sum(len(term.pivots) for term in terms)
+    if r > 0.7 * N:
         return None
-    padded = np.zeros((len(pivots) + ((len(pivots) + 1) % _COLUMNS == 0), N))
-    padded[: len(pivots)] = weights
-    return SharedState(kernel, split, configurations, pivots, padded)
+    padded = np.zeros((r + ((r + 1) % _COLUMNS == 0), N))
+    padded[:r] = np.concatenate([term.weights for term in terms])
+    return SharedState(terms, configurations, padded)
+
+
+def _without_state(configurations: FloatArray, width: int) -> FloatArray:
+    """The N configurations (N, f) as contexts without a state, (N, width)."""
+    N, f = configurations.shape
+    return np.hstack([np.zeros((N, width - f)), configurations])
 
 
 def pivoted(K: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -179,7 +197,6 @@ class SharedRows:
     def use(self, kernel: MultiTaskKernel) -> None:
         """Go on with a kernel that has further tasks; the structure is one of contexts and stays."""
         self._kernel = kernel
-        self._found = None if self._found is None else replace(self._found, kernel=kernel)
 
     def append(self, X: FloatArray) -> None:
         """Take in further rows X (b, d); k_c of them is evaluated when it is first needed."""
@@ -203,9 +220,12 @@ class SharedRows:
         """Write the pivots' columns of a decision for the first n rows, tasks (n,) and contexts X (n, d), to (n, r)."""
         if len(X) > self._filled:
             self._fill(X)
-        v = self._structure.split.over_rest(X, x[None])[:, 0]
-        v *= self._kernel.K_Z[task].take(tasks)
-        np.multiply(v[:, None], self._rows[: len(X)], out=out)
+        out[:, -1] = 0.0  # the row that pads them
+        likeness = self._kernel.K_Z[task].take(tasks)
+        for term, place in self._structure.places():
+            v = term.split.over_rest(X, x[None])[:, 0]
+            v *= likeness
+            np.multiply(v[:, None], self._rows[: len(X), place], out=out[:, place])
 
     def _fill(self, X: FloatArray) -> None:
         """Evaluate k_c for those of the rows X (n, d) that came since it was last asked for."""
