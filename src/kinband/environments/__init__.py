@@ -1,8 +1,9 @@
 """Worlds to learn in: environments that pay rewards, and data sets with a known truth.
 
 `contract` says what an environment is; `synthetic` is the paper's synthetic bandit and `regression` its two-task
-regression; `trace` makes an environment of any log. `gymnasium` shows one station of an environment to agents written
-for Gymnasium; `GymEnvironment` is loaded when it is asked for, since it needs the extra `gym`.
+regression; `trace` makes an environment of any log, `measured` one of a table of measurements. `gymnasium` shows one
+station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded when it is asked for, since it
+needs the extra `gym`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
 from kinband.environments.drawn import DrawnBandit
 from kinband.environments.drifting import Drifting
+from kinband.environments.measured import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.regression import RegressionDraw, TwoTaskRegression
 from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
 from kinband.environments.trace import TraceEnvironment, split_by_group, split_trace
@@ -23,6 +25,8 @@ __all__ = [
     "Drifting",
     "Environment",
     "KnowsTruth",
+    "MeasuredEnvironment",
+    "MeasuredTable",
     "Outcome",
     "RegressionDraw",
     "Slot",
@@ -31,6 +35,8 @@ __all__ = [
     "TraceEnvironment",
     "Truth",
     "TwoTaskRegression",
+    "bundled_measured",
+    "read_measured",
     "split_by_group",
     "split_trace",
 ]
