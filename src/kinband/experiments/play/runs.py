@@ -26,7 +26,13 @@ from kinband.model import Model
 from kinband.version import __version__
 
 _POINTS = 400
-_SIZES = {"synthetic": (5, 5), "drawn": (20, 10), "city": (30, 29), "runs": (7, 84)}  # stations and arms
+_SIZES = {
+    "synthetic": (5, 5),
+    "drawn": (20, 10),
+    "city": (30, 29),
+    "runs": (7, 84),
+    "measured": (60, 200),
+}  # stations, arms
 
 
 @dataclass(frozen=True, eq=False)
