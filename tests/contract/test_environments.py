@@ -7,6 +7,7 @@ import pytest
 
 from kinband import Trace
 from kinband.environments import (
+    ClassificationBandit,
     DrawnBandit,
     DrawsLogs,
     Environment,
@@ -55,6 +56,8 @@ ENVIRONMENTS: dict[str, Factory] = {
     "trace, not cached": lambda: TraceEnvironment(a_trace(), neighbours=1, cache=False),
     "measured, with failures and holes": lambda: MeasuredEnvironment(a_table()),
     "measured, real noise only": lambda: bundled_measured("sqlite", "q15", tasks=3, noise=0.0),
+    "classes of wine": lambda: ClassificationBandit("wine", tasks=3),
+    "classes of digits, relabelled": lambda: ClassificationBandit("digits", tasks=4, relabelled=True),
     "trace, noise known": lambda: TraceEnvironment(a_trace(samples=np.arange(1, 121)), neighbours=3),
 }
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 Mode = Literal["parallel", "sequential"]
 
-_DRAWN_BY_SEED = ("drawn:", "runs:", "measured:")  # their logs follow from the seed
+_DRAWN_BY_SEED = ("drawn:", "runs:", "measured:", "classes:")  # their logs follow from the seed
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ _SIZES = {
     "city": (30, 29),
     "runs": (7, 84),
     "measured": (60, 200),
+    "classes": (8, 10),
 }  # stations, arms
 
 

@@ -1,10 +1,11 @@
-"""Problems with a known truth that are made of data: tables of measurements; `problem_of` knows them by name.
+"""Problems with a known truth that are made of data; `problem_of` knows them by name.
 
 - "measured:x264:kbs": a bundled table and one of its outcomes (`bundled_measured`).
 - "measured:<file>:<outcome>": a table of one's own, whose task column is `task`, on the log scale; less is better, and
   "measured:<file>:<outcome>:max" where more is.
 - "measured:<folder>": a table that `store_table` has put there.
-- Any of them followed by ":40" takes 40 tasks.
+- "classes:digits", "classes:wine", and "classes:digits:relabelled": classes as arms (`ClassificationBandit`).
+- Any of them followed by ":40" has 40 tasks.
 
 Their logs are drawn by the seed of a case.
 """
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from kinband.contexts import StateScaler
+from kinband.environments import ClassificationBandit
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.errors import BadInputError
 from kinband.experiments.play.problem import Problem
@@ -27,18 +29,22 @@ from kinband.trace.files import NOTE_KEY, read_parquet, write_table
 _TASK, _SCORE = "measured task", "measured score"  # no knob is called so
 
 
-def measured_of(environment: str, *, log_rows: int, seed: int) -> Problem | None:
+def table_problem(environment: str, *, log_rows: int, seed: int) -> Problem | None:
     """Return the problem of that name; None for one that is not of this module.
 
     Example:
-        >>> len(measured_of("measured:gcc:exec:5", log_rows=3, seed=1).log)
+        >>> len(table_problem("measured:gcc:exec:5", log_rows=3, seed=1).log)
         15
     """
     kind, _, which = environment.partition(":")
-    if kind != "measured":
-        return None
-    world = _measured(which)
-    return Problem(world, world.log(log_rows, np.random.default_rng([seed, 2])), StateScaler.identity(()))
+    rng = np.random.default_rng([seed, 2])
+    if kind == "measured":
+        table = _measured(which)
+        return Problem(table, table.log(log_rows, rng), StateScaler.identity(()))
+    if kind == "classes":
+        classes = _classes(which, seed)
+        return Problem(classes, classes.log(log_rows, rng))
+    return None
 
 
 def store_table(table: MeasuredTable, folder: Path) -> Path:
@@ -67,8 +73,7 @@ def read_table(place: Path, *, tasks: int | None = None) -> MeasuredTable:
 
 @lru_cache(maxsize=2)
 def _measured(which: str) -> MeasuredEnvironment:
-    parts = which.split(":")
-    tasks = int(parts.pop()) if len(parts) > 1 and parts[-1].isdigit() else None
+    parts, tasks = _parted(which)
     if Path(":".join(parts)).is_dir():
         return MeasuredEnvironment(read_table(Path(":".join(parts)), tasks=tasks))
     more = parts[-1] == "max" and bool(parts.pop())
@@ -78,3 +83,17 @@ def _measured(which: str) -> MeasuredEnvironment:
     if ":".join(source) in BUNDLED:
         return bundled_measured(source[0], outcome, tasks=tasks)
     return read_measured(":".join(source), outcome, goal="max" if more else "min", tasks=tasks)
+
+
+def _classes(which: str, seed: int) -> ClassificationBandit:
+    (data, *how), tasks = _parted(which)
+    if how not in ([], ["relabelled"]):
+        raise BadInputError(f"a problem of classes is called classes:DATA or classes:DATA:relabelled, got {which!r}")
+    count = {} if tasks is None else {"tasks": tasks}
+    return ClassificationBandit(data, relabelled=bool(how), seed=seed, **count)  # type: ignore[arg-type]
+
+
+def _parted(which: str) -> tuple[list[str], int | None]:
+    """The parts of a name, and the number of tasks at its end."""
+    parts = which.split(":")
+    return (parts[:-1], int(parts[-1])) if len(parts) > 1 and parts[-1].isdigit() else (parts, None)
