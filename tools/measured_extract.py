@@ -29,7 +29,7 @@ def main() -> None:
     for system, outcomes in BUNDLED.items():
         table, known = (pd.read_parquet(folder / f"{system}{part}.parquet") for part in ("", "-tasks"))
         table = table[table["task"].isin(chosen(system, table, known))]
-        table = table.drop(columns=[name for name in OTHER.get(system, []) if name not in outcomes])
+        table = table[[name for name in table if name in outcomes or name not in OTHER.get(system, [])]]
         known = known[known["task"].isin(table["task"])]
         for part, frame in (("", table), ("-tasks", known)):
             frame.to_parquet(out / f"{system}{part}.parquet", index=False, compression="zstd", compression_level=19)

@@ -21,6 +21,9 @@ from kinband.trace.values import RowError, looks_like_number, settings
 ARM = "arm"
 """The column that numbers the configurations, where there is one; it is neither knob nor outcome."""
 
+FAILED = "failed"
+"""The column that marks failed runs, unless another is named."""
+
 _MARKS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 
 

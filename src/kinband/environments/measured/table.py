@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinband.arrays import FloatArray, IntArray
 from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import whole_number
-from kinband.environments.measured.columns import knob_names, knob_values, known_column, marks
+from kinband.environments.measured.columns import FAILED, knob_names, knob_values, known_column, marks
 from kinband.errors import BadInputError
 from kinband.trace.roles import Table, table_of
 from kinband.trace.values import RowError, floats, station_names
@@ -85,7 +85,7 @@ class MeasuredTable:
             knobs: The columns of the knobs; if not given, those that look like it (see `columns`).
             categories: Knobs whose numbers are names; text that is no number is a category anyway.
             ignore: Columns that a guess of the knobs shall leave out.
-            failed: A column that marks runs that failed.
+            failed: A column that marks runs that failed; one called so, if there is one.
             tasks: Take only so many tasks, drawn by a fixed seed.
             descriptors: What is known of tasks, as a frame with the same task column.
         """
@@ -94,6 +94,7 @@ class MeasuredTable:
         table = table_of(frame)
         names, of_row = _tasks_of(table, known_column(table, task, role="task"))
         known_column(table, outcome, role="outcome")
+        failed = FAILED if failed is None and FAILED in table.names else failed
         taken = [task, outcome, *([] if failed is None else [known_column(table, failed, role="failed")])]
         chosen, aside = knob_names(table, taken=taken, knobs=knobs, ignore=ignore, task=of_row)
         score = _scores(table, outcome, goal=goal, scale=scale, failed=failed)
@@ -110,8 +111,6 @@ class MeasuredTable:
 
     def _check(self) -> None:
         """Refuse a table on which nothing could be shared or gained."""
-        if len(self.tasks) < 2:
-            raise BadInputError(f"the table holds one task, {self.tasks[0]!r}: sharing takes at least two")
         if len(self.space) < 2:
             raise BadInputError(f"the table holds one configuration, {self.space[0]}: there is nothing to choose")
         pairs = np.unique(self.arm * len(self.tasks) + self.task)
@@ -133,6 +132,8 @@ def _tasks_of(table: Table, column: str) -> tuple[list[str], IntArray]:
     if not len(labels):
         raise BadInputError("the table has columns but no rows: give one row for every run")
     distinct, order, of_row = _in_order(labels)
+    if len(distinct) < 2:
+        raise BadInputError(f"the table holds one task, {str(distinct[0])!r}: sharing takes at least two")
     return [str(name) for name in distinct[order]], of_row
 
 
@@ -171,8 +172,11 @@ def _refuse_signed(outcome: str, values: FloatArray) -> None:
 def _kept(names: list[str], of_row: IntArray, score: FloatArray, tasks: int | None) -> tuple[IntArray, tuple[str, ...]]:
     """The tasks to keep, and those all of whose runs failed."""
     ran = np.bincount(of_row, weights=~np.isnan(score), minlength=len(names)) > 0
-    if not ran.any():
-        raise BadInputError("every run failed, as its outcome is missing or not above zero: check the outcome column")
+    if ran.sum() < 2:
+        raise BadInputError(
+            f"{ran.sum()} of {len(ran)} tasks have runs that did not fail, sharing takes at least two: check the "
+            "outcome, which is missing or not above zero in the others"
+        )
     left_out = tuple(name for name, well in zip(names, ran.tolist(), strict=True) if not well)
     kept = np.flatnonzero(ran)
     if tasks is None:
