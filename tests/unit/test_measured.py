@@ -12,9 +12,11 @@ from kinband import Controller
 from kinband.environments import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.measured import BUNDLED
 from kinband.errors import BadInputError, NotFoundError
+from kinband.experiments.paper.comparisons import final_regrets
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner
 from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.runs import Curve
 from kinband.experiments.play.tables import read_table, store_table
 
 Columns = dict[str, Any]
@@ -308,8 +310,8 @@ BAD: list[tuple[Columns, dict[str, Any], str]] = [
         {"descriptors": {"task": ["x"], "size": [1]}},
         "of other tasks, such as 'x', than the table, such as 't0'",
     ),
-    (runs(), {"descriptors": {"task": ["t0", "t0"], "size": [1, 2]}}, "name task 't0' twice in row 2"),
-    (runs(), {"descriptors": {"name": ["t0"]}}, r"no column 'task' \(task=\): the columns are 'name'"),
+    (runs(), {"descriptors": {"task": ["t0", "t0"], "size": [1, 2]}}, "name task 't0' twice: give one row a task"),
+    (runs(), {"descriptors": {"name": ["t0"]}}, r"of the descriptors, there is no column 'task' \(task=\)"),
     ({name: values[:0] for name, values in runs().items()}, {}, "columns but no rows"),
 ]
 
@@ -407,6 +409,13 @@ def test_logs_and_models_of_a_case_follow_its_seed() -> None:
     assert (first.y == again.y).all()
     assert (first.y != other.y).any()
     assert case("measured:gcc:exec").model_key != case("measured:gcc:exec", 2).model_key
+
+
+def test_regret_on_a_table_is_counted_without_the_noise() -> None:
+    realised, pseudo = np.array([3.0]), np.array([2.0])
+    for environment, counted in (("measured:gcc:exec", 2.0), ("synthetic", 3.0), ("bundled", 3.0)):
+        curve = Curve(case(environment), np.array([2]), realised, pseudo, np.array([0.0]), 0.1)
+        assert final_regrets([curve])["alone"].tolist() == [counted]
 
 
 def test_a_stored_table_is_read_back_as_it_was(tmp_path: Path) -> None:

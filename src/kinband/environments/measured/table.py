@@ -211,7 +211,10 @@ def _descriptors(frame: object, task: str, tasks: tuple[str, ...]) -> Descriptor
     if frame is None:
         return {}
     table = table_of(frame)
-    names = station_names(table.get(known_column(table, task, role="task")), label=f"column {task!r}").tolist()
+    try:
+        names = station_names(table.get(known_column(table, task, role="task")), label=f"column {task!r}").tolist()
+    except BadInputError as error:
+        raise BadInputError(f"of the descriptors, {error}") from error
     if not set(names) & set(tasks):
         raise BadInputError(
             f"the descriptors are of other tasks, such as {names[0]!r}, than the table, such as {tasks[0]!r}: "
@@ -221,7 +224,7 @@ def _descriptors(frame: object, task: str, tasks: tuple[str, ...]) -> Descriptor
     known: dict[str, dict[str, float | str]] = {}
     for row, name in enumerate(names):
         if name in known:
-            raise RowError(f"the descriptors name task {name!r} twice", row, ": give one row a task")
+            raise BadInputError(f"the descriptors name task {name!r} twice: give one row a task")
         known[name] = {column: _plain(values[row]) for column, values in columns.items() if not _missing(values[row])}
     return {name: known[name] for name in tasks if name in known}
 
