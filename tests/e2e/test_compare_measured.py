@@ -106,6 +106,16 @@ def test_options_say_what_is_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert np.nanmax(stored.score) == table(6)["seconds"][table(6)["video"].isin(stored.tasks)].max()
 
 
+def test_rows_that_try_everything_beforehand_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = table()
+    frame[frame["level"] > 2].to_csv(tmp_path / "runs.csv", index=False)
+    options = ["--log-rows", "4", "--slots", "1", "--runs", "2", "--workers", "1", "--out", str(tmp_path / "out")]
+    assert compare(tmp_path / "runs.csv", *NAMED, "--ignore", "crashed", *options) == 0
+    assert (
+        "note: 4 rows a task try every configuration beforehand: give fewer with --log-rows" in capsys.readouterr().out
+    )
+
+
 def test_a_bundled_table_is_named_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_before_learning(monkeypatch)
     assert compare(Path("nodejs"), "--measured", "ops", "--tasks", "5", *SMALL, "--out", str(tmp_path)) == 130

@@ -81,7 +81,8 @@ def compare_measured(
     found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = f"{Path(table).name}: {runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
     show(
-        figure, found, out, title=title, about=_in_words(world, options), notes=world.notes, as_json=as_json,
+        figure, found, out, title=title, about=_in_words(world, options), as_json=as_json,
+        notes=[*world.notes, *_too_much_known(world, log_rows)],
         failed=[{"task": run.task, "configuration": dict(run.configuration)} for run in world.failed],
         risky=[{"configuration": world.space[arm], "tasks": count} for arm, count in world.risky.items()],
     )  # fmt: skip
@@ -110,6 +111,13 @@ def _spelled(message: str) -> str:
     for argument, option in _SPELLED.items():
         message = message.replace(argument, option)
     return in_options(message)
+
+
+def _too_much_known(world: MeasuredEnvironment, log_rows: int) -> list[str]:
+    """Say where the rows to learn from hold every configuration, so that little is left to find out."""
+    if log_rows < world.arms:
+        return []
+    return [f"{log_rows} rows a task try every configuration beforehand: give fewer with --log-rows, at least 2"]
 
 
 def _in_words(world: MeasuredEnvironment, options: TableOptions) -> str:
