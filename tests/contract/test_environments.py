@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from kinband import Trace
-from kinband.environments import DrawnBandit, DrawsLogs, Environment, KnowsTruth, SyntheticBandit, TraceEnvironment
+from kinband.environments import (
+    ClassificationBandit,
+    DrawnBandit,
+    DrawsLogs,
+    Environment,
+    KnowsTruth,
+    MeasuredEnvironment,
+    MeasuredTable,
+    SyntheticBandit,
+    TraceEnvironment,
+    bundled_measured,
+)
 from kinband.environments.drawn import groups
 from kinband.errors import BadInputError, NotFoundError
 
@@ -24,6 +35,16 @@ def a_trace(state: tuple[str, ...] = ("load", "users"), **more: object) -> Trace
     return Trace.from_frame(columns | more, {"configuration": ["tilt", "scheduler"]})
 
 
+def a_table() -> MeasuredTable:
+    """Four tasks under six configurations, some measured again, some failed, some never run."""
+    rng = np.random.default_rng(6)
+    task, level = np.repeat(["a", "b", "c", "d"], 9), np.tile([0, 1, 2, 3, 4, 5, 0, 1, 5], 4)
+    columns = {"task": task, "level": level, "mode": np.where(level % 2, "None", "1"), "seconds": rng.gamma(3, 2, 36)}
+    columns["seconds"][[2, 16]] = 0, np.nan
+    kept = ~((task == "c") & (level == 4))
+    return MeasuredTable.from_frame({name: values[kept] for name, values in columns.items()}, "seconds", goal="min")
+
+
 ENVIRONMENTS: dict[str, Factory] = {
     "synthetic": SyntheticBandit,
     "synthetic, arm told": lambda: SyntheticBandit(arm_feature=True),
@@ -33,6 +54,10 @@ ENVIRONMENTS: dict[str, Factory] = {
     "trace": lambda: TraceEnvironment(a_trace()),
     "trace, everybody's rows": lambda: TraceEnvironment(a_trace(), pooled=True, stations=["d", "a", "b"]),
     "trace, not cached": lambda: TraceEnvironment(a_trace(), neighbours=1, cache=False),
+    "measured, with failures and holes": lambda: MeasuredEnvironment(a_table()),
+    "measured, real noise only": lambda: bundled_measured("sqlite", "q15", tasks=3, noise=0.0),
+    "classes of wine": lambda: ClassificationBandit("wine", tasks=3),
+    "classes of digits, relabelled": lambda: ClassificationBandit("digits", tasks=4, relabelled=True),
     "trace, noise known": lambda: TraceEnvironment(a_trace(samples=np.arange(1, 121)), neighbours=3),
 }
 
@@ -43,11 +68,15 @@ def build(request: pytest.FixtureRequest) -> Factory:
 
 
 def at_random(seed: int, share: float = 1.0) -> Chooser:
-    """Random arms for a random share of the stations."""
+    """Random arms, of those they can play, for a random share of the stations."""
     rng = np.random.default_rng(seed)
-    return lambda environment: {
-        station: int(rng.integers(environment.arms)) for station in environment.stations if rng.random() < share
-    }
+
+    def choose(environment: Environment) -> dict[str, int]:
+        every, known = np.ones(environment.arms, dtype=np.bool_), environment.slot.allowed
+        playing = [station for station in environment.stations if rng.random() < share]
+        return {station: int(rng.choice(np.flatnonzero(known.get(station, every)))) for station in playing}
+
+    return choose
 
 
 def in_turn(environment: Environment) -> dict[str, int]:
@@ -79,7 +108,11 @@ def test_same_seed_and_same_arms_give_the_same_trajectory(build: Factory) -> Non
 
 def test_different_seeds_give_different_trajectories(build: Factory) -> None:
     environment = build()
-    assert run(environment, 4, at_random(1))[0] != run(environment, 5, at_random(1))[0]
+    (shown, rewards), (others, other_rewards) = (run(environment, seed, at_random(1)) for seed in (4, 5))
+    if len(set(shown)) > 1:
+        assert shown != others
+    else:  # where every slot shows the same, chance is in the rewards alone
+        assert rewards != other_rewards
 
 
 def test_playing_does_not_change_the_contexts_to_come(build: Factory) -> None:

@@ -1,9 +1,10 @@
-"""The cross-checks with simulators of other authors say what is missing, and nothing else of ours needs them."""
+"""The tools: cross-checks with simulators of other authors say what is missing, and the extract can be made again."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -35,3 +36,24 @@ def test_a_cross_check_without_its_package_is_skipped_in_one_sentence(script: st
 def test_every_cross_check_is_on_the_page_of_the_simulator() -> None:
     page = (TOOLS.parent / "docs" / "simulator.md").read_text(encoding="utf-8")
     assert all(f"tools/{script.name}" in page for script in TOOLS.glob("cross_check_*.py"))
+
+
+def test_the_extract_of_measurements_is_made_of_whole_tables(tmp_path: Path) -> None:
+    """Made from itself it stays as it is; from larger tables it takes as many tasks and leaves other outcomes out."""
+    bundled = TOOLS.parent / "src" / "kinband" / "environments" / "measured" / "bundled"
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    for file in (*bundled.glob("*.parquet"), bundled / "LICENSE.MIT"):
+        (whole / file.name).write_bytes(file.read_bytes())
+    table, known = (pd.read_parquet(bundled / f"nodejs{part}.parquet") for part in ("", "-tasks"))
+    for part, frame in (("", table), ("-tasks", known)):
+        copies = [frame.assign(task=frame["task"] + suffix) for suffix in ("a", "b")]
+        pd.concat(copies).to_parquet(whole / f"nodejs{part}.parquet")
+    pd.read_parquet(bundled / "gcc.parquet").assign(ctime=1.0).to_parquet(whole / "gcc.parquet")
+    command = [sys.executable, str(TOOLS / "measured_extract.py"), str(whole), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(" bytes\n")
+    for name in ("gcc", "x264", "x264-tasks", "sqlite"):
+        made, kept = (pd.read_parquet(folder / f"{name}.parquet") for folder in (tmp_path / "out", bundled))
+        pd.testing.assert_frame_equal(made, kept)
+    assert pd.read_parquet(tmp_path / "out" / "nodejs.parquet")["task"].nunique() == 100

@@ -173,7 +173,7 @@ class LogOptions:
             self._check_rewards(trace)
             return self._with_categories(trace), labels
         except (BadInputError, NotFoundError) as error:
-            raise BadInputError(_about(path, in_options(str(error)))) from error
+            raise BadInputError(about_file(path, in_options(str(error)))) from error
 
     def _columns_without(self, beside: str | None) -> dict[str, Any] | None:
         """The column map, in which the column beside the log becomes no state."""
@@ -217,8 +217,13 @@ def _parts(reward: str | None) -> list[str]:
         return []
 
 
-def _about(path: Path, message: str) -> str:
-    """Say which file is meant, unless the message does or is about an option."""
+def about_file(path: Path, message: str) -> str:
+    """Say which file is meant, unless the message does or is about an option.
+
+    Example:
+        >>> about_file(Path("log.csv"), "there is no column 'x'")
+        "log.csv: there is no column 'x'"
+    """
     return message if str(path) in message or message.startswith("--") else f"{path}: {message}"
 
 

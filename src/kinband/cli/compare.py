@@ -1,13 +1,11 @@
-"""`kinband compare`: would sharing have helped on your own log?"""
+"""`kinband compare`: would sharing have helped on your own log, or on a table of measurements?"""
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kinband.cli.columns import (
     AsJson,
@@ -26,31 +24,34 @@ from kinband.cli.columns import (
     TimeColumn,
     in_options,
 )
+from kinband.cli.compare_measured import TableOptions, compare_measured
+from kinband.cli.comparison import check_size, run_fair, show
 from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.cli.leaks import with_ignore
-from kinband.cli.logs import LARGEST, log_in_words, noted, unwarned
-from kinband.cli.progress import progress
+from kinband.cli.logs import log_in_words, noted
+from kinband.environments.measured import BUNDLED
 from kinband.errors import BadInputError
-from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper.comparisons import LABELS, Figure
-from kinband.experiments.paper.figures import regret_figure
-from kinband.experiments.paper.reproduce import FairProtocol, Reproducer
-from kinband.experiments.paper.verdict import in_words, standings
+from kinband.experiments.paper.comparisons import Figure
 from kinband.experiments.play.cases import Mode
 from kinband.experiments.play.parts import part_trace, store_parts
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
 
-_FEW_RUNS = 5  # an interval over fewer is rough
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
 _BETAS = (0.3, 1.0, 2.0)
+_PANEL = "A table of measurements"
 
 
 def compare(
     trace: Annotated[
         str,
-        typer.Argument(metavar="LOG", help="The log: .csv, .csv.gz or .parquet; or: bundled.", show_default=False),
+        typer.Argument(
+            metavar="LOG",
+            help="The log or, with --measured, the table: .csv, .csv.gz or .parquet; or: bundled, and with --measured "
+            f"{', '.join(BUNDLED)}.",
+            show_default=False,
+        ),
     ],
     station: StationColumn = None,
     reward: RewardColumn = None,
@@ -72,9 +73,14 @@ def compare(
             "random, are learned from. The earliest rows of every station if not given.",
         ),
     ] = None,
-    log_rows: Annotated[int, typer.Option(min=2, help="Rows of every station to learn from.")] = 20,
+    log_rows: Annotated[
+        int | None, typer.Option(min=2, help="Rows of every station to learn from; 20, or 5 with --measured.")
+    ] = None,
     skip_short: Annotated[bool, typer.Option("--skip-short", help="Leave out stations with too few rows.")] = False,
-    slots: Annotated[int, typer.Option(min=1, help="Decisions of a run; rounds with --parallel.")] = 1000,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, help="Decisions of a run; rounds with --parallel; 1000, or 10 rounds with --measured."),
+    ] = None,
     runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own.")] = 5,
     parallel: Annotated[bool, typer.Option("--parallel", help="All stations in every slot (Algorithm 1).")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws what is learned from, with --run.")] = 0,
@@ -85,13 +91,45 @@ def compare(
     ray: Annotated[
         str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
     ] = None,
+    measured: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OUTCOME",
+            help="The file is a table of tasks that were run under configurations; this is what was measured.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(metavar="min|max", help="Whether less or more of it is better; min.", rich_help_panel=_PANEL),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The tasks; 'task' if not given.", rich_help_panel=_PANEL),
+    ] = None,
+    linear: Annotated[
+        bool,
+        typer.Option("--linear", help="Compare outcomes as differences, not as ratios.", rich_help_panel=_PANEL),
+    ] = False,
+    tasks: Annotated[
+        int | None,
+        typer.Option(min=2, help="Take so many tasks only, drawn by a fixed seed.", rich_help_panel=_PANEL),
+    ] = None,
+    failed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Marks of runs that failed, 'failed' if there is one; runs without a positive outcome failed anyway.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare stations that share with stations that learn alone, on a log of your own.
+    """Compare stations that share with stations that learn alone, on a log of your own or a table of measurements.
 
-    Some rows of every station are learned from; the others answer by nearest neighbours. Every method, kinband's
-    default among them, gets its kernel by likelihood, its β on seeds of its own, and starts from the log; cold starts
-    stand beside it.
+    Some rows of every station are learned from; the others answer by nearest neighbours, a table of measurements by
+    what was measured. Every method, kinband's default among them, gets its kernel by likelihood, its β on seeds of its
+    own, and starts from the log; cold starts stand beside it.
 
     Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600
     """
@@ -100,11 +138,23 @@ def compare(
         time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
         decimal_point=decimal_point,
     )  # fmt: skip
+    if measured is not None:
+        of_a_log: dict[str, Any] = {"--run": run, "--skip-short": skip_short, "--parallel": parallel, "--seed": seed}
+        of_a_log |= {"--station": station, "--reward": reward, "--state": state, "--time": time, "--samples": samples}
+        _refuse(of_a_log | {"--reward-range": reward_range, "--per-cent": per_cent}, "is for logs: leave it out")
+        compare_measured(
+            trace, TableOptions(measured, goal, task, linear, tasks, failed), options, slots=slots or 10,
+            log_rows=log_rows or 5, runs=runs, out=out, workers=workers, ray=ray, as_json=as_json,
+        )  # fmt: skip
+        return
+    of_a_table = {"--goal": goal, "--task": task, "--linear": linear, "--tasks": tasks, "--failed": failed}
+    _refuse(of_a_table, "is for tables of measurements: name the outcome with --measured, or leave it out")
+    slots, log_rows = slots or 1000, log_rows or 20
     notes: list[str] = []
     with noted(notes):
         whole, groups = _read(trace, options, run)
         log, rest = _parted(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
-        _check_size(log, slots * (len(log.stations) if parallel else 1))
+        check_size(len(log), slots * (len(log.stations) if parallel else 1))
         make_folder(out)
         log.encoder()  # for what it notes of features that never vary
     for sentence in reward_in_state(whole):  # at once, before the runs
@@ -112,31 +162,18 @@ def compare(
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
     figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots, by_default=True)
-    found = _run(figure, out, workers=workers, ray=ray, quiet=as_json)
+    found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"
     )
-    files = [out / "regret.png", out / "regret.svg", out / "results.json"]
-    regret_figure(found.curves, files[:2], labels=LABELS, title=title)
-    results = {
-        "title": title,
-        "log": log_in_words(whole, whole),
-        "learners": standings(found),
-        "answer": in_words(found),
-        "notes": [*notes, *_doubts(whole, log, runs=runs, grouped=run is not None), *_at_the_edge(found)],
-        "files": list(map(str, files)),
-    }
-    files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        typer.echo(json.dumps(results, indent=1))
-    else:
-        _print(results)
+    notes += _doubts(whole, log, grouped=run is not None)
+    show(figure, found, out, title=title, about=log_in_words(whole, whole), notes=notes, as_json=as_json)
 
 
-def _at_the_edge(found: FairProtocol) -> list[str]:
-    """Say which learners took the largest β that was tried: a larger one might have suited them better."""
-    edge = [LABELS[name] for name, beta in found.betas.items() if beta == max(_BETAS)]
-    return [f"β = {max(_BETAS):g}, the largest that was tried, suited best: {'; '.join(edge)}"] if edge else []
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Refuse options that belong to the other kind of file."""
+    if wrong := next((option for option, value in given.items() if value), None):
+        raise BadInputError(f"{wrong} {why}")
 
 
 def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]:
@@ -162,25 +199,7 @@ def _parted(whole: Trace, log_rows: int, **how: Any) -> tuple[Trace, Trace]:
         raise BadInputError(in_options(str(error))) from error
 
 
-def _check_size(log: Trace, decisions: int) -> None:
-    if len(log) + decisions > LARGEST:
-        raise BadInputError(
-            f"{len(log):,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST:,} in all are "
-            "possible: give a smaller --log-rows or --slots"
-        )
-
-
-def _run(figure: Figure, out: Path, *, workers: int, ray: str | None, quiet: bool) -> FairProtocol:
-    runner = Reproducer(out, workers=workers or None, ray=ray)
-    with unwarned(), progress(runner.effort(figure, protocols=("fair",)), quiet=quiet) as step:
-        runner.tick = step
-        found = runner.run(figure, protocols=("fair",)).fair
-    if found is None:
-        raise AssertionError("the fair protocol was asked for")
-    return found
-
-
-def _doubts(whole: Trace, log: Trace, *, runs: int, grouped: bool) -> list[str]:
+def _doubts(whole: Trace, log: Trace, *, grouped: bool) -> list[str]:
     """Return what to keep in mind when reading the result."""
     space = log.space()
     arms = space.indices(log.configuration)
@@ -194,25 +213,4 @@ def _doubts(whole: Trace, log: Trace, *, runs: int, grouped: bool) -> list[str]:
             f"in its rows to learn from, a station tried {tried:g} of {len(space):,} configurations (median), which "
             f"teaches little about the knobs: give more with --log-rows{also}"
         )
-    return [*doubts, f"intervals over {runs} runs are rough: give more with --runs"] if runs < _FEW_RUNS else doubts
-
-
-def _print(results: dict[str, Any]) -> None:
-    typer.echo(results["log"])
-    table = Table(title=results["title"])
-    table.add_column("learner", overflow="fold")
-    for column in ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in results["learners"]:
-        saved = (_cell(row["saved"], ".0%"), _cell(row["cold"]["saved"], ".0%"))
-        table.add_row(row["label"], str(row["beta"]), _cell(row["regret"], ".3g"), *saved)
-    Console().print(table)
-    lines = [f"note: {note}" for note in results["notes"]] + [f"file: {file}" for file in results["files"]]
-    typer.echo("\n".join([results["answer"], *lines]))
-
-
-def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
-    """Return a number for a narrow column: its interval goes below it."""
-    if numbers is None:
-        return "-"
-    return f"{Estimate(numbers['mean'], *numbers['interval']):{spec}}".replace(" (", "\n(")
+    return doubts

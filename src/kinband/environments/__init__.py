@@ -1,15 +1,18 @@
 """Worlds to learn in: environments that pay rewards, and data sets with a known truth.
 
 `contract` says what an environment is; `synthetic` is the paper's synthetic bandit and `regression` its two-task
-regression; `trace` makes an environment of any log. `gymnasium` shows one station of an environment to agents written
-for Gymnasium; `GymEnvironment` is loaded when it is asked for, since it needs the extra `gym`.
+regression; `trace` makes an environment of any log, `measured` one of a table of measurements, `classification` one of
+a data set. `gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded
+when it is asked for, since it needs the extra `gym`.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from kinband.environments.classification import ClassificationBandit
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
 from kinband.environments.drawn import DrawnBandit
 from kinband.environments.drifting import Drifting
+from kinband.environments.measured import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.regression import RegressionDraw, TwoTaskRegression
 from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
 from kinband.environments.trace import TraceEnvironment, split_by_group, split_trace
@@ -18,11 +21,14 @@ if TYPE_CHECKING:
     from kinband.environments.gymnasium import GymEnvironment as GymEnvironment
 
 __all__ = [
+    "ClassificationBandit",
     "DrawnBandit",
     "DrawsLogs",
     "Drifting",
     "Environment",
     "KnowsTruth",
+    "MeasuredEnvironment",
+    "MeasuredTable",
     "Outcome",
     "RegressionDraw",
     "Slot",
@@ -31,6 +37,8 @@ __all__ = [
     "TraceEnvironment",
     "Truth",
     "TwoTaskRegression",
+    "bundled_measured",
+    "read_measured",
     "split_by_group",
     "split_trace",
 ]

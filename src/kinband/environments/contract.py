@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from kinband.arrays import FloatArray
+from kinband.arrays import BoolArray, FloatArray
 from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
@@ -35,6 +35,7 @@ class Slot:
         contexts: For each station one context row per arm, (N, d).
         states: For each station its state, feature by feature and not yet scaled; empty where arms are not
             configurations of a space.
+        allowed: For stations that cannot play every arm, which they can, (N,) booleans; the others may play all.
 
     Example:
         >>> Slot(0, {"a": np.zeros((3, 2))}).contexts["a"].shape
@@ -44,6 +45,7 @@ class Slot:
     number: int
     contexts: Mapping[str, FloatArray]
     states: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    allowed: Mapping[str, BoolArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def final_regrets(curves: Iterable[Curve]) -> dict[str, FloatArray]:
     """Return each learner's regret at the end of every run, by seed."""
     found: dict[str, list[tuple[int, float]]] = {}
     for curve in curves:
-        found.setdefault(curve.case.learner.name, []).append((curve.case.seed, float(curve.realised[-1])))
+        found.setdefault(curve.case.learner.name, []).append((curve.case.seed, float(curve.regret[-1])))
     return {name: np.array([regret for _, regret in sorted(pairs)]) for name, pairs in found.items()}
 
 
@@ -216,4 +216,4 @@ def case_of(
 
 def _mean_regret(curves: Sequence[Curve], prior: Prior | None, beta: float | str) -> float:
     own = [c for c in curves if c.case.prior == prior and c.case.learner.beta == beta]
-    return float(np.mean([c.realised[-1] for c in own]))
+    return float(np.mean([c.regret[-1] for c in own]))

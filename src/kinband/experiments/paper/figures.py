@@ -35,8 +35,8 @@ def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Map
     for name in names:
         own = [c for c in curves if c.case.learner.name == name]
         style = "--" if name == "tempered" else "-"  # it may coincide with the embedding that it tempers
-        realised = np.array([c.realised for c in own])
-        _band(axes, own[0].slot, realised, colour=COLOURS[name], label=labels[name], style=style)
+        regret = np.array([c.regret for c in own])
+        _band(axes, own[0].slot, regret, colour=COLOURS[name], label=labels[name], style=style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, loc="upper left")

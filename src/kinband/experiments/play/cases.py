@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 Mode = Literal["parallel", "sequential"]
 
+_DRAWN_BY_SEED = ("drawn:", "runs:", "measured:", "classes:")  # their logs follow from the seed
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -82,7 +84,7 @@ class Case:
     Attributes:
         experiment: Which experiment it belongs to.
         protocol: "paper" or "fair".
-        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries`.
+        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries` or `tables`.
         learner: Who learns.
         mode: Parallel rounds (Algorithm 1) or one station at a time (Algorithm 2).
         slots: Slots to play.
@@ -125,7 +127,7 @@ class Case:
     @property
     def model_key(self) -> str:
         """A digest of what decides the learner's model: cases that share it can share the model."""
-        drawn = self.environment == "synthetic" or self.environment.startswith(("drawn:", "runs:"))
+        drawn = self.environment == "synthetic" or self.environment.startswith(_DRAWN_BY_SEED)
         parts = (self.environment, self.learner.similarity, self.learner.sigma, self.log_rows, self.prior)
         values = [*map(_plain, parts), self.seed if drawn else None]
         return _digest([*values, "pulled"] if self.learner.pulled else values)

@@ -15,6 +15,7 @@ from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case
 from kinband.experiments.play.parts import read_parts
 from kinband.experiments.play.problem import Problem
+from kinband.experiments.play.tables import table_problem
 from kinband.trace import Trace
 
 
@@ -31,7 +32,8 @@ def problem_of(case: Case) -> Problem:
         bandit = SyntheticBandit()
         return Problem(bandit, bandit.log(case.log_rows, np.random.default_rng([case.seed, 1])))
     adversary = adversary_of(case.environment, log_rows=case.log_rows, seed=case.seed)
-    return adversary or _trace_problem(case.environment, case.log_rows)
+    table = table_problem(case.environment, log_rows=case.log_rows, seed=case.seed)
+    return adversary or table or _trace_problem(case.environment, case.log_rows)
 
 
 @lru_cache(maxsize=2)

@@ -96,6 +96,7 @@ def watch_widths(environment: Referee, controller: Controller, *, slots: int, se
 
 
 def _decide(controller: Controller, slot: Slot, stations: tuple[str, ...]) -> dict[str, Decision]:
+    allowed = {s: slot.allowed[s] for s in stations if s in slot.allowed}
     if slot.states:
-        return controller.ask_all({s: slot.states[s] for s in stations})
-    return controller.ask_all(contexts={s: slot.contexts[s] for s in stations})
+        return controller.ask_all({s: slot.states[s] for s in stations}, allowed=allowed)
+    return controller.ask_all(contexts={s: slot.contexts[s] for s in stations}, allowed=allowed)

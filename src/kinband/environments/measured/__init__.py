@@ -1,0 +1,20 @@
+"""Tables of tasks that were run under configurations, as environments with full truth (docs/measured.md).
+
+`columns` finds what the columns are and `table` checks the runs; `rewards` puts them into units, `environment` plays
+them; `files` reads a table of one's own, or the extract of public measurements in `bundled`.
+"""
+
+from kinband.environments.measured.environment import FailedRun, MeasuredEnvironment
+from kinband.environments.measured.files import BUNDLED, bundled_measured, read_measured
+from kinband.environments.measured.table import Goal, MeasuredTable, Scale
+
+__all__ = [
+    "BUNDLED",
+    "FailedRun",
+    "Goal",
+    "MeasuredEnvironment",
+    "MeasuredTable",
+    "Scale",
+    "bundled_measured",
+    "read_measured",
+]

@@ -1,0 +1,182 @@
+"""Measured problems: tasks whose outcome under every configuration is known, because it was measured.
+
+A task is a station and a configuration an arm. There is no state: what a configuration earns for a task stays the same
+but for noise, and no simulator stands between learner and world. The reward is the score of a run
+(`MeasuredTable.score`) minus the mean score of the task's first configuration that ran, divided by the standard
+deviation of these over the table: in the same units for all tables, and to no learner's advantage.
+
+Where a configuration was measured several times, a reward is one of the measurements, drawn at random, and the truth is
+their mean: the noise is real. Where it was measured once, the reward is that measurement plus Gaussian noise of a
+stated standard deviation. A run that failed pays the worst that any configuration is expected to pay for that task,
+without noise. A configuration that a task never ran under cannot be played by it (`Slot.allowed`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import BoolArray, IntArray, finite_number
+from kinband.counting import counted
+from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
+from kinband.environments.measured.rewards import Cells
+from kinband.environments.measured.table import Descriptors, MeasuredTable
+from kinband.errors import BadInputError, NotFoundError
+from kinband.records import Samples
+
+_SHOWN = 3  # names in a sentence
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A task and a configuration that failed for it, at least once.
+
+    Example:
+        >>> FailedRun("gesummv", 3, {"optim": "-O3"}).task
+        'gesummv'
+    """
+
+    task: str
+    arm: int
+    configuration: Mapping[str, Any]
+
+
+class MeasuredEnvironment:
+    """A table of measurements as an environment; what is played changes nothing.
+
+    Args:
+        table: The runs it answers from.
+        noise: Standard deviation of a reward around a configuration that was measured once, in units of the reward.
+        seed: As if `reset(seed)` had been called.
+
+    Attributes:
+        playable: Which configurations each task ran under, (M, N).
+        failed: The runs that failed: task and configuration.
+        risky: The configurations that failed, by number, and for how many tasks.
+        descriptors: What is known of tasks, by task.
+
+    Example:
+        >>> columns = {"task": ["a"] * 3 + ["b"] * 3, "level": [1, 2, 3] * 2, "seconds": [4, 1, 2, 8, 4, 0]}
+        >>> world = MeasuredEnvironment(MeasuredTable.from_frame(columns, "seconds", goal="min"), seed=1)
+        >>> world.stations, world.space[2], world.slot.states["a"]
+        (('a', 'b'), {'level': 3}, {})
+        >>> world.truth("a").best, world.truth("b").best, world.failed[0].task, world.risky
+        (1, 1, 'b', {2: 1})
+    """
+
+    exogenous = True
+
+    def __init__(self, table: MeasuredTable, *, noise: float = 0.05, seed: int = 0) -> None:
+        if finite_number(noise, name="noise") < 0:
+            raise BadInputError(f"noise is a standard deviation, 0 or more, got {noise:g}")
+        self.table, self.stations, self.space, self.noise = table, table.tasks, table.space, float(noise)
+        self.arms, self.features, self.categorical = len(self.space), self.space.feature_names, self.space.categorical
+        self.descriptors: Descriptors = table.descriptors
+        self._task = {station: number for number, station in enumerate(self.stations)}
+        self._cells = Cells.of(table)
+        self.playable: BoolArray = self._cells.counts > 0
+        lost = np.argwhere(self._cells.failed).tolist()
+        self.failed = tuple(FailedRun(self.stations[task], arm, self.space[arm]) for task, arm in lost)
+        counts = self._cells.failed.sum(axis=0)
+        self.risky = {int(arm): int(counts[arm]) for arm in np.argsort(-counts, kind="stable") if counts[arm]}
+        values = self._cells.values
+        self.reward_range = (-np.inf, np.inf) if noise else (float(values.min()), float(values.max()))
+        self.reset(seed)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the table, in sentences: failed runs, risky configurations, holes, columns left aside."""
+        return (*self._on_failures(), *self._on_holes())
+
+    @property
+    def slot(self) -> Slot:
+        """What the present slot shows."""
+        return self._slot
+
+    def reset(self, seed: int) -> Slot:
+        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
+        self._rng = np.random.default_rng(whole_number(seed, name="seed", least=0))
+        self._show(0)
+        return self._slot
+
+    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
+        """Pay each station in `arms` for its arm, then move on to the next slot."""
+        played = checked_arms(arms, stations=self.stations, count=self.arms)
+        for station, arm in played.items():
+            if not self.playable[self._task[station], arm]:
+                raise BadInputError(f"task {station!r} never ran under configuration {arm}: play one of Slot.allowed")
+        outcomes = {s: Outcome(float(self._rewards[self._task[s], arm])) for s, arm in played.items()}
+        self._show(self._slot.number + 1)
+        return outcomes
+
+    def truth(self, station: str) -> Truth:
+        """Return what only a referee may know of the station in the present slot; ask before playing.
+
+        Arms that the task cannot play have the worst rewards of those it can, so that they are never the best.
+        """
+        if station not in self._task:
+            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
+        task = self._task[station]
+        return Truth(self._rewards[task], self._cells.truth[task])
+
+    def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
+        """Return a log of random configurations of every task, none again before all were taken.
+
+        Example:
+            >>> columns = {"task": ["a"] * 3 + ["b"] * 2, "level": [1, 2, 3, 1, 2], "seconds": [4, 1, 2, 8, 4]}
+            >>> world = MeasuredEnvironment(MeasuredTable.from_frame(columns, "seconds", goal="min"))
+            >>> log = world.log(3, np.random.default_rng(0))
+            >>> sorted(log.arms[:3].tolist()), sorted(set(log.arms[3:].tolist()))
+            ([0, 1, 2], [0, 1])
+        """
+        n = whole_number(rows_per_station, name="rows_per_station", least=1)
+        tasks = np.repeat(np.arange(len(self.stations)), n)
+        arms = np.concatenate([_in_laps(np.flatnonzero(row), n, rng) for row in self.playable])
+        y = self._cells.draw(tasks, arms, rng, noise=self.noise)
+        X = self.space.features[arms]
+        return Samples(self.stations, tasks, X, y, None, self.features, self.categorical, arms=arms)
+
+    def _show(self, number: int) -> None:
+        self._rewards = self._cells.draw_all(self._rng, noise=self.noise)
+        self._rewards.setflags(write=False)
+        holes = {s: row for s, row in zip(self.stations, self.playable, strict=True) if not row.all()}
+        contexts = dict.fromkeys(self.stations, self.space.features)
+        self._slot = Slot(number, contexts, {station: {} for station in self.stations}, holes)
+
+    def _on_failures(self) -> list[str]:
+        said = []
+        if left := self.table.left_out:
+            said.append(f"left out, as every run of it failed: {counted(len(left), 'task')}, {_some(left)}")
+        if self.failed:
+            first = self.failed[0]
+            tasks = len({run.task for run in self.failed})
+            said.append(
+                f"failed: {counted(len(self.failed), 'pair')} of a task and a configuration, in "
+                f"{counted(tasks, 'task')}, such as {first.task!r} under {first.configuration}; a failed run pays the "
+                "worst reward of its task"
+            )
+            worst = [f"{self.space[arm]} for {counted(count, 'task')}" for arm, count in self.risky.items()]
+            said.append(f"risky: {counted(len(worst), 'configuration')} failed, {_some(worst)}")
+        return said
+
+    def _on_holes(self) -> list[str]:
+        said = []
+        if holes := int((~self.playable).sum()):
+            said.append(
+                f"never run: {holes:,} of {self.playable.size:,} pairs of a task and a configuration; they cannot be "
+                "played"
+            )
+        if self.table.aside:
+            said.append(f"not taken for knobs, as they differ within an arm: {', '.join(self.table.aside)}")
+        return said
+
+
+def _in_laps(arms: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """So many of the arms in random order, all of them before any comes again, (count,)."""
+    return np.concatenate([rng.permutation(arms) for _ in range(-(-count // len(arms)))])[:count]
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
