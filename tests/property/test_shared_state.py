@@ -50,8 +50,8 @@ def test_the_structure_changes_no_belief(
     seed: int, length: float, variance: float, noise: float, rows: int, level: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    kernel: Kernel = RBF([*rng.uniform(0.5, 3.0, size=3), length], variance=variance)
-    kernel = kernel + Constant(level * variance) if level else kernel
+    shape = RBF([*rng.uniform(0.5, 3.0, size=3), length], variance=variance)
+    kernel: Kernel = shape + Constant(level * variance) if level else shape
     posterior = taught(kernel, some_tasks(rng, 4), rows=rows, noise=noise * variance, rng=rng)
     arms = np.sort(rng.permutation(N)[: rng.integers(20, N + 1)])
     X = contexts(rng.normal(size=3))

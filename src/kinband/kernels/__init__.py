@@ -1,8 +1,8 @@
 """Context kernels, task models and their product (7).
 
 What a model believes before it sees data. `RBF`, `Matern32`, `Matern52`, `Linear`, `Categorical` and
-`Constant` say how rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and `FactorTasks`
-say how alike stations are; `MultiTaskKernel` is the product of the two. scikit-learn's kernel objects are
+`Constant` say how rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and
+`FactorTasks` say how alike stations are; `MultiTaskKernel` is the product of the two. scikit-learn's kernel objects are
 welcome too, through `as_kernel`.
 
 Example:
