@@ -92,5 +92,5 @@ def test_compare_says_so_before_the_runs(
         assert "warning: state column 'thr_mbps' is all but the reward" in capsys.readouterr().err
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_room, "_run", stop)
+    monkeypatch.setattr(compare_room, "run_fair", stop)
     assert main(["compare", str(files / "log.csv"), *OPTIONS, "--log-rows", "10", "--out", str(files / "out")]) != 0
