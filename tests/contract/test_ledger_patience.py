@@ -1,18 +1,23 @@
 """How long anybody waits for a database that does not answer: not twice for the old connection and the new one."""
 
+import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import select
 from tests.ledger_stores import fresh_database, postgres_server
 
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
 from kinband.service.ledger.engines import PING
 from kinband.service.ledger.mutex import Mutex
+from kinband.service.ledger.schema import events
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +54,64 @@ def test_a_connection_that_answers_goes_on_with_its_patience(server: Any) -> Non
                 driver: Any = connection.connection.driver_connection
                 seen.add((id(driver), driver.patience))
         assert len(seen) == 1
+
+
+@contextmanager
+def ended(server: Any, process: int) -> Iterator[None]:
+    """The server's end of a connection is shut down."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+    yield
+
+
+@contextmanager
+def silent(server: Any, process: int) -> Iterator[None]:
+    """The server's end of a connection hangs."""
+    del server
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("away", [ended, silent])
+def test_a_server_that_goes_away_between_the_last_row_and_its_cursor_is_told_in_a_sentence(
+    server: Any, away: Callable[[Any, int], AbstractContextManager[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    def lose(ledger: Ledger) -> None:
+        with ledger.reading() as connection:
+            driver: Any = connection.connection.driver_connection
+            rows = connection.execute(select(events), execution_options={"yield_per": 1})
+            driver.patience = 0.3
+            with away(server, driver.info.backend_pid):
+                rows.close()
+
+    with closing(Ledger.open(fresh_database(server), timeout=4.0)) as ledger:
+        ledger.append([Draft("observation", {"load": 0.3})])
+        with pytest.raises(LedgerUnavailableError, match="cannot be reached"):
+            lose(ledger)
+        assert [record.name for record in caplog.records if record.exc_info] == []
+        told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert len(told) == 1
+        assert told[0].startswith("the connection to the ledger was lost: ")
+        assert "\n" not in told[0]
+        assert ledger.verify() == 1  # by a new one
+
+
+def test_a_cursor_that_we_close_wrongly_leaves_its_traceback(
+    server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    close = psycopg.ServerCursor.close
+
+    def wrong(cursor: Any) -> None:
+        close(cursor)
+        raise psycopg.ProgrammingError("there is no such cursor")
+
+    with closing(Ledger.open(fresh_database(server), timeout=4.0)) as ledger:
+        monkeypatch.setattr(psycopg.ServerCursor, "close", wrong)
+        assert ledger.verify() == 0
+    assert [record.name for record in caplog.records if record.exc_info] != []
 
 
 def fail_while_another_waits(mutex: Mutex, then: Callable[[], None]) -> None:
