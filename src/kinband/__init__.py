@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kinband.configurations import Categories, ConfigurationSpace, Range
     from kinband.contexts import StateScaler
     from kinband.controller import Controller, Explanation
-    from kinband.controller.sharing import Sharing
     from kinband.drift import Drift
     from kinband.errors import KinbandError
     from kinband.kpis import KpiFloor, NeighbourReward, WeightedReward
@@ -45,7 +44,6 @@ _ROOM_OF = {
     "Policy": "policies",
     "Range": "configurations",
     "Samples": "records",
-    "Sharing": "controller.sharing",
     "StateScaler": "contexts",
     "SwitchingCost": "policies",
     "TaskMatrix": "similarity",
@@ -70,7 +68,6 @@ __all__ = [
     "Policy",
     "Range",
     "Samples",
-    "Sharing",
     "StateScaler",
     "SwitchingCost",
     "TaskMatrix",

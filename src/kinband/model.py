@@ -1,16 +1,15 @@
 """From a log to everything a posterior is built from: kernel, task matrix, noise and prior mean.
 
 Few rows do not determine a kernel: by chance a likelihood prefers no noise at all, or a knob that does not matter, and
-a learner that believes it is lost. So kernel and noise have a weak prior around what suits the units of the log.
+a learner that believes it is lost. So all parameters have a prior around what suits the units of the log.
 
-In this order: kernel, noise and mean by marginal likelihood with the stations taken as independent, so that likeness is
-not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more, given the
-similarity, except with "blended", whose weights were found for the kernel as it is: fitted once more, it forgot
-features that matter and cost regret. What is given is left as it is. The controller and the regressor both learn their
-model here.
+By default, "joint", how much stations share is found together with the rest (`kinband.similarity.joint`). A similarity
+that is asked for by another name is measured: kernel, noise and mean with the stations taken as independent, so that
+likeness is not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more,
+given the similarity. What is given is left as it is. The controller and the regressor both learn their model here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,15 @@ from kinband.arrays import finite_number, positive_number
 from kinband.kernels import FixedTasks, Kernel, as_kernel
 from kinband.likelihood import BLOCK_ROWS, fit, spread_of, starting_kernel
 from kinband.records import Samples
-from kinband.similarity import Log, Similarity, TaskMatrix, similarity_from
-
-PULL = 2.0
-"""Standard deviation of the logarithm of a kernel's parameters and the noise around what suits the units of a log."""
+from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
+from kinband.similarity.joint import MAX_ROWS, PULL
+from kinband.similarity.learned import without_level
 
 SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 
 # Similarities that are measured with a kernel, and under which names they take kernel and noise.
 _MEASURED = {
     "embedding": {"kernel": "kernel", "noise": "regularisation"},
-    "tempered": {"kernel": "kernel", "noise": "regularisation"},
-    "blended": {"kernel": "kernel", "noise": "regularisation", "mean": "mean"},
     "prediction": {"kernel": "kernel", "noise": "noise"},
     "coregionalisation": {"kernel": "kernel"},
 }
@@ -69,10 +65,10 @@ class Search:
         kernel: Whether the kernel's parameters move.
         noise: Whether the noise moves.
         mean: Whether the prior mean moves.
-        starts: Starts of the first search; later ones begin where it ended.
         max_rows: The most rows a search uses, spread evenly over stations; None for all.
-        pull: Prior of kernel and noise, as in `likelihood.fit`: how far, in logarithms, they may well lie from what
-            suits the units of the log; None for marginal likelihood alone.
+        pull: Prior, as in `likelihood.fit`: how far, in logarithms, parameters may well lie from what suits the units
+            of the log; None for marginal likelihood alone.
+        starts: Starts of every search: the prior's centre, then random ones.
         quiet: Whether to report parameters at a bound in the model only, without a warning.
 
     Example:
@@ -83,9 +79,9 @@ class Search:
     kernel: bool = True
     noise: bool = True
     mean: bool = True
-    starts: int = 3
-    max_rows: int | None = 2500
+    max_rows: int | None = MAX_ROWS
     pull: float | None = PULL
+    starts: int = 1
     quiet: bool = True
 
     @property
@@ -134,47 +130,49 @@ def learn_model(
         0.1 * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
+    if isinstance(similarity, str) and similarity == "joint":
+        similarity = Joint(seed=int(rng.integers(2**31)))
+    if isinstance(similarity, Joint):
+        return _joint(samples, first, search, similarity, rng=rng)
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
-    blended = measured and similarity == "blended"
-    groups = BLOCK_ROWS if blended else None  # the same value sooner, where stations are independent
-    alone = _fitted(samples, first, search, starts=search.starts, rng=rng, block_rows=groups) if measured else first
+    alone = _fitted(samples, first, first.similarity, search, rng=rng) if measured else first
     shown = samples if log is None or isinstance(similarity, str) else log
     tasks = _estimator(similarity, alone, samples, rng=rng).fit(shown)
-    shared = Model(alone.kernel, tasks, alone.noise, alone.mean, alone.at_bound)
-    if blended:
-        return shared
-    return _fitted(samples, shared, search, starts=1 if measured else search.starts, rng=rng)
+    return _fitted(samples, first, tasks, search, rng=rng)
 
 
-def _fitted(
-    samples: Samples,
-    model: Model,
-    search: Search,
-    *,
-    starts: int,
-    rng: np.random.Generator,
-    block_rows: int | None = None,
-) -> Model:
-    """Return the model with the largest likelihood under its own task matrix."""
+def _joint(samples: Samples, first: Model, search: Search, joint: Joint, *, rng: np.random.Generator) -> Model:
+    """Return the model in which how much is shared is found with the rest."""
+    how = {
+        "noise": first.noise, "mean": first.mean, "fit_kernel": search.kernel, "fit_noise": search.noise,
+        "fit_mean": search.mean, "starts": search.starts, "max_rows": search.max_rows, "pull": search.pull,
+        "quiet": search.quiet,
+    }  # fmt: skip
+    found, tasks = joint.fit_model(samples, first.kernel, rng=rng, **how)
+    return Model(found.kernel, tasks, found.noise, found.mean, found.at_bound)
+
+
+def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *, rng: np.random.Generator) -> Model:
+    """Return the best model under a task matrix; the search begins at `first`, on which its prior is centred."""
     if not search.anything:
-        return model
+        return replace(first, similarity=tasks)
     found = fit(
         samples,
-        model.kernel,
-        tasks=FixedTasks(model.similarity.matrix),
-        noise=model.noise,
-        mean=model.mean,
+        first.kernel,
+        tasks=FixedTasks(tasks.matrix),
+        noise=first.noise,
+        mean=first.mean,
         fit_kernel=search.kernel,
         fit_noise=search.noise,
         fit_mean=search.mean,
-        starts=starts,
+        starts=search.starts,
         max_rows=search.max_rows,
-        block_rows=block_rows,
+        block_rows=BLOCK_ROWS,
         pull=search.pull,
         quiet=search.quiet,
         rng=rng,
     )
-    return Model(found.kernel, model.similarity, found.noise, found.mean, found.at_bound)
+    return Model(found.kernel, tasks, found.noise, found.mean, found.at_bound)
 
 
 def _estimator(similarity: SimilarityLike, model: Model, samples: Samples, *, rng: np.random.Generator) -> Similarity:
@@ -185,4 +183,6 @@ def _estimator(similarity: SimilarityLike, model: Model, samples: Samples, *, rn
         return similarity_from("independent")
     names = _MEASURED[similarity]
     options: dict[str, Any] = {names[part]: getattr(model, part) for part in names}
+    if similarity == "embedding":
+        options["kernel"] = without_level(model.kernel)
     return similarity_from(similarity, seed=int(rng.integers(2**31)), **options)

@@ -1,6 +1,7 @@
 """What every environment must keep, run over all of them. Add yours to ENVIRONMENTS."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ from kinband.environments import (
     KnowsTruth,
     MeasuredEnvironment,
     MeasuredTable,
+    SmoothTraceEnvironment,
     SyntheticBandit,
     TraceEnvironment,
     bundled_measured,
 )
 from kinband.environments.drawn import groups
 from kinband.errors import BadInputError, NotFoundError
+from kinband.experiments.play.smooth import fit_stations
 
 Factory = Callable[[], Environment]
 Chooser = Callable[[Environment], dict[str, int]]
@@ -33,6 +36,14 @@ def a_trace(state: tuple[str, ...] = ("load", "users"), **more: object) -> Trace
     columns |= {"scheduler": rng.choice(["rr", "pf"], 120)} | {name: rng.gamma(2, 3, 120) for name in state}
     columns |= {"reward": rng.random(120), "time": np.arange(120)}
     return Trace.from_frame(columns | more, {"configuration": ["tilt", "scheduler"]})
+
+
+def a_smooth_trace(**more: object) -> Trace:
+    """The same, with rewards that a fit can find: the best tilt depends on the scheduler."""
+    trace = a_trace(("load", "users"), **more)
+    tilt, scheduler = trace.configuration["tilt"], trace.configuration["scheduler"]
+    best = np.where(scheduler == "rr", 1, 2)
+    return replace(trace, reward=0.5 * trace.reward + 0.3 - 0.1 * np.abs(tilt - best))
 
 
 def a_table() -> MeasuredTable:
@@ -59,6 +70,10 @@ ENVIRONMENTS: dict[str, Factory] = {
     "classes of wine": lambda: ClassificationBandit("wine", tasks=3),
     "classes of digits, relabelled": lambda: ClassificationBandit("digits", tasks=4, relabelled=True),
     "trace, noise known": lambda: TraceEnvironment(a_trace(samples=np.arange(1, 121)), neighbours=3),
+    "trace, smooth": lambda: SmoothTraceEnvironment(a_smooth_trace(), fit_stations),
+    "trace, smooth, noise known": lambda: SmoothTraceEnvironment(
+        a_smooth_trace(samples=np.arange(1, 121)), fit_stations, stations=["d", "a", "b"]
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from kinband import ConfigurationSpace, Controller, Drift
 from kinband.cli import main
 from kinband.cli.commands import app
 from kinband.controller.entries import entry_to_dict
+from kinband.controller.journal import Asked, Entry
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.service.access import Tokens
 from kinband.service.ledger import (
@@ -28,6 +29,7 @@ from kinband.service.ledger import (
     LedgerUnavailableError,
     replay,
 )
+from kinband.service.ledger import events as events_module
 from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.snapshots import newest_snapshot
 
@@ -468,6 +470,26 @@ def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger
     shown = CliRunner().invoke(app, ["replay", url, "d000002"])
     assert shown.exit_code == 1
     assert "NOT the same" in shown.stdout
+
+
+def test_a_decision_of_a_version_that_weighed_sharing_is_replayed_and_told_apart(
+    url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_before(entry: Entry) -> dict[str, Any]:
+        written = entry_to_dict(entry)
+        if isinstance(entry, Asked):
+            written["memo"]["sharing"] = 0.4
+        return written
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(events_module, "entry_to_dict", as_before)
+        durable = DurableController.open(ledger, new_controller(3))
+        for reward in (0.3, 0.8):
+            durable.tell(durable.ask("a", {"load": 0.4}).id, reward)
+    shown = CliRunner().invoke(app, ["replay", url, "d000002"])
+    assert shown.exit_code == 1
+    assert "an earlier version made it, with weights of sharing that are no longer used" in shown.stdout
+    assert replay(ledger, "d000002").to_dict()["weighed"]
 
 
 def test_a_token_made_before_the_first_start_does_not_cost_the_journal(ledger: Ledger) -> None:

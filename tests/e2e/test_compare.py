@@ -17,7 +17,7 @@ import pytest
 
 from kinband import ConfigurationSpace, Trace
 from kinband.cli import main
-from kinband.experiments.paper.comparisons import BASELINE, DEFAULT, OURS, SHARING
+from kinband.experiments.paper.comparisons import BASELINE, OURS, SHARING
 from kinband.experiments.play import runs as experiment
 from kinband.experiments.play.cases import Case
 from kinband.experiments.play.parts import read_parts
@@ -95,7 +95,7 @@ def test_json_says_what_the_text_says_and_nothing_is_run_again(
     assert [f"file: {file}" for file in found["files"]] == [line for line in lines if line.startswith("file: ")]
     assert found["title"] in printed.replace("\n", " ")
     words = " ".join(printed.replace("│", " ").split())
-    assert [row["learner"] for row in found["learners"]] == [BASELINE, *SHARING, OURS, DEFAULT]
+    assert [row["learner"] for row in found["learners"]] == [BASELINE, *SHARING, OURS]
     for row in found["learners"]:
         assert row["label"] in words or row["label"].split()[0] in words  # a narrow screen breaks lines
         assert f" {row['regret']['mean']:.3g} " in words

@@ -55,7 +55,15 @@ def done(city: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, st
 def test_the_demo_prints_a_table_and_writes_a_report(city: Path, done: tuple[Path, str]) -> None:
     out, printed = done
     words = " ".join(printed.replace("│", " ").split())
-    for text in ("sectors that", "each sector", "fixed at −100", "best single", "6 sectors", "β = 0.3"):
+    for text in (
+        "sectors that",
+        "each sector",
+        "fixed at −100",
+        "best single",
+        "6 sectors",
+        "β = 0.3",
+        "half a point of",
+    ):
         assert text in words
     assert str(out / "report.html") in printed
     pictures = {"regret.png", "users.png", "similarity.png", "map.png", "day.png", "calibration.png", "lending.png"}
@@ -75,10 +83,13 @@ def test_results_for_machines_do_not_depend_on_the_number_of_processes(
     assert without_time(found) == without_time(json.loads((done[0] / "results.json").read_text()))
     assert (tmp_path / "report.html").read_bytes() == (done[0] / "report.html").read_bytes()
     learners = {row["learner"]: row for row in found["learners"]}
-    assert list(learners) == ["adaptive", "independent", "fixed", "hindsight"]
+    assert list(learners) == ["joint", "independent", "fixed", "hindsight"]
     assert learners["fixed"]["users_gained"]["mean"] == 0
     assert learners["independent"]["saved"] is None
+    assert learners["fixed"]["worse_than_today"] == 0
+    assert len(learners["joint"]["trials_until_near_by_run"]) == RUNS
     assert found["today"] == {"handover_threshold_dbm": -100}
+    assert found["log_rows"] == 20
     for row in learners.values():
         assert row["regret"]["interval"][0] <= row["regret"]["mean"] <= row["regret"]["interval"][1]
         assert 0 <= row["reward"]["mean"] <= 1

@@ -92,12 +92,36 @@ def test_every_rule_of_the_embedding_can_be_asked_for(
     assert json.loads(capsys.readouterr().out)["details"]["sigma_rule"] == sigma
 
 
-@pytest.mark.parametrize("method", ["prediction", "coregionalisation", "tempered"])
+@pytest.mark.parametrize("method", ["prediction", "coregionalisation", "joint"])
 def test_every_method_tells_opposites_apart(method: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert similarity(log, "--method", method, "--rows", "15", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["method"] == method
     assert sorted(map(sorted, answer["groups"])) == [["=south", "[red]north"], ["east", "west"]]
+
+
+def test_groups_of_joint_are_those_clearly_more_alike_than_the_median_pair(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert similarity(log, "--method", "joint", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["alike"] == pytest.approx((answer["median_likeness"] + answer["most_alike"][0]["likeness"]) / 2)
+    assert similarity(log, "--method", "joint") == 0
+    said = f"{answer['alike']:.2f} alike or more on average (halfway from the median pair to the most alike):"
+    assert said in capsys.readouterr().out
+    assert similarity(log, "--method", "joint", "--alike", "0.95") == 0
+    printed = capsys.readouterr().out
+    assert "0.95 alike or more on average:" in printed
+    assert "in no group: " in printed
+
+
+def test_joint_keeps_the_usual_level_where_no_pair_stands_out(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    even = TaskMatrix(tuple(sorted(NAMES)), 0.8 + 0.2 * np.eye(4), "joint")
+    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: even)
+    assert similarity(log, "--method", "joint") == 0
+    assert "0.7 alike or more on average:" in capsys.readouterr().out
 
 
 def test_fewer_rows_are_drawn_when_asked_for_and_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

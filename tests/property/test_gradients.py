@@ -16,6 +16,7 @@ from kinband.kernels import (
     FixedTasks,
     GaussianTasks,
     Kernel,
+    PartialPooling,
     SklearnKernel,
     TaskModel,
 )
@@ -75,11 +76,13 @@ def task_models(rng: np.random.Generator, M: int) -> list[TaskModel]:
     apart = FactorTasks(np.vstack([np.eye(2), np.zeros((M - 2, 2))]), rng.uniform(0.2, 2.0, size=M))
     A = rng.normal(size=(M, M))
     blocks = np.diag(rng.uniform(0.5, 2.0, size=M))
-    return [factors, apart, GaussianTasks(D2, rng.uniform(0.5, 2.0)), FixedTasks(A @ A.T), FixedTasks(blocks)]
+    pooled = PartialPooling(np.exp(-rng.uniform(0.2, 2.0) * D2), rng.uniform(0.05, 0.95))
+    width = rng.uniform(0.5, 2.0)
+    return [factors, apart, GaussianTasks(D2, width), FixedTasks(A @ A.T), FixedTasks(blocks), pooled]
 
 
 @settings(deadline=None, max_examples=60)
-@given(seed=seeds, which=st.integers(0, 3))
+@given(seed=seeds, which=st.integers(0, 5))
 def test_task_model_gradient_equals_central_difference(seed: int, which: int) -> None:
     rng = np.random.default_rng(seed)
     model = task_models(rng, 4)[which]
@@ -91,7 +94,7 @@ def test_task_model_gradient_equals_central_difference(seed: int, which: int) ->
 
 
 @settings(deadline=None, max_examples=60)
-@given(kernel=kernels, seed=seeds, which=st.integers(0, 4), known=st.sampled_from(["none", "some", "all"]))
+@given(kernel=kernels, seed=seeds, which=st.integers(0, 5), known=st.sampled_from(["none", "some", "all"]))
 def test_likelihood_gradient_equals_central_difference(kernel: Kernel, seed: int, which: int, known: str) -> None:
     rng = np.random.default_rng(seed)
     n, M = 9, 4

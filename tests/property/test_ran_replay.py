@@ -39,14 +39,12 @@ FURTHER: dict[str, dict[str, Any]] = {
     "expected": {"safety": [Conservative(0.2, least=-1.0), SwitchingCost(0.03)]},
     "clock": {"drift": Drift(9.0, clock="numbers", reset=Reset(3.0))},
     "resets": {"drift": Drift(reset=Reset(3.0))},
-    "sharing": {"sharing": "adaptive"},
     "aware": {"options": {"rounds": "aware"}},
     "kpis": {"kpis": KpiFloor("drops", at_most=0.8, mean=0.5, deviation=0.3, noise=0.02)},
     "neighbours": {"neighbours": NeighbourReward({"a": ["b", "c"], "b": ["a"]}, weight=0.3)},
     "all": {
         "safety": Conservative(0.3, delta=0.3, least=-1.0),
         "kpis": KpiFloor("drops", at_most=0.8, mean=0.5, deviation=0.3, noise=0.02),
-        "sharing": "adaptive",
         "drift": Drift(reset=Reset(3.0)),
     },
 }

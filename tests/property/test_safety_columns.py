@@ -14,14 +14,14 @@ from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF
 from kinband.policies import UCB, Conservative
-from kinband.posterior import Column, ExactPosterior, WeighedPosterior, make_posterior
+from kinband.posterior import Column, ExactPosterior, make_posterior
 from kinband.posterior.contract import Question
 from kinband.records import Choice, Decision, Query
 
 THRESHOLDS: FloatArray = np.linspace(-1.7, 1.7, 29, dtype=np.float64)[:, None]
 N, M = len(THRESHOLDS), 3
 SPACE = ConfigurationSpace(threshold=range(-112, -83))
-ENGINES = ["exact", "auto", "sparse", "grouped", "weighed"]
+ENGINES = ["exact", "auto", "sparse", "grouped"]
 
 
 def posterior_of(engine: str, rng: np.random.Generator) -> Any:
@@ -33,11 +33,7 @@ def posterior_of(engine: str, rng: np.random.Generator) -> Any:
     kernel = RBF(rng.uniform(0.6, 3.0, size=4).tolist(), variance=float(rng.uniform(0.2, 5.0)))
     rest: Any = {"noise": float(rng.uniform(0.01, 0.5)), "mean": float(rng.normal()), "configurations": THRESHOLDS}
     known = engine if engine in ("auto", "sparse") else "exact"
-    whole: Any = make_posterior(kernel, K_Z, engine=known, budget=40, **rest)
-    if engine != "weighed":
-        return whole
-    own: Any = make_posterior(kernel, np.diag(np.diagonal(K_Z)), engine=known, **rest)
-    return WeighedPosterior(whole, own)
+    return make_posterior(kernel, K_Z, engine=known, budget=40, **rest)
 
 
 def learn(posterior: Any, rows: int, rng: np.random.Generator) -> None:
@@ -68,7 +64,7 @@ def test_a_prediction_says_how_its_arms_hang_together(seed: int, engine: str, ro
     np.testing.assert_allclose(found.covariance(positions), C, rtol=0, atol=1e-9 * scale)
 
 
-@given(seed=st.integers(0, 10_000), engine=st.sampled_from(["exact", "auto", "grouped", "weighed"]))
+@given(seed=st.integers(0, 10_000), engine=st.sampled_from(["exact", "auto", "grouped"]))
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_beliefs_of_kept_columns_are_those_of_columns_solved_anew(seed: int, engine: str) -> None:
     """After further rewards too, a complete panel included; to the bit where only the memo is left of them."""
@@ -117,7 +113,6 @@ def controller_of(seed: int, *, per_station: bool) -> Controller:
         ["a", "b"],
         state=["load"],
         similarity=[[1.0, like], [like, 1.0]],
-        sharing="adaptive" if seed % 2 else None,
         kernel=RBF(rng.uniform(0.4, 1.5, size=2).tolist(), variance=float(rng.uniform(0.02, 0.1))),
         noise=float(rng.uniform(0.001, 0.004)),
         mean=0.7,

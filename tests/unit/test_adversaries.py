@@ -1,6 +1,7 @@
-"""Problems that punish sharing: they are what their names say, and the experiment counts as it claims."""
+"""Problems that punish sharing: they are what their names say, and nothing else."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,21 +10,9 @@ from numpy.testing import assert_allclose
 from kinband.environments import DrawnBandit
 from kinband.environments.drawn import groups
 from kinband.errors import BadInputError
-from kinband.experiments.metrics import ratio_of, share_kept_of
 from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case, Learner
 from kinband.experiments.play.problems import problem_of
-from kinband.experiments.play.runs import Curve
-from kinband.experiments.studies.sharing import (
-    ADAPTIVE,
-    ALONE,
-    AS_ONE,
-    EMBEDDING,
-    Contest,
-    chosen_betas,
-    finding,
-    learners,
-)
 from kinband.trace import Trace
 
 
@@ -97,61 +86,23 @@ def test_a_table_without_runs_is_refused(tmp_path) -> None:  # type: ignore[no-u
         adversary_of(f"runs:{tmp_path / 'x.parquet'}", log_rows=3, seed=1)
 
 
+@pytest.mark.parametrize("log_rows", [3, 5])
+def test_the_log_of_a_table_of_runs_has_as_many_rows_as_asked_for(log_rows: int, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(6)
+    columns = {"task": np.repeat([1, 2], 60), "run": np.tile(np.repeat(np.arange(6), 10), 2), "epoch_ms": range(120)}
+    columns |= {"s_load": rng.random(120), "c_prb0": rng.integers(1, 4, 120), "c_sched0": rng.integers(0, 2, 120)}
+    pq.write_table(pa.table(columns | {"r_qos": rng.random(120)}), tmp_path / "runs.parquet")
+    problem = adversary_of(f"runs:{tmp_path / 'runs.parquet'}", log_rows=log_rows, seed=1)
+    assert problem is not None
+    assert np.bincount(problem.log.tasks).tolist() == [log_rows, log_rows]
+
+
 def test_logs_drawn_with_the_seed_have_models_of_their_own_and_others_share_theirs() -> None:
     case = Case("sharing", "fair", "drawn:alike", Learner("a", "pooled"), "parallel", 5, 1)
     assert case.model_key != replace(case, seed=2).model_key
     city = replace(case, environment="city:opposed")
     assert city.model_key == replace(city, seed=2).model_key
     assert len(problem_of(case).log) == 20 * 20
-
-
-def curve(name: str, seed: int, regret: float, beta: float = 1.0) -> Curve:
-    learner = next(one for one in learners(contest()) if one.name == name and one.beta == beta)
-    case = Case("sharing", "fair", "drawn:alike", learner, "parallel", 5, seed, start=True)
-    ends = np.array([regret])
-    return Curve(case, np.array([5]), 2 * ends, ends, ends, 0.1)
-
-
-def contest() -> Contest:
-    return Contest("drawn alike", "drawn:alike", "parallel", 5, realised=True)
-
-
-def test_the_adaptive_learner_is_held_against_the_better_of_alone_and_as_one() -> None:
-    rng = np.random.default_rng(3)
-    regrets = {
-        name: rng.uniform(low, low + 2, 6) for name, low in ((ALONE, 10), (AS_ONE, 6), (EMBEDDING, 4), (ADAPTIVE, 5))
-    }
-    curves = [curve(name, seed, regrets[name][seed]) for name in regrets for seed in range(6)]
-    found = finding(contest(), curves, {})
-    assert found.better == AS_ONE
-    assert found.worse == ratio_of(regrets[ADAPTIVE], regrets[AS_ONE])
-    assert found.realised == found.worse  # twice both
-    assert found.kept == share_kept_of(regrets[ADAPTIVE], regrets[ALONE], best=regrets[EMBEDDING])
-    assert found.saved.value == pytest.approx(1 - regrets[ADAPTIVE].sum() / regrets[ALONE].sum())
-
-
-def test_where_no_fixed_sharing_helps_there_is_nothing_to_keep() -> None:
-    worse = {ALONE: 3.0, AS_ONE: 9.0, EMBEDDING: 4.0, ADAPTIVE: 3.0}
-    curves = [curve(name, seed, regret + seed) for name, regret in worse.items() for seed in range(3)]
-    assert finding(contest(), curves, {}).kept is None
-
-
-def test_every_learner_gets_the_weight_that_was_best_for_it() -> None:
-    better = {ALONE: 0.3, AS_ONE: 1.0, EMBEDDING: 0.3, ADAPTIVE: 1.0}
-    curves = [
-        curve(name, seed, 2.0 if beta == better[name] else 3.0, beta)
-        for name in better
-        for beta in (0.3, 1.0)
-        for seed in range(2)
-    ]
-    assert chosen_betas(curves) == better
-
-
-def test_the_share_kept_is_the_quotient_of_savings_in_every_resample() -> None:
-    rng = np.random.default_rng(8)
-    ours, alone, best = rng.uniform(4, 5, 7), rng.uniform(9, 10, 7), rng.uniform(2, 3, 7)
-    found = share_kept_of(ours, alone, best=best)
-    assert found.value == pytest.approx((alone.sum() - ours.sum()) / (alone.sum() - best.sum()))
-    draws = [rng.integers(7, size=7) for _ in range(4000)]
-    resampled = [(alone[d].sum() - ours[d].sum()) / (alone[d].sum() - best[d].sum()) for d in draws]
-    assert [found.low, found.high] == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=0.01)

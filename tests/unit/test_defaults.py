@@ -8,7 +8,7 @@ import pytest
 
 from kinband import Conservative, Controller, Floor, Trace
 from kinband.errors import BadInputError
-from kinband.similarity import Tempered
+from kinband.similarity import Joint
 
 
 def log(seed: int = 3, *, least: float = 0.0) -> Trace:
@@ -71,7 +71,7 @@ def test_the_budget_that_is_on_by_default_holds_a_first_trial_back_and_says_so()
 def test_the_paper_is_kept_to_the_letter() -> None:
     controller = Controller.from_trace(log(), paper=True)
     assert controller.settings.mean == 0.0
-    assert (controller.settings.engine, controller.settings.sharing) == ("exact", None)
+    assert controller.settings.engine == "exact"
     assert controller.similarity.method == "embedding"
     with pytest.raises(BadInputError, match="which has no safety="):
         Controller.from_trace(log(), paper=True, safety=Conservative(0.1), running={"tilt": 2})
@@ -114,6 +114,6 @@ def test_nothing_is_said_of_a_budget_that_is_on_or_was_not_to_be(
 
 def test_the_paper_takes_an_empty_list_of_rules_and_refuses_a_likeness_of_ours() -> None:
     assert Controller.from_trace(log(), paper=True, safety=[], running={"tilt": 2}).settings.safety is None
-    for likeness in ("blended", Tempered()):
+    for likeness in ("joint", Joint()):
         with pytest.raises(BadInputError, match="goes beyond it: take 'embedding'"):
             Controller.from_trace(log(), paper=True, similarity=likeness)

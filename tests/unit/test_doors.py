@@ -142,12 +142,6 @@ DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
     ("most rows", lambda _, odd: _asked().explain("d000001", most_rows=odd), "x", "most_rows must be a whole number"),
     ("a reward of text", lambda _, odd: _asked().tell("d000001", odd), "0.5", "reward must be a number, got '0.5'"),
     ("a true reward", lambda _, odd: _asked().tell("d000001", odd), True, "reward must be a number, got True"),
-    (
-        "sharing",
-        lambda _, odd: Controller(SPACE, ["a"], sharing=odd),
-        5,
-        '"adaptive" or True, a Sharing.* for none, got 5',
-    ),
 ]
 
 

@@ -534,17 +534,6 @@ def test_states_without_drift_are_written_as_before_and_those_with_it_read_back(
         loaded.ask("a", {"load": 0.5}, time="2024-04-30")
 
 
-def test_an_estimate_leaves_a_station_as_unlike_its_past_as_the_reset_made_it() -> None:
-    from kinband.drift.likeness import between_eras
-
-    rng = np.random.default_rng(4)
-    A = rng.normal(size=(4, 4))
-    K_Z, kept = A @ A.T, between_eras({3: 1}, 4, kept=0.25)
-    assert np.linalg.eigvalsh(kept * K_Z).min() > -1e-9
-    assert kept[3].tolist() == [0.25, 0.25, 0.25, 1.0]
-    assert kept[0].tolist() == [1.0, 1.0, 1.0, 0.25]
-
-
 def test_the_past_of_a_station_cannot_be_asked_for() -> None:
     space = ConfigurationSpace(tilt=[2, 4])
     controller = Controller(space, ["a"], noise=0.01, mean=0.5, reward_range=(0, 1), drift=Drift())

@@ -136,7 +136,7 @@ def test_rewards_whose_squares_overflow_are_refused_with_their_row(large: float)
     for learn in (
         lambda: starting_kernel(odd),
         lambda: fit(odd, RBF(1.3), tasks=FixedTasks(np.eye(2)), rng=rng),
-        lambda: learn_model(odd, "blended", rng=rng),
+        lambda: learn_model(odd, "joint", rng=rng),
     ):
         with pytest.raises(BadInputError, match=r"the reward is \S+ in row 5 of those learned from.*: leave out rows"):
             learn()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import ConfigurationSpace, Controller, Sharing
+from kinband import ConfigurationSpace, Controller
 from kinband.drift import Drift
 from kinband.errors import BadInputError
 from kinband.kpis import KpiFloor
@@ -37,8 +37,6 @@ def make(**given: Any) -> Controller:
         {"safety": SwitchingCost(I64(2))},
         {"kpis": KpiFloor("load", at_most=F32(0.9), confidence=F32(0.85), **MODEL)},
         {"drift": Drift(F32(30.5), keep=THIRD)},
-        {"sharing": Sharing(again=F32(2.5))},
-        {"sharing": Sharing(again=I64(3))},
         {"seed": I64(3)},
     ],
 )

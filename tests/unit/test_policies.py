@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF
 from kinband.policies import UCB, Constant, KrauseOng, LinUCB, Setting, Theorem1, policy_factory
-from kinband.policies.contract import pick_best
+from kinband.policies.contract import check_choice, pick_best
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
 from kinband.policies.super_ucb import SuperUCB, super_levels
 from kinband.posterior import Column, Prediction
-from kinband.records import Observation, Query
+from kinband.records import Choice, Observation, Query
 
 
 class Stub:
@@ -193,3 +193,11 @@ def test_a_round_equals_the_same_stations_one_by_one() -> None:
         assert choice.arm == alone.arm
         assert choice.score is not None
         assert choice.score == pytest.approx(alone.score, abs=1e-11)
+
+
+@pytest.mark.parametrize("name", ["mean", "width", "score"])
+def test_a_choice_with_numbers_that_are_not_finite_is_refused_with_where_to_look(name: str) -> None:
+    query = Query(0, np.zeros((2, 1)), np.array([True, True]))
+    odd: dict[str, Any] = {name: np.array([0.5, np.inf])}
+    with pytest.raises(BadInputError, match=f"{name} is not finite: look for an absurd reward"):
+        check_choice(Choice(0, query.arms, **odd), query)

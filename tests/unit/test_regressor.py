@@ -349,6 +349,7 @@ def test_columns_of_a_kernel_are_named_or_counted_without_the_task_column() -> N
         "rbf.length_scale[power]",
         "rbf.length_scale[vendor]",
         "rbf.variance",
+        "constant.variance",
     )
 
 

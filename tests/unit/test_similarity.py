@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteError
-from kinband.kernels import RBF, FixedTasks, GaussianTasks, Linear, Matern32, kernel_from_dict
+from kinband.kernels import RBF, Constant, FixedTasks, GaussianTasks, Linear, Matern32, kernel_from_dict
 from kinband.likelihood import fit, log_marginal_likelihood
 from kinband.records import Samples
 from kinband.similarity import (
@@ -29,7 +30,7 @@ from kinband.similarity import (
     r_squared_matrix,
     similarity_from,
 )
-from kinband.similarity.learned import learn_kernel
+from kinband.similarity.learned import learn_kernel, without_level
 from kinband.similarity.operators import low_rank_factor
 
 
@@ -221,6 +222,24 @@ def test_embedding_tells_stations_apart_that_differ() -> None:
     within = [alike.between("a", "b"), alike.between("c", "d")]
     across = alike.matrix[:2, 2:]
     assert min(within) > across.max()
+
+
+@pytest.mark.parametrize("sigma", ["median", "likelihood"])
+def test_embedding_measures_without_the_level_of_the_kernel_it_learns(sigma: Any) -> None:
+    log = waves(3, rows=20, seed=8)
+    learned = learn_kernel(log, None, noise=None, rng=np.random.default_rng(4))
+    shape = without_level(learned.kernel)
+    assert shape != learned.kernel
+    alike = Embedding(seed=4, sigma=sigma).fit(log)
+    assert kernel_from_dict(alike.details["kernel"]) == shape
+    given = Embedding(shape, regularisation=learned.noise, seed=4, sigma=sigma).fit(log)
+    assert_allclose(alike.matrix, given.matrix, atol=1e-3 if sigma == "likelihood" else 1e-12)
+
+
+def test_a_kernel_that_is_given_measures_with_its_level() -> None:
+    kernel = RBF(0.5) + Constant(2.0)
+    alike = Embedding(kernel, regularisation=0.01).fit(waves(3, rows=12, seed=8))
+    assert kernel_from_dict(alike.details["kernel"]).names == kernel.bind(("f0", "f1")).names
 
 
 # Prediction
@@ -469,6 +488,7 @@ def test_details_say_what_was_used(estimator: Similarity) -> None:
         "rbf.length_scale[f0]",
         "rbf.length_scale[f1]",
         "rbf.variance",
+        "constant.variance",
     }
 
 
@@ -539,7 +559,7 @@ def test_similarities_are_found_by_name() -> None:
 
 
 def test_unknown_names_options_and_classes_are_refused() -> None:
-    with pytest.raises(NotFoundError, match=r"'cke': choose embedding, prediction, .*, blended, independent, pooled"):
+    with pytest.raises(NotFoundError, match=r"'cke': choose joint, embedding, prediction, .*, independent, pooled"):
         similarity_from("cke")
     with pytest.raises(BadInputError, match="cannot take these options"):
         similarity_from("pooled", sigma=1.0)

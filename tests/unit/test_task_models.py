@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
-from kinband.kernels import FactorTasks, FixedTasks, GaussianTasks, TaskModel, check_task_matrix, components
+from kinband.kernels import (
+    FactorTasks,
+    FixedTasks,
+    GaussianTasks,
+    PartialPooling,
+    TaskModel,
+    check_task_matrix,
+    components,
+)
 
 
 @pytest.fixture
@@ -103,12 +111,20 @@ def test_factor_tasks_are_shared_factors_plus_own_variances() -> None:
     np.testing.assert_allclose(model.theta, [1.0, 2.0, -0.5, 0.3, math.log(0.2), math.log(0.7)])
 
 
+def test_partial_pooling_is_a_common_part_and_the_rest() -> None:
+    model = PartialPooling([[1.0, -0.5], [-0.5, 1.0]], 0.4)
+    np.testing.assert_allclose(model.K_Z, [[1.0, 0.4 - 0.3], [0.4 - 0.3, 1.0]])
+    np.testing.assert_allclose(model.theta, [math.log(0.4 / 0.6)])
+    assert model.with_theta(np.array([math.log(0.7 / 0.3)])).share == pytest.approx(0.7)
+
+
 def models(rng: np.random.Generator) -> list[TaskModel]:
     points = rng.normal(size=(4, 2))
     D2 = ((points[:, None] - points) ** 2).sum(axis=2)
     return [
         FixedTasks([[1.0, 0.4], [0.4, 1.5]]),
         GaussianTasks(D2, 0.7),
+        PartialPooling(np.exp(-D2), 0.3),
         FactorTasks(rng.normal(size=(3, 2)), rng.uniform(0.1, 1.0, size=3)),
     ]
 
@@ -134,6 +150,9 @@ def test_models_compare_by_value_and_cannot_be_written_to(rng: np.random.Generat
     D2 = np.array([[0.0, 2.0], [2.0, 0.0]])
     assert GaussianTasks(D2, 0.8) == GaussianTasks(D2.tolist(), 0.8)
     assert GaussianTasks(D2, 0.8) != GaussianTasks(D2, 0.9)
+    assert PartialPooling(np.eye(2), 0.8) == PartialPooling([[1, 0], [0, 1]], 0.8)
+    assert PartialPooling(np.eye(2), 0.8) != PartialPooling(np.eye(2), 0.7)
+    assert PartialPooling(np.eye(2), 0.8) != PartialPooling([[1, 0.1], [0.1, 1]], 0.8)
     assert FixedTasks(np.eye(2)) == FixedTasks([[1, 0], [0, 1]])
     assert FixedTasks(np.eye(2)) != FixedTasks(2 * np.eye(2))
     assert FactorTasks([[1.0]], [0.3]) == FactorTasks([[1.0]], [0.3])
@@ -146,6 +165,7 @@ def test_reprs_stay_on_one_line(rng: np.random.Generator) -> None:
     assert [repr(model) for model in models(rng)] == [
         "FixedTasks(<2 tasks>)",
         "GaussianTasks(<4 tasks>, sigma=0.7)",
+        "PartialPooling(<4 tasks>, share=0.3)",
         "FactorTasks(<3 tasks, 2 factors>)",
     ]
 
@@ -158,6 +178,10 @@ def test_reprs_stay_on_one_line(rng: np.random.Generator) -> None:
         (lambda: GaussianTasks([[0.0, -1.0], [-1.0, 0.0]], 0.5), "not negative"),
         (lambda: GaussianTasks([[0.1, 1.0], [1.0, 0.0]], 0.5), "zero on the diagonal"),
         (lambda: GaussianTasks([[0.0, 1.0], [1.0, 0.0]], 0.0), "sigma must be above zero"),
+        (lambda: PartialPooling(np.eye(2), 0.0), "share must be above zero"),
+        (lambda: PartialPooling(np.eye(2), 1.0), "share must lie between 0 and 1, got 1"),
+        (lambda: PartialPooling([[1.0, 2.0], [2.0, 1.0]], 0.4), "eigenvalue"),
+        (lambda: PartialPooling(np.eye(2), 0.4).with_theta(np.zeros(2)), "theta must have 1 entries"),
         (lambda: FactorTasks([[1.0], [2.0]], [0.5]), r"shapes \(2, 1\) and \(1,\)"),
         (lambda: FactorTasks([[1.0]], [0.0]), "above zero"),
         (lambda: FixedTasks(np.eye(2)).with_theta(np.zeros(1)), "theta must have 0 entries"),

@@ -20,7 +20,6 @@ from kinband.experiments.studies.newcomers.results import finding as newcomers_f
 from kinband.experiments.studies.safety.results import Tally, findings
 from kinband.experiments.trust import PARTS, Runner, Size, drift, evaluation, neighbours, newcomers, safety
 from kinband.experiments.trust import rounds as trust_rounds
-from kinband.experiments.trust import sharing as trust_sharing
 from kinband.experiments.trust import speed as trust_speed
 from kinband.experiments.trust.running import Call
 
@@ -34,7 +33,7 @@ def case(**given: Any) -> Case:
 
 def test_plain_rounds_leave_the_keys_of_earlier_cases_as_they_were() -> None:
     written = asdict(case())
-    for later in ("arm", "engine", "rounds", "adapts", "pulled"):
+    for later in ("arm", "engine", "rounds", "pulled"):
         del written["learner"][later]
     digest = hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:20]
     assert case().key == case(rounds="plain").key == digest
@@ -50,7 +49,6 @@ def test_plain_rounds_leave_the_keys_of_earlier_cases_as_they_were() -> None:
         ("trust.newcomers.drawn", newcomers._calls(TINY)[0]),
         ("trust.newcomers.bound", newcomers._bounds(TINY)[0]),
         ("trust.safety.tallied", safety._calls("city", TINY)[0]),
-        ("sharing.coverage", trust_sharing._watched(TINY, {"adapts": True})[0]),
         ("speed.seconds", trust_speed._calls(TINY)[0]),
     ],
 )

@@ -3,9 +3,6 @@
 What a station's share is, `kinband.controller.explanation.evidence` says. The exact posterior keeps a factor of the
 matrix, not the weights of its rows, so they are solved for here, once for all contexts of a plan, with the beliefs of
 now. Decisions of the past are looked at with the beliefs of then (`Controller.explain`, `kinband.trust`).
-
-Where sharing is weighed, an estimate is w of the shared posterior's and 1 − w of the station's own, and so are the
-weights of its rows; w is the controller's, whose stations that have stopped borrowing do not borrow in a plan either.
 """
 
 from collections.abc import Iterator
@@ -16,19 +13,20 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.controller.adapting import posterior_of
-from kinband.controller.explanation import Hindsight, Part
-from kinband.controller.explanation.evidence import mixed_weights, shares_of
+from kinband.controller.explanation import Hindsight
+from kinband.controller.explanation.evidence import shares_of
 from kinband.errors import BadInputError
 from kinband.kernels import components
+from kinband.kpis.policy import KpiPolicy
+from kinband.policies import UCB, Policy
 from kinband.policies.learning import learn_block
+from kinband.policies.safety.policy import SafePolicy
 from kinband.posterior import (
     AnyPosterior,
     ExactPosterior,
     GroupedPosterior,
     SchurPosterior,
     SwitchingPosterior,
-    WeighedPosterior,
 )
 from kinband.posterior.contract import Rows
 from kinband.similarity import TaskMatrix
@@ -52,8 +50,7 @@ def beliefs_of(controller: Controller) -> AnyPosterior:
         1
     """
     settings = controller.in_force
-    held = posterior_of(controller.policy) if settings.policy == "ucb" else None
-    if (known := _with_rows(held)) is not None:
+    if settings.policy == "ucb" and (known := _with_rows(_posterior_of(controller.policy))) is not None:
         return known
     observations = controller.observations()
     if len(observations) > _LARGEST:
@@ -62,12 +59,10 @@ def beliefs_of(controller: Controller) -> AnyPosterior:
             "start a controller from the latest of them"
         )
     setting = settings.setting()
-    engine = "schur" if setting.engine == "schur" and not setting.weighed else "exact"
+    engine = "schur" if setting.engine == "schur" else "exact"
     posterior = replace(setting, engine=engine, configurations=None).posterior()
     if observations:
         learn_block(posterior, observations)
-    if isinstance(posterior, WeighedPosterior) and isinstance(held, WeighedPosterior):
-        posterior.weights.restore(held.weights.state())
     return posterior
 
 
@@ -116,8 +111,6 @@ def shares(posterior: AnyPosterior, tasks: IntArray, X: FloatArray, *, K_Z: Floa
         if not len(asked) or not len(group):
             continue
         a = _weights(group, np.searchsorted(members, tasks[asked]), X[asked])
-        if isinstance(posterior, WeighedPosterior):
-            a = _weighed(a, group, np.searchsorted(members, tasks[asked]), X[asked], posterior.weights.of(tasks[asked]))
         found[np.ix_(asked, members)] = shares_of(a, group.rows.tasks, size=len(members))
     return found
 
@@ -160,11 +153,10 @@ def told_rows(posterior: AnyPosterior, K_Z: FloatArray) -> tuple[IntArray, Float
 
 def _groups(posterior: AnyPosterior, K_Z: FloatArray) -> Iterator[tuple[Keeper, IntArray]]:
     """The posteriors that make up a shared one, each with the tasks that its own numbers 0, 1, ... stand for."""
-    shared: object = posterior.shared if isinstance(posterior, WeighedPosterior) else posterior
-    if not isinstance(shared, GroupedPosterior):
-        yield _keeper(shared), np.arange(len(K_Z))
+    if not isinstance(posterior, GroupedPosterior):
+        yield _keeper(posterior), np.arange(len(K_Z))
         return
-    for group, members in zip(shared.groups, components(K_Z), strict=True):
+    for group, members in zip(posterior.groups, components(K_Z), strict=True):
         yield _keeper(group), members
 
 
@@ -176,10 +168,15 @@ def _keeper(posterior: object) -> Keeper:
     return present
 
 
+def _posterior_of(policy: Policy) -> object:
+    """What a policy believes, below floors and rules of safety; None where it has no posterior."""
+    while isinstance(policy, KpiPolicy | SafePolicy):
+        policy = policy.inner
+    return policy.posterior if isinstance(policy, UCB) else None
+
+
 def _with_rows(posterior: object) -> AnyPosterior | None:
     """The posterior, if all of it keeps its rows."""
-    if isinstance(posterior, WeighedPosterior):  # the shared one keeps the rows of all
-        return posterior if _with_rows(posterior.shared) is not None else None
     if not isinstance(posterior, AnyPosterior):
         return None
     members = posterior.groups if isinstance(posterior, GroupedPosterior) else [posterior]
@@ -189,19 +186,5 @@ def _with_rows(posterior: object) -> AnyPosterior | None:
 
 def _weights(group: Keeper, tasks: IntArray, X: FloatArray) -> FloatArray:
     """(K̃ + diag(noise))⁻¹ k̃, (n, m), for tasks (m,) at contexts X (m, d)."""
-    return Hindsight(group.kernel, _rows(group), mean=group.mean).weights(tasks, X, known=len(group))
-
-
-def _weighed(a: FloatArray, group: Keeper, tasks: IntArray, X: FloatArray, sharing: FloatArray) -> FloatArray:
-    """The weights a (n, m) of the shared posterior with those of own rows, by the weights of sharing (m,)."""
-    found = a.copy()
-    for task in np.unique(tasks):
-        own, asked = Part(_rows(group), [task]), tasks == task
-        alone = own.hindsight(group.kernel.context, group.kernel.K_Z, mean=group.mean)
-        theirs = alone.weights(np.zeros(int(asked.sum()), dtype=np.int64), X[asked], known=len(own))
-        found[:, asked] = mixed_weights(a[:, asked], theirs, group.rows.tasks == task, sharing[asked])
-    return found
-
-
-def _rows(group: Keeper) -> Rows:
-    return Rows(group.rows.tasks, group.rows.X, group.rows.y, group.rows.noise)
+    rows = Rows(group.rows.tasks, group.rows.X, group.rows.y, group.rows.noise)
+    return Hindsight(group.kernel, rows, mean=group.mean).weights(tasks, X, known=len(group))

@@ -34,7 +34,7 @@ def measured_service(
     load = Load.quick() if quick else Load()
     found = bench_service(load, ledger=ledger, folder=folder, tick=tick)
     lines = [Measured(**figure.to_dict()) for figure in found]
-    model = f"sparse posterior of {BUDGET} points that knows {load.rows:,} rows, adaptive sharing, a budget for trials"
+    model = f"sparse posterior of {BUDGET} points that knows {load.rows:,} rows, a budget for trials"
     return [replace(line, aim="") for line in lines] if quick else lines, model
 
 

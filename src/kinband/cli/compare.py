@@ -161,7 +161,7 @@ def compare(
         typer.echo(f"warning: {with_ignore(sentence)}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     place = str(store_parts(log, rest, out).resolve())
-    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots, by_default=True)
+    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots, pulled=True)
     found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"

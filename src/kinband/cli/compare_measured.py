@@ -76,7 +76,7 @@ def compare_measured(
     place = store_table(world.table, out).resolve()
     figure = Figure(
         "compare", f"measured:{place}", "parallel", slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots,
-        by_default=True,
+        pulled=True,
     )  # fmt: skip
     found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = f"{Path(table).name}: {runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"

@@ -18,19 +18,19 @@ from kinband.arrays import finite_number
 from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.city.stage import Stage, fingerprint, stage_of
-from kinband.experiments.demo import FIXED, SHARED, Demonstration, demo_cases, run_demo
+from kinband.experiments.city.stage import LOG_ROWS, Stage, fingerprint, stage_of
+from kinband.experiments.demo import ALONE, SHARED, Demonstration, demo_cases, run_demo
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.play.cases import Case
-from kinband.experiments.report.findings import Findings
+from kinband.experiments.report.findings import FIXED, Findings
 from kinband.experiments.report.page import write_report
-from kinband.experiments.report.words import Words, headline, interval, typeset, words_of
+from kinband.experiments.report.words import Words, for_operators, headline, interval, trials, typeset, words_of
 from kinband.version import __version__
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("out/demo"),
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run; in each, every station decides.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run; in each, every station decides.")] = 30,
     runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own; intervals are over runs.")] = 6,
     beta: Annotated[float, typer.Option(min=0.0, help="Weight of the standard deviation in UCB.")] = 0.3,
     trace: Annotated[
@@ -65,8 +65,10 @@ def demo(
     if as_json:
         typer.echo(json.dumps(results, indent=1))
         return
-    Console().print(_table(findings, words_of(findings)))
+    words = words_of(findings)
+    Console().print(_table(findings, words))
     typer.echo(headline(findings))
+    typer.echo(for_operators(findings, words))
     typer.echo(f"{found.seconds:.0f} s; report: {files[0]}, pictures beside it")
 
 
@@ -121,6 +123,8 @@ def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str
         "beta": findings.beta,
         "today": stage.space[stage.today],
         "best_single": stage.space[findings.best_arm],
+        "log_rows": LOG_ROWS,
+        "near": findings.near,
         "learners": [
             {
                 "learner": name,
@@ -128,6 +132,10 @@ def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str
                 "regret": _numbers(standing.total_regret),
                 "saved": _numbers(standing.saved),
                 "users_gained": _numbers(standing.gain),
+                "trials_until_near": standing.arrived,
+                "trials_until_near_by_run": list(standing.arrivals),
+                "worse_than_today": float(standing.worse.mean()),
+                "far_worse_than_today": float(standing.far_worse.mean()),
             }
             for name, standing in findings.standings.items()
         ],
@@ -146,15 +154,18 @@ def _table(findings: Findings, words: Words) -> Table:
     counted = findings.standings[SHARED].gain is not None
     table.add_column("how it is decided")
     reward = "satisfied\nusers" if words.percent else "reward"
-    for column in (reward, "regret", "saved against\nalone", *(["users gained\nover fixed"] if counted else [])):
+    near = "trials to\n" + words.near.replace(" a ", " a\n")
+    columns = (reward, "regret saved\nagainst alone", near, "worse\nthan\ntoday")
+    for column in (*columns, *(["users\ngained"] if counted else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for name, standing in findings.standings.items():
-        cells = [
-            words.number(standing.reward.value),
-            f"{standing.total_regret.value:.1f}",
-            _cell(standing.saved, ".0%"),
-        ]
-        cells += [_cell(None if name == FIXED else standing.gain, ",.0f")] if counted else []
+        learns = name in (SHARED, ALONE)
+        cells = [words.number(standing.reward.value), _cell(standing.saved, ".0%")]
+        cells += [trials(standing.arrived, findings) if learns else "–"]
+        cells += ["–" if name == FIXED else f"{standing.worse.mean():.0%}"]
+        if counted:
+            gain = None if name == FIXED else standing.gain
+            cells.append("–" if gain is None else typeset(f"{gain.value:+,.0f}"))
         table.add_row(Text(words.labels[name]), *cells)
     return table
 

@@ -117,7 +117,7 @@ def evaluate(
         log, column = _read(trace, options, propensity)
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
-        likeness = likeness_of(similarity) or "blended"
+        likeness = likeness_of(similarity) or "joint"
         _check_size(rows, len(log.stations))
         chances = None if column is None else _numbers(column, propensity or "", decimal_point=decimal_point)
         with progress(folds + 2, quiet=as_json) as step:

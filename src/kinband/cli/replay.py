@@ -32,7 +32,7 @@ def replay(
     """Decide a decision of the past again from the ledger, compare it bit for bit, and say why it was made.
 
     Ends with exit code 1 where the decision is another: the ledger was changed, or the arithmetic is another (another
-    machine, other versions).
+    machine, other versions). Decisions of a version that weighed sharing by station are told apart.
 
     Example: kinband replay ledger.db d000042
     """
@@ -78,8 +78,16 @@ def _print(found: "Replayed") -> None:
         f"{event.decision} for {event.station}, event {event.seq} of {event.at}", highlight=False, markup=False
     )
     console.print(table)
-    typer.echo("The same, bit for bit." if found.same else "NOT the same: the ledger or the arithmetic has changed.")
+    typer.echo(_verdict(found))
     typer.echo(found.explanation.text)
+
+
+def _verdict(found: "Replayed") -> str:
+    if found.same:
+        return "The same, bit for bit."
+    if found.weighed:
+        return "Not the same: an earlier version made it, with weights of sharing that are no longer used."
+    return "NOT the same: the ledger or the arithmetic has changed."
 
 
 def _knobs(configuration: dict[str, object]) -> str:

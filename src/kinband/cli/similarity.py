@@ -36,10 +36,13 @@ from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
+from kinband.similarity.learned import without_level
+from kinband.similarity.matrix import sharing_text
 from kinband.trace import Trace
 
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9
+_ALIKE = 0.7  # likeness within a group; joint, which knows how much all have in common, begins from there
 _MEDIAN = (
     "the median rule calls the median pair about 0.61 alike in any log: read likeness as a ranking, "
     "or let the log decide how much to share with --sigma likelihood"
@@ -49,11 +52,10 @@ _MEDIAN = (
 class Method(StrEnum):
     """The estimators that measure likeness."""
 
+    joint = "joint"
     embedding = "embedding"
     prediction = "prediction"
     coregionalisation = "coregionalisation"
-    tempered = "tempered"
-    blended = "blended"
 
 
 class Sigma(StrEnum):
@@ -67,15 +69,12 @@ class Sigma(StrEnum):
 _NOISE = {  # what they call the noise variance
     Method.embedding: "regularisation",
     Method.prediction: "noise",
-    Method.tempered: "regularisation",
-    Method.blended: "regularisation",
 }
 METHODS = {
+    Method.joint: "by what all have in common and who is alike in the rest, as a controller does by default (joint)",
     Method.embedding: "by how much the distributions of rewards differ (conditional embedding)",
     Method.prediction: "by how well one station's rows predict another's rewards (average R²)",
     Method.coregionalisation: "by what makes the log most likely (coregionalisation)",
-    Method.tempered: "by how much the distributions of rewards differ, as far as later rows bear it out (tempered)",
-    Method.blended: "by how much learning as one, from those alike and alone foretell rows held back (blended)",
 }
 
 
@@ -98,7 +97,15 @@ def similarity(
         Sigma | None,
         typer.Option(help="With embedding: what sets how fast likeness falls; median if not given."),
     ] = None,
-    alike: Annotated[float, typer.Option(min=-1.0, max=1.0, help="Likeness within a group, on average.")] = 0.7,
+    alike: Annotated[
+        float | None,
+        typer.Option(
+            min=-1.0,
+            max=1.0,
+            help="Likeness within a group, on average; if not given 0.7, with joint halfway from the median pair to "
+            "the most alike.",
+        ),
+    ] = None,
     rows: Rows = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder for the matrix and its picture.")] = Path("out/similarity"),
@@ -132,15 +139,18 @@ def similarity(
         typer.echo(json.dumps(results, indent=1))
         return
     typer.echo(log_in_words(log, used))
-    _print(results, Console(), alike=alike)
+    _print(results, Console())
     typer.echo("\n".join([*(f"note: {note}" for note in notes), *(f"file: {file}" for file in files)]))
 
 
 def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) -> TaskMatrix:
     """Return the likeness that a controller made from the same rows would find: first the kernel, then the measure."""
     samples = used.samples()
+    if method is Method.joint:
+        return learn_model(samples, "joint", rng=np.random.default_rng([seed, 0])).similarity
     alone = learn_model(samples, "independent", rng=np.random.default_rng([seed, 0]))
-    options: dict[str, Any] = {"kernel": alone.kernel, "seed": seed}
+    kernel = without_level(alone.kernel) if method is Method.embedding else alone.kernel
+    options: dict[str, Any] = {"kernel": kernel, "seed": seed}
     if noise := _NOISE.get(method):
         options[noise] = alone.noise
     if sigma is not None:
@@ -162,7 +172,7 @@ def _write(alikeness: TaskMatrix, out: Path) -> list[Path]:
     return files
 
 
-def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, Any]:
+def _results(alikeness: TaskMatrix, used: Trace, *, alike: float | None) -> dict[str, Any]:
     K_Z, names = alikeness.correlation(), alikeness.stations
     first, second = np.triu_indices(len(names), 1)
     likeness = K_Z[first, second]
@@ -175,6 +185,9 @@ def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, A
         ]
 
     counts = dict(zip(*np.unique(used.station, return_counts=True), strict=True))
+    halfway = alike is None and alikeness.method == Method.joint and not equal
+    if alike is None:
+        alike = 0.5 * float(np.median(likeness) + likeness.max()) if halfway else _ALIKE
     groups = sorted(alikeness.groups(alike=alike), key=len, reverse=True)
     return {
         "method": alikeness.method,
@@ -183,13 +196,15 @@ def _results(alikeness: TaskMatrix, used: Trace, *, alike: float) -> dict[str, A
         "median_likeness": float(np.median(likeness)),
         "least_likeness": float(likeness.min()),
         "all_equal": equal,
+        "alike": alike,
+        "alike_rule": "halfway" if halfway else "fixed",
         "groups": [list(group) for group in groups],
         "most_alike": pairs(order[:_PAIRS]),
         "least_alike": [] if equal else pairs(order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]),
     }
 
 
-def _print(results: dict[str, Any], console: Console, *, alike: float) -> None:
+def _print(results: dict[str, Any], console: Console) -> None:
     stations: dict[str, int] = results["stations"]
     low, high = min(stations.values()), max(stations.values())
     each = counted(low, "row") if low == high else f"{low:,} to {high:,} rows"
@@ -201,7 +216,12 @@ def _print(results: dict[str, Any], console: Console, *, alike: float) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    console.print(f"Groups, in which stations are {alike:g} alike or more on average:", highlight=False, soft_wrap=True)
+    if said := sharing_text(results["details"]):
+        console.print(said, highlight=False, soft_wrap=True)
+    halfway = results["alike_rule"] == "halfway"
+    level = f"{results['alike']:.2f} alike" if halfway else f"{results['alike']:g} alike"
+    rule = " (halfway from the median pair to the most alike)" if halfway else ""
+    console.print(f"Groups, in which stations are {level} or more on average{rule}:", highlight=False, soft_wrap=True)
     console.print(_groups_table(results["groups"]))
     if results["all_equal"]:
         console.print(f"All pairs are equally alike: {results['median_likeness']:.2f}", highlight=False)

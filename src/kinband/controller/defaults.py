@@ -1,8 +1,9 @@
 """What a controller does where nothing is said: what an operator gets on the first day, or the paper to the letter.
 
-Learned from a trace, sharing is blended and adapts (`sharing`). Where a running configuration is declared for every
-station, a budget holds the controller against it: with probability 95 % rewards do not fall below 95 % of what it would
-have earned. Where that cannot be, the program's log says why; `safety=[]` asks for no rule.
+Learned from a trace, stations share by the joint model (`kinband.similarity.joint`); as in the paper, by its embedding.
+Where a running configuration is declared for every station, a budget holds the controller against it: with probability
+95 % rewards do not fall below 95 % of what it would have earned. Where that cannot be, the program's log says why;
+`safety=[]` asks for no rule.
 """
 
 import logging
@@ -12,7 +13,7 @@ from typing import Any
 from kinband.errors import BadInputError
 from kinband.policies import Conservative
 from kinband.policies.safety import SafetyLike
-from kinband.similarity import Blended, Tempered
+from kinband.similarity import Joint
 from kinband.trace import Trace
 
 _log = logging.getLogger(__name__)
@@ -80,14 +81,14 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
         beyond: Further ones that the paper knows nothing of.
 
     Example:
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "sharing": None})
-        {'engine': 'exact', 'mean': 0.0, 'sharing': False}
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "sharing": "adaptive"})
+        >>> as_in_the_paper({"engine": "auto", "mean": 0.0})
+        {'engine': 'exact', 'mean': 0.0}
+        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "descriptors": {"a": {"height": 30}}})
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: paper=True keeps to the paper, which has no sharing=: leave one of them out
+        kinband.errors.BadInputError: paper=True keeps to the paper, which has no descriptors=: leave one of them out
     """
-    for name in ("sharing", "safety", "neighbours", "reward", "descriptors"):
+    for name in ("safety", "neighbours", "reward", "descriptors"):
         beyond[name] = given.get(name)
     for name, value in beyond.items():
         nothing = value is None or value is False or (isinstance(value, list | tuple | dict) and not value)
@@ -97,7 +98,7 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
     if isinstance(options, Mapping) and options.get("rounds", "plain") != "plain":
         raise BadInputError("paper=True keeps to the paper, whose rounds are plain: leave options={'rounds': ...} out")
     likeness = given.get("similarity")
-    if isinstance(likeness, Blended | Tempered) or (isinstance(likeness, str) and likeness in ("blended", "tempered")):
+    if isinstance(likeness, Joint) or (isinstance(likeness, str) and likeness == "joint"):
         what = repr(likeness) if isinstance(likeness, str) else type(likeness).__name__
         raise BadInputError(f"paper=True keeps to the paper, similarity {what} goes beyond it: take 'embedding'")
     if given.get("policy") in ("thompson", "random", "fixed"):
@@ -106,4 +107,4 @@ def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
         raise BadInputError(f"paper=True needs an exact posterior, 'exact' or 'schur', not engine={given['engine']!r}")
     if given["mean"]:
         raise BadInputError(f"paper=True has prior mean 0, got mean={given['mean']!r}: leave one of them out")
-    return {"engine": "exact" if given["engine"] == "auto" else given["engine"], "mean": 0.0, "sharing": False}
+    return {"engine": "exact" if given["engine"] == "auto" else given["engine"], "mean": 0.0}

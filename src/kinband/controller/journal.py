@@ -178,7 +178,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """The task matrix was estimated again from all rows known.
+    """The task matrix was estimated again from all rows known: no longer done, but in journals of earlier versions.
 
     Attributes:
         rows: How many there were.

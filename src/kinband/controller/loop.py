@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
-from kinband.controller.adapting import sharing_weights
 from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
 from kinband.controller.explanation import MOST_ROWS, Explanation, explain
 from kinband.controller.joining import joining, likeness
@@ -28,7 +27,6 @@ from kinband.controller.replacing import ran_instead
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_trace
-from kinband.controller.sharing import SharingLike
 from kinband.controller.telling import (
     KpiValues,
     checked_others,
@@ -86,10 +84,7 @@ class Controller:
         kpis: Floors under other KPIs: `KpiFloor`, or a list of them.
         neighbours: Whose rewards count beside a station's own: a `NeighbourReward`.
         drift: How it keeps up with stations that change: `Drift(half_life=..., reset=...)` (docs/drift.md).
-        sharing: "adaptive" or a `Sharing`, for stations that borrow only as far as that helps them and a task matrix
-            that is estimated again as rows come in (docs/sharing.md); None takes the similarity at its word.
-        paper: Whether to keep to the paper: the exact posterior, mean 0, sharing taken at its word. Whatever goes
-            beyond it is then refused.
+        paper: Whether to keep to the paper: the exact posterior and mean 0. Whatever goes beyond it is then refused.
         seed: Keys every random draw.
 
     Example:
@@ -126,7 +121,6 @@ class Controller:
         kpis: KpisLike = None,
         neighbours: NeighbourReward | None = None,
         drift: Drift | None = None,
-        sharing: SharingLike = None,
         paper: bool = False,
         seed: int = 0,
     ) -> None:
@@ -134,7 +128,7 @@ class Controller:
             space, stations, state=state, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy,
             beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range, features=features,
             log=log, safety=safety, running=running, descriptors=descriptors, reward=reward, kpis=kpis,
-            neighbours=neighbours, drift=drift, sharing=sharing, paper=paper, seed=seed,
+            neighbours=neighbours, drift=drift, paper=paper, seed=seed,
         )  # fmt: skip
         self._memory = Memory(settings)
 
@@ -162,7 +156,6 @@ class Controller:
         kpis: KpisLike = None,
         neighbours: NeighbourReward | None = None,
         drift: Drift | None = None,
-        sharing: SharingLike = None,
         paper: bool = False,
         seed: int = 0,
     ) -> "Controller":
@@ -171,10 +164,10 @@ class Controller:
         The kernel, the noise and the prior mean are fitted by marginal likelihood where they are not given, the
         similarity is estimated, and unless `start` is False the beliefs start from the rows of the log.
 
-        Where no similarity is named, how much to share is learned: "blended" to begin with, and kept in check from then
-        on as by sharing="adaptive", unless that is False. Where `running` declares what every station runs and no
-        safety is named, a budget is on: `Conservative(0.05, delta=0.05)`; `safety=[]` asks for none. With `paper`, it
-        is the paper's embedding, mean 0, and no rule.
+        Where no similarity is named it is "joint": how much stations share is found together with kernel, noise and
+        mean (docs/sharing.md). Where `running` declares what every station runs and no safety is named, a budget is on:
+        `Conservative(0.05, delta=0.05)`; `safety=[]` asks for none. With `paper`, it is the paper's embedding, mean 0,
+        and no rule.
 
         Example:
             >>> rng = np.random.default_rng(0)
@@ -189,7 +182,7 @@ class Controller:
             trace, space, similarity=similarity, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
             options=options, engine=engine, budget=budget, reward_range=reward_range, start=start, safety=safety,
             running=running, descriptors=descriptors, reward=reward, kpis=kpis, neighbours=neighbours, drift=drift,
-            sharing=sharing, paper=paper, seed=seed,
+            paper=paper, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
 
@@ -238,18 +231,14 @@ class Controller:
     def similarity(self) -> TaskMatrix:
         """How much the stations share."""
         estimated = any(isinstance(entry, Estimated) for entry in self.journal.shaping)
-        method = "blended" if estimated else str(self.settings.notes.get("similarity", "given"))
-        return TaskMatrix(self.in_force.stations, self.in_force.K_Z, method, {}).reindex(self.stations)
+        notes: Mapping[str, Any] = {"similarity": "estimated"} if estimated else self.settings.notes
+        method, details = str(notes.get("similarity", "given")), notes.get("details", {})
+        return TaskMatrix(self.in_force.stations, self.in_force.K_Z, method, details).reindex(self.stations)
 
     @property
     def policy(self) -> Policy:
         """The policy with its present beliefs."""
         return self._memory.policy
-
-    @property
-    def borrowing(self) -> dict[str, float] | None:
-        """How far every station borrows, from 0 to 1, by station; None where sharing is taken at its word."""
-        return sharing_weights(self.policy, self.in_force)
 
     @property
     def pending(self) -> list[str]:

@@ -1,8 +1,8 @@
 """What a controller keeps: the journal, and everything that follows from it.
 
 Every entry is taken in by one routine, in life and in a replay alike: what is in force changes, the journal grows,
-those who keep count (of what runs, of the clock, of neighbours, of when to estimate again) take note, and the
-policy learns what there is to learn. In life a reward may lead to further entries, such as a station that starts anew;
+those who keep count (of what runs, of the clock, of neighbours) take note, and the policy learns what there is to
+learn. In life a reward may lead to further entries, such as a station that starts anew;
 a replay reads those in the journal. So beliefs depend on the order of entries alone.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from kinband.controller.adapting import Schedule, estimated, taught
 from kinband.controller.asking import starting_rows
 from kinband.controller.entries import check_entry
 from kinband.controller.joining import empty_policy, taken_in
@@ -34,7 +33,7 @@ from kinband.controller.standing import Standings
 from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
 from kinband.controller.watching import Watch
 from kinband.policies import Policy
-from kinband.policies.contract import KeepsState
+from kinband.policies.contract import KeepsState, LearnsLogs
 from kinband.records import Observation
 
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept
@@ -69,7 +68,6 @@ class Memory:
         self.last_told = LastTold()
         self.watch = Watch(settings)
         self.rounds = 0
-        self._schedule = Schedule(self.present)
         self._caches: OrderedDict[str, Any] = OrderedDict()
         policy = empty_policy(settings, ())
         if beliefs is not None and isinstance(policy, KeepsState):
@@ -100,8 +98,6 @@ class Memory:
         self._least.note(told)
         for entry in self.watch.renewals(told, self.present, self.journal):
             self.take(entry)
-        if self._schedule.due(self.rows, self.present):
-            self.take(estimated(self.observations(), self.present))
 
     def take(self, entry: Entry) -> None:
         """Let the policy take in what an entry changes, and note it."""
@@ -121,7 +117,6 @@ class Memory:
         self.journal.add(entry)
         self.standings.note(entry, self.journal)
         self.watch.note(entry, self.journal)
-        self._schedule.note(entry)
         self.last_told.note(entry, self.journal, self.settings.neighbours)
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self.rounds = entry.decision.round + 1
@@ -167,18 +162,22 @@ class Memory:
 
     def _taught(self, policy: Policy, told: Iterable[Told]) -> Policy:
         """Return a policy that has learned the starting log and these rewards, one after the other."""
-        return taught(policy, starting_rows(self.settings.start), [self.journal.observation(one) for one in told])
+        start, rows = starting_rows(self.settings.start), map(self.journal.observation, told)
+        if isinstance(policy, LearnsLogs) and start:
+            policy.learn_log(start)
+            start = []
+        for row in (*start, *rows):
+            policy.learn(row)
+        return policy
 
     def _anew(self, told: Iterable[Told], shaping: Sequence[Shaping]) -> Policy:
         """Return a policy for these tasks that has learned everything anew."""
         return self._taught(empty_policy(self.settings, shaping), told)
 
     def _reshape(self, entry: Estimated) -> None:
-        """Note an estimate; where it brings another task matrix, the policy learns everything anew."""
+        """Note an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
         if entry.triangle:
-            policy = empty_policy(self.settings, [*self.journal.shaping, entry])
-            told = [self.journal.observation(one) for one in self.journal.told.values()]
-            self.policy = taught(policy, starting_rows(self.settings.start), told, in_block=True)
+            self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
         self.note(entry)
 
     def _welcome(self, entry: Newcomer) -> None:

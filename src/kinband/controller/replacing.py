@@ -6,9 +6,7 @@ kept of the decision, for an exact and quick update, belongs to what was decided
 like one of a log.
 
 Stored predictions are used where they were kept, of the best-scored configurations: drift and audits judge a reward by
-what was foretold of what ran, and leave it out where nothing was. The estimate of the task matrix (`adapting`) goes on
-to be judged by the starting log alone: what guard rails and people put in the place of a decision depends on the
-decision, or on rewards that they saw, and is as little a random sample as what the policy chose.
+what was foretold of what ran, and leave it out where nothing was.
 """
 
 from collections.abc import Mapping

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 4
 """What this version reads. 2 added stations that come and go, and descriptors, 3 rewards of several KPIs, floors under
-others, neighbours, drift, and sharing that adapts, 4 what ran in the place of a decision; without any, the older ones
+others, neighbours and drift, 4 what ran in the place of a decision; without any, the older ones
 are still written."""
 
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
@@ -120,7 +120,7 @@ def _schema_of(controller: Kept) -> int:
     settings = controller.settings
     if controller.journal.replaced:
         return 4
-    later = (settings.weighted, settings.neighbours, settings.drift, settings.sharing)
+    later = (settings.weighted, settings.neighbours, settings.drift)
     rule = None if settings.safety is None else settings.safety.conservative
     if settings.kpis or any(part is not None for part in later) or (rule is not None and rule.of == "rewards"):
         return 3
@@ -156,6 +156,7 @@ def _assemble(path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory 
     configurations = dict(enumerate(settings.encoder.space))
     lines = (path / _LOG).read_text(encoding="utf-8").splitlines()
     entries = [entry_from_dict(json.loads(line), configurations) for line in lines]
+    rebuild = rebuild or "sharing" in manifest["settings"]  # of an earlier version, whose beliefs were of another kind
     stored = _read_arrays(path / _BELIEFS) if _BELIEFS in manifest["files"] and not rebuild else None
     return Controller.resume(settings, entries, beliefs=stored)
 

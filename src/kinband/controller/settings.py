@@ -1,7 +1,7 @@
 """What a controller is made of, apart from its log: fixed when it is made, stored with it, never refitted in replay."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
 from kinband.contexts import ContextEncoder
-from kinband.controller.sharing import Sharing
 from kinband.drift.clock import CLOCK
 from kinband.drift.rules import Drift, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
@@ -55,7 +54,6 @@ class Settings:
         kpis: KPIs with a floor, and their models.
         neighbours: Whose rewards count beside a station's own, if any do.
         drift: How it keeps up with stations that change, if it does.
-        sharing: How sharing is kept in check, if it is.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -87,7 +85,6 @@ class Settings:
     kpis: tuple[Kpi, ...] = ()
     neighbours: NeighbourReward | None = None
     drift: Drift | None = None
-    sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", checked_seed(self.seed))
@@ -112,7 +109,6 @@ class Settings:
             budget=self.budget,
             options=self.options,
             configurations=self.encoder.space.features if self.features is None else None,
-            weighed=self.sharing is not None and self.sharing.weighed,
         )
 
     def factory(self) -> PolicyFactory:
@@ -219,15 +215,17 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
         values["neighbours"] = settings.neighbours.to_dict()
     if settings.drift is not None:
         values["drift"] = drift_to_dict(settings.drift)
-    if settings.sharing is not None:
-        values["sharing"] = asdict(settings.sharing)
     return values, arrays
 
 
 def settings_from_parts(
     values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
 ) -> Settings:
-    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again."""
+    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again.
+
+    Settings of earlier versions may hold `sharing`, a rule by which the task matrix was estimated again. It is no
+    longer followed; the matrices that it led to are in the journal (`Estimated`).
+    """
     if values["policy"] is None and policy is None:
         raise SavedStateError("this controller ran a policy of your own: pass its factory again as policy=")
     span, features = values["reward_range"], values["features"]
@@ -252,7 +250,6 @@ def settings_from_parts(
         notes=values["notes"],
         descriptors=values.get("descriptors", {}),
         drift=drift_from_dict(values["drift"]) if values.get("drift") else None,
-        sharing=Sharing(**values["sharing"]) if values.get("sharing") else None,
         weighted=WeightedReward(values["weighted"]) if values.get("weighted") else None,
         kpis=tuple(map(kpi_from_dict, values.get("kpis", ()))),
         neighbours=NeighbourReward.from_dict(values["neighbours"]) if values.get("neighbours") else None,

@@ -16,7 +16,6 @@ from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.defaults import as_in_the_paper, usual_safety
 from kinband.controller.roster import check_past_names
 from kinband.controller.settings import Settings, checked_seed
-from kinband.controller.sharing import SharingLike, sharing_from
 from kinband.controller.standing import arm_of
 from kinband.controller.timing import (
     check_judged,
@@ -129,9 +128,7 @@ def settings_from_trace(
         given = {**common, "mean": mean or 0.0, "neighbours": neighbours, "similarity": similarity}
         common |= as_in_the_paper(given, kpis=kpis, drift=drift)
         mean, similarity = common.pop("mean"), "embedding" if similarity is None else similarity
-    if similarity is None:
-        similarity = "blended"
-        common["sharing"] = "adaptive" if common["sharing"] is None else common["sharing"]
+    similarity = "joint" if similarity is None else similarity
     drift = drift_from(drift)
     if not isinstance(trace, Trace):
         raise BadInputError(
@@ -220,7 +217,6 @@ def _settings(
     kpis: tuple[Kpi, ...] = (),
     neighbours: NeighbourReward | None = None,
     drift: Drift | None = None,
-    sharing: SharingLike = None,
 ) -> Settings:
     policy_factory(policy)  # an unknown name is refused here, before anything is built
     check_judged(drift, policy)
@@ -254,7 +250,6 @@ def _settings(
         weighted=None if reward is None else weighted_from(reward),
         kpis=kpis,
         neighbours=None if neighbours is None else _checked_neighbours(neighbours, stations),
-        sharing=sharing_from(sharing),
     )
 
 

@@ -15,7 +15,7 @@ from kinband.arrays import FloatArray, finite_number
 from kinband.contexts import StateScaler
 from kinband.drift.rules import LEARNED, Drift
 from kinband.errors import BadInputError
-from kinband.kernels import Categorical, Forgetting, Kernel, Linear, Product, SklearnKernel, Sum
+from kinband.kernels import Categorical, Constant, Forgetting, Kernel, Linear, Product, SklearnKernel, Sum
 from kinband.kernels.forgetting import HALF_LIFE_BOUNDS
 from kinband.kernels.scaled import Scaled
 from kinband.packed import PackedState
@@ -96,6 +96,8 @@ def _named(kernel: Kernel, features: Sequence[str]) -> Kernel:
             return Product(_named(left, features), _named(right, features))
         case Sum(left, right):
             return Sum(_named(left, features), _named(right, features))
+        case Constant():
+            return kernel
         case Scaled() | Linear() | Categorical() | SklearnKernel():
             used: Any = range(len(features)) if kernel.columns is None else kernel.columns
             return replace(kernel, columns=[features[column] for column in used])

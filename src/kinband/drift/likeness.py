@@ -11,7 +11,7 @@ K being the task matrix before anything changed. An entry-wise product of two po
 change alike: where a third of a network is upgraded over night, that third goes on learning together, and where all of
 it is, the network starts anew as one. What they knew before is held for true by no more than `kept`.
 
-Once stations have joined or the matrix has been estimated again, it need no longer be such a product, and a row may
+Once stations have joined it need no longer be such a product, and a row may
 claim more than is possible. Such a row is replaced by the part of it that the vectors of the other tasks can bear.
 """
 
@@ -65,20 +65,6 @@ def _borne(K_Z: FloatArray, row: FloatArray) -> FloatArray:
     w = np.linalg.pinv(within, rcond=1e-9, hermitian=True) @ row[kin]
     strength = float(w @ within @ w)
     found[kin] = within @ w * np.sqrt(min(1.0, (1.0 - _OWN) * row[-1] / strength))
-    return found
-
-
-def between_eras(former: Mapping[int, int], tasks: int, *, kept: float) -> FloatArray:
-    """Return what likeness between tasks is multiplied by, (tasks, tasks): 1 within an era, `kept` between two.
-
-    Positive semidefinite, so that its product with a task matrix, entry by entry, is one again (Schur 1911).
-
-    Example:
-        >>> between_eras({2: 0}, 3, kept=0.1).tolist()  # the first station has changed once
-        [[1.0, 1.0, 0.1], [1.0, 1.0, 0.1], [0.1, 0.1, 1.0]]
-    """
-    eras = np.array([_origin(task, former)[1] for task in range(tasks)])
-    found: FloatArray = np.where(eras[:, None] == eras, 1.0, kept)
     return found
 
 

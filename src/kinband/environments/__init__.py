@@ -15,7 +15,13 @@ from kinband.environments.drifting import Drifting
 from kinband.environments.measured import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.regression import RegressionDraw, TwoTaskRegression
 from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
-from kinband.environments.trace import TraceEnvironment, split_by_group, split_trace
+from kinband.environments.trace import (
+    SmoothFit,
+    SmoothTraceEnvironment,
+    TraceEnvironment,
+    split_by_group,
+    split_trace,
+)
 
 if TYPE_CHECKING:
     from kinband.environments.gymnasium import GymEnvironment as GymEnvironment
@@ -32,6 +38,8 @@ __all__ = [
     "Outcome",
     "RegressionDraw",
     "Slot",
+    "SmoothFit",
+    "SmoothTraceEnvironment",
     "SyntheticBandit",
     "SyntheticTasks",
     "TraceEnvironment",

@@ -42,7 +42,7 @@ def evaluate(
     policy: Policy = "recommend",
     *,
     propensity: ArrayLike | None = None,
-    similarity: SimilarityLike = "blended",
+    similarity: SimilarityLike = "joint",
     model: Model | None = None,
     learn_share: float = 0.5,
     folds: int = 5,

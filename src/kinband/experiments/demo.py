@@ -1,15 +1,16 @@
 """The demonstration: a network that shares experience, against one that does not and one that never learns.
 
-The first rows of every station are the log, the rest answers by nearest neighbours (`kinband.environments.trace`). All
-learners meet the same slots on the same seeds and play Algorithm 1, all stations in every round. What shares is what
-`Controller.from_trace` makes of a log by default. Alone gets the same care: kernel, noise and prior mean from the same
-log, beliefs that start from it, and the same β. The third runs today's configuration all day. Beside them stands, from
-the same slots, what every single configuration would have earned; which one is best nobody knows beforehand.
+The world is a smooth fit of the trace plus noise (`play.smooth`), so that everything that counts as regret could be
+saved; the log is drawn from it, some random configurations of every station. All learners meet the same slots on the
+same seeds and play Algorithm 1, all stations in every round. What shares is what `Controller.from_trace` makes of a log
+by default. Alone gets the same care: kernel, noise and prior mean from the same log, beliefs that start from it, and
+the same β. What every configuration is expected to earn in the slots is kept beside the runs: today's, which is the
+third to be compared, and the best single one, which nobody knows beforehand.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,9 @@ from kinband.experiments.play.runs import controller_for
 from kinband.experiments.pool import Job, run_jobs
 from kinband.experiments.pool.meter import Meter, Report, Work, leave_note
 from kinband.model import Model
-from kinband.similarity import TaskMatrix
 from kinband.trust import Account, Audit, account_of, audit_of
 
-SHARED, ALONE, FIXED = "adaptive", "independent", "fixed"
-_LIKENESS = "tempered"  # shows who is like whom, of which the default may use little
+SHARED, ALONE = "joint", "independent"
 
 _AUDITED, _ACCOUNT = 1, "account-"  # seed of the run that is audited, and what its arrays are called
 
@@ -43,17 +42,13 @@ class Played:
     Attributes:
         case: What was run.
         arms: What was chosen, (T, M).
-        rewards: What it earned, (T, M).
-        regret: Against the best reward of every slot, summed over stations, (T,).
         users: Connected users of each station, (T, M); nan where the state does not tell.
         means: For the stations and hours of `Stage.days`, what each of N configurations is expected to earn after the
-            run, (stations, hours, N); nan where a station has no such hour, empty for who does not learn.
+            run, (stations, hours, N); nan where a station has no such hour.
     """
 
     case: Case
     arms: IntArray
-    rewards: FloatArray
-    regret: FloatArray
     users: FloatArray
     means: FloatArray
 
@@ -65,11 +60,10 @@ class Demonstration:
     Attributes:
         stage: What was played on.
         runs: Every learner on every seed.
-        offers: For each seed what every configuration would have earned, (T, M, N).
-        model: What the learner that shares was built from.
+        offers: For each seed what every configuration is expected to earn, (T, M, N).
+        model: What the learner that shares was built from in the first run.
         seconds: How long it took.
         audit: How far the predictions of the first run that shares can be trusted, and who borrowed from whom.
-        likeness: How alike the stations are, whatever use is made of it; None for the task matrix of the model.
     """
 
     stage: Stage
@@ -78,7 +72,6 @@ class Demonstration:
     model: Model
     seconds: float
     audit: Audit | None = None
-    likeness: TaskMatrix | None = None
 
     def of(self, learner: str) -> list[Played]:
         """Return the runs of a learner, by seed."""
@@ -91,16 +84,15 @@ def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Cas
     Example:
         >>> from kinband.experiments.city.stage import stage_of
         >>> [case.learner.name for case in demo_cases(stage_of("bundled"), rounds=3, runs=1, beta=0.3)]
-        ['adaptive', 'independent', 'fixed']
+        ['joint', 'independent']
     """
     learners = (
-        Learner(SHARED, "blended", beta=beta, adapts=True, pulled=True),
+        Learner(SHARED, SHARED, beta=beta, pulled=True),
         Learner(ALONE, ALONE, beta=beta, pulled=True),
-        Learner(FIXED, ALONE, policy="fixed", beta=beta, arm=stage.today),
     )
-    seeds = range(1, runs + 1)
+    seeds, world = range(1, runs + 1), "smooth" if stage.source == "bundled" else f"smooth:{stage.source}"
     return [
-        Case("demo", "fair", stage.source, learner, "parallel", rounds, seed, log_rows=LOG_ROWS, start=True)
+        Case("demo", "fair", world, learner, "parallel", rounds, seed, log_rows=LOG_ROWS, start=True)
         for learner in learners
         for seed in seeds
     ]
@@ -115,8 +107,7 @@ def run_demo(
     """
     begun = time.perf_counter()
     shared = next(case for case in cases if case.learner.name == SHARED)
-    alike = replace(shared, learner=replace(shared.learner, similarity=_LIKENESS))
-    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in [*cases, alike]}
+    models = {case.model_key: Job(_model_file(folder, case), _learn, (case,)) for case in cases}
     notes = [folder / "notes" / case.key for case in cases]
     plays = [
         Job(
@@ -138,7 +129,6 @@ def run_demo(
         read_model(_model_file(folder, shared)),
         time.perf_counter() - begun,
         _audit([(job.file, case) for job, case in zip(plays, cases, strict=True)], stage.trace.stations),
-        read_model(_model_file(folder, alike)).similarity,
     )
 
 
@@ -147,12 +137,12 @@ def _learn(file: Path, case: Case) -> None:
 
 
 def _offer(file: Path, case: Case) -> None:
-    """Write what every configuration earns in the slots of a case, (T, M, N)."""
+    """Write what every configuration is expected to earn in the slots of a case, (T, M, N)."""
     environment = problem_of(case).environment
     environment.reset(case.seed)
     found = []
     for _ in range(case.slots):
-        found.append([environment.truth(station).rewards for station in environment.stations])
+        found.append([environment.truth(station).expected for station in environment.stations])
         environment.play({})
     with file.open("wb") as opened:
         np.save(opened, np.array(found), allow_pickle=False)
@@ -164,7 +154,7 @@ def _play(
     problem = problem_of(case)
     controller = controller_for(problem, read_model(model_file), case)
     done = iter(_shares(case))
-    run = play(
+    play(
         problem.environment,
         controller,
         slots=case.slots,
@@ -176,14 +166,11 @@ def _play(
     asked = list(journal.asked.values())
     columns = {
         "arms": [entry.decision.arm for entry in asked],
-        "rewards": [journal.told[entry.decision.id].reward for entry in asked],
         "users": [(entry.state or {}).get(USERS, np.nan) for entry in asked],
     }
     arrays: dict[str, Any] = {name: np.array(column).reshape(shape) for name, column in columns.items()}
     with file.open("wb") as opened:
-        np.savez(
-            opened, regret=run.realised, means=_means(controller, days, hours), **arrays, **_account(controller, case)
-        )
+        np.savez(opened, means=_means(controller, days, hours), **arrays, **_account(controller, case))
 
 
 def _account(controller: Controller, case: Case) -> dict[str, Any]:
@@ -205,8 +192,6 @@ def _audit(plays: Sequence[tuple[Path, Case]], stations: Sequence[str]) -> Audit
 
 def _means(controller: Controller, days: Mapping[str, Day], hours: tuple[int, ...]) -> FloatArray:
     """What each configuration is expected to earn in the states of the days, (stations, hours, N)."""
-    if controller.settings.policy == FIXED:
-        return np.empty((0, 0, 0))
     means = np.full((len(days), len(hours), len(controller.space)), np.nan)
     rng = np.random.default_rng(0)  # breaks ties of the choice, which is not looked at
     for i, (station, day) in enumerate(days.items()):
@@ -218,7 +203,7 @@ def _means(controller: Controller, days: Mapping[str, Day], hours: tuple[int, ..
 
 def _read(file: Path, case: Case) -> Played:
     with np.load(file, allow_pickle=False) as stored:
-        return Played(case, **{name: stored[name] for name in ("arms", "rewards", "regret", "users", "means")})
+        return Played(case, **{name: stored[name] for name in ("arms", "users", "means")})
 
 
 def _shares(case: Case) -> list[float]:
@@ -232,11 +217,11 @@ def _seconds(stage: Stage, case: Case | None) -> float:
     """How long a run may take, or with None a model; measured on one core, for the progress bar alone."""
     stations, arms = len(stage.trace.stations), len(stage.space)
     if case is None:
-        return 0.5 + 8e-6 * min(1000, LOG_ROWS * stations) ** 2
+        return 0.5 + 7e-4 * LOG_ROWS * stations
     if case.learner.name != SHARED:
         return 0.5 + 4e-4 * stations * case.slots
     rows = (case.log_rows + np.arange(case.slots)) * stations
-    return 1.0 + 3e-11 * float((rows**2.0).sum()) * stations * arms
+    return 1.0 + 1e-11 * float((rows**2.0).sum()) * stations * arms
 
 
 def _model_file(folder: Path, case: Case) -> Path:

@@ -87,21 +87,6 @@ def saving_gap_of(
     return _estimate(float(gaps[0]), gaps[1:], runs=len(ours))
 
 
-def share_kept_of(ours: FloatArray, baseline: FloatArray, *, best: FloatArray, seed: int = 0) -> Estimate:
-    """Return our saving as a share of the best learner's, from three runs on each seed, (runs,) each.
-
-    Example:
-        >>> three = (np.array(regrets) for regrets in ([6.0, 7.0], [10.0, 10.0], [5.0, 5.0]))
-        >>> ours, baseline, best = three
-        >>> round(share_kept_of(ours, baseline, best=best).value, 3)
-        0.7
-    """
-    picks = np.vstack([np.arange(len(ours)), _picks(len(ours), seed)])
-    own, alone, most = (regrets[picks].sum(axis=1) for regrets in (ours, baseline, best))
-    kept = (alone - own) / (alone - most)
-    return _estimate(float(kept[0]), kept[1:], runs=len(ours))
-
-
 def binomial(happened: int, runs: int) -> Estimate:
     """Return a share of runs with its exact 95 % interval.
 

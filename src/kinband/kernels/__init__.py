@@ -1,9 +1,9 @@
 """Context kernels, task models and their product (7).
 
 What a model believes before it sees data. `RBF`, `Matern32`, `Matern52`, `Linear`, `Categorical` and
-`Constant` say how rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks` and
-`FactorTasks` say how alike stations are; `MultiTaskKernel` is the product of the two. scikit-learn's kernel objects are
-welcome too, through `as_kernel`.
+`Constant` say how rewards vary with the context, alone or added and multiplied; `FixedTasks`, `GaussianTasks`,
+`PartialPooling` and `FactorTasks` say how alike stations are; `MultiTaskKernel` is the product of the two.
+scikit-learn's kernel objects are welcome too, through `as_kernel`.
 
 Example:
     >>> from kinband.kernels import RBF, Categorical, kernel_from_dict
@@ -22,7 +22,7 @@ from kinband.kernels.matrix import MultiTaskKernel, check_task_matrix, component
 from kinband.kernels.serial import default_kernel, kernel_from_dict
 from kinband.kernels.simple import Categorical, Constant, Linear
 from kinband.kernels.stationary import RBF, Matern32, Matern52
-from kinband.kernels.tasks import FactorTasks, FixedTasks, GaussianTasks, TaskModel
+from kinband.kernels.tasks import FactorTasks, FixedTasks, GaussianTasks, PartialPooling, TaskModel
 
 __all__ = [
     "RBF",
@@ -39,6 +39,7 @@ __all__ = [
     "Matern52",
     "MultiTaskKernel",
     "Parameter",
+    "PartialPooling",
     "Product",
     "Pullback",
     "SklearnKernel",

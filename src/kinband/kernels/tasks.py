@@ -2,7 +2,8 @@
 
 A task model gives K_Z (M, M) and, as context kernels do, a vector of free parameters with a pull-back of
 gradients. `FixedTasks` has none; `GaussianTasks` is (18), K_Z = exp(−D²/(2σ_Z²)) for given squared distances,
-with σ_Z free; `FactorTasks` is the intrinsic coregionalisation of Bonilla et al. (2008), K_Z = BBᵀ + diag(v).
+with σ_Z free; `PartialPooling` is a common part and a part of one's own, as in the random effects of statistics, with
+their shares free; `FactorTasks` is the intrinsic coregionalisation of Bonilla et al. (2008), K_Z = BBᵀ + diag(v).
 """
 
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from kinband.arrays import FloatArray, finite_array, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels.base import Limits, limits, theta_like
 from kinband.kernels.matrix import check_task_matrix, frozen
+
+MOST_SHARED = 0.85
+"""The most that a fit lets stations have in common: a station's own rewards must be able to overrule all others."""
 
 TaskPullback = Callable[[FloatArray], FloatArray]
 """W_Z (M, M), symmetric → the vector of Σ W_Z ∘ ∂K_Z/∂θ_p, (p,)."""
@@ -204,6 +208,77 @@ class GaussianTasks:
             and (self.sigma, self.sigma_bounds) == (other.sigma, other.sigma_bounds)
             and np.array_equal(self.squared_distances, other.squared_distances)
         )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartialPooling:
+    """K_Z = share · 1 + (1 − share) · S: what all stations have in common, and how the rest of each is related.
+
+    Attributes:
+        own: S, (M, M), with ones on its diagonal: the identity, or the similarity of what is not common to all.
+        share: The part that is common to all, above 0 and below 1.
+
+    Example:
+        >>> PartialPooling(np.eye(2), 0.3).K_Z
+        array([[1. , 0.3],
+               [0.3, 1. ]])
+    """
+
+    own: FloatArray
+    share: float
+
+    def __init__(self, own: ArrayLike, share: float) -> None:
+        share = positive_number(share, name="share")
+        if share >= 1.0:
+            raise BadInputError(f"share must lie between 0 and 1, got {share:g}")
+        object.__setattr__(self, "own", frozen(check_task_matrix(own)))
+        object.__setattr__(self, "share", share)
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """Task similarities, (M, M)."""
+        return self.share + (1.0 - self.share) * self.own
+
+    @property
+    def theta(self) -> FloatArray:
+        """The logit of the share, (1,)."""
+        return np.array([np.log(self.share / (1.0 - self.share))])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name."""
+        return ("tasks.share",)
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Shares from a thousandth to `MOST_SHARED`, (1, 2)."""
+        return np.log([[1e-3 / (1.0 - 1e-3), MOST_SHARED / (1.0 - MOST_SHARED)]])
+
+    @property
+    def units(self) -> FloatArray:
+        """Two logits, (1,): a share of 0.5 may well be one of 0.1 or 0.9."""
+        return np.full(1, 2.0)
+
+    def with_theta(self, theta: FloatArray) -> Self:
+        """Return the model with another share, theta (1,)."""
+        return type(self)(self.own, float(1.0 / (1.0 + np.exp(-theta_like(theta, 1)[0]))))
+
+    def vjp(self) -> tuple[FloatArray, TaskPullback]:
+        """Return K_Z (M, M) and its pull-back: ∂K_Z/∂logit = share (1 − share) (1 − S)."""
+        slope = self.share * (1.0 - self.share) * (1.0 - self.own)
+        return self.K_Z, lambda W_Z: np.array([np.vdot(W_Z, slope)])
+
+    def draw(self, rng: np.random.Generator) -> Self:
+        """Return the model with a share drawn evenly between its bounds."""
+        return type(self)(self.own, rng.uniform(0.02, MOST_SHARED))
+
+    def __repr__(self) -> str:
+        return f"PartialPooling(<{len(self.own)} tasks>, share={self.share:.6g})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartialPooling) and self.share == other.share and np.array_equal(self.own, other.own)
 
     __hash__ = None  # type: ignore[assignment]
 

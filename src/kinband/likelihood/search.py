@@ -96,9 +96,10 @@ def fit(
         block_rows: Put stations into groups of at most this many rows, at random, and add up the groups' likelihoods as
             if groups shared nothing: much less work on long logs. Of one station at most four times as many rows are
             used. Not for task models with parameters of each station, whose scale groups would not have in common.
-        pull: Prior of the kernel's parameters and the noise: log-normal around the values given, with this standard
-            deviation of the logarithm. It keeps short logs from extremes that a likelihood of few rows prefers by
-            chance, such as no noise at all, or a knob that does not matter. None for none.
+        pull: Prior of the kernel's and the task model's parameters and the noise: normal around the values given, with
+            this standard deviation of a logarithm, or in units of a task model's parameters. It keeps short logs from
+            extremes that a likelihood of few rows prefers by chance, such as no noise at all, or a knob that does not
+            matter. None for none.
         max_iterations: Iterations of L-BFGS-B for each start.
         quiet: Whether to leave bounds to `Fit.at_bound`. A feature that does not matter sends its length-scale to the
             bound: an answer, where nobody chose the bound.
@@ -186,8 +187,9 @@ class Problem:
         self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, [1.0, np.sqrt(self.spread)]])
         self.given = self._pack(kernel.theta, tasks.theta, np.log(noise))
         self.bounds = self._bounds()
-        pulled = np.array([*[True] * len(kernel.theta), *[False] * len(tasks.theta), True, False])
-        self._pull = np.where(pulled, 0.0 if pull is None else pull**-2, 0.0)[self.free]
+        self._pull = np.full(len(self.free), 0.0 if pull is None else pull**-2)
+        self._pull[-1] = 0.0  # the mean has no prior
+        self._pull = self._pull[self.free]
 
     def _pack(self, theta: FloatArray, task_theta: FloatArray, log_noise: float) -> FloatArray:
         """All parameters, fixed ones included, in their units."""

@@ -5,30 +5,40 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.contexts import LARGEST
 from kinband.errors import BadInputError
-from kinband.kernels import RBF, Categorical, Kernel
+from kinband.kernels import RBF, Categorical, Constant, Kernel, KernelBase
 from kinband.records import Samples
+
+LENGTH = 1.5
+"""Length-scale to begin with, in standard deviations of a column times the root of the number of columns."""
+
+LEVEL = 0.3
+"""Variance of a station's level to begin with, as a share of that of the rewards."""
 
 
 def starting_kernel(samples: Samples) -> Kernel:
-    """Return RBF with one length-scale per numeric column, times Categorical over the others, to be fitted.
+    """Return RBF with one length-scale per numeric column, times Categorical over the others, plus a level.
 
-    Typical rows begin e⁻¹ alike and rewards with their own variance; bounds are wide, whatever the units of X and y.
+    It is where a fit begins and what its prior is centred on. Length-scales grow with the root of the number of columns
+    (Hvarfner, Hellsten and Nardi 2024): rows that differ in many columns at once are then still a little alike, where
+    few rows could not tell. Bounds are wide, whatever the units of X and y.
 
     Example:
         >>> X, y = np.array([[0.0, 0.0], [2000.0, 1.0]]), np.array([0.5, 0.7])
         >>> log = Samples(("a",), np.array([0, 0]), X, y, None, ("users", "vendor"), categorical=(1,))
         >>> starting_kernel(log).names
-        ('rbf.length_scale[users]', 'rbf.variance', 'categorical.length_scale[vendor]')
+        ('rbf.length_scale[users]', 'rbf.variance', 'categorical.length_scale[vendor]', 'constant.variance')
     """
-    variance = spread_of(samples.y)
+    variance, width = spread_of(samples.y), samples.X.shape[1]
     bounds = (1e-4 * variance, 1e4 * variance)
+    level = Constant(LEVEL * variance, variance_bounds=bounds)
     codes = tuple(samples.categorical)
-    numeric = tuple(c for c in range(samples.X.shape[1]) if c not in codes)
+    numeric = tuple(c for c in range(width) if c not in codes)
+    unlike = [0.5 * LENGTH * np.sqrt(width)] * len(codes)  # as two codes, 0 and 1, of a numeric column would be
     if not numeric:
-        alone = Categorical([1.0] * len(codes), variance=variance, variance_bounds=bounds, columns=codes)
-        return alone.bind(samples.features)
+        shape: KernelBase = Categorical(unlike, variance=variance, variance_bounds=bounds, columns=codes)
+        return (shape + level).bind(samples.features)
     scale = samples.X[:, numeric].std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0) * np.sqrt(len(numeric))
+    scale = np.where(scale > 0, scale, 1.0) * LENGTH * np.sqrt(width)
     rbf = RBF(
         scale,
         variance=variance,
@@ -36,9 +46,8 @@ def starting_kernel(samples: Samples) -> Kernel:
         length_scale_bounds=(1e-3 * scale.min(), 1e3 * scale.max()),
         variance_bounds=bounds,
     )
-    if not codes:
-        return rbf.bind(samples.features)
-    return (rbf * Categorical([1.0] * len(codes), columns=codes, fixed=("variance",))).bind(samples.features)
+    shape = rbf * Categorical(unlike, columns=codes, fixed=("variance",)) if codes else rbf
+    return (shape + level).bind(samples.features)
 
 
 def spread_of(y: FloatArray) -> float:

@@ -20,7 +20,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
-from kinband.posterior import BUDGET, AnyPosterior, WeighedPosterior, make_posterior
+from kinband.posterior import BUDGET, AnyPosterior, make_posterior
 from kinband.records import Choice, Observation, Query
 
 
@@ -100,7 +100,6 @@ class Setting:
         budget: Inducing points of a sparse posterior.
         options: Further options of the policy, by name.
         configurations: Features of the arms, (N, f), where contexts are a state followed by one of these; else None.
-        weighed: Whether every station borrows only as far as that has foretold its own rewards.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -118,22 +117,12 @@ class Setting:
     budget: int = BUDGET
     options: Mapping[str, Any] = field(default_factory=dict)
     configurations: FloatArray | None = None
-    weighed: bool = False
 
     def posterior(self, K_Z: FloatArray | None = None) -> AnyPosterior:
         """Return a posterior with nothing learned yet, on the setting's task matrix or another."""
-        K_Z = self.K_Z if K_Z is None else K_Z
-        if not self.weighed:
-            return self._posterior(K_Z)
-        if self.engine == "schur":
-            raise BadInputError("sharing cannot be weighed with the paper's own update: choose engine='auto'")
-        pair: Any = (self._posterior(K_Z), self._posterior(np.diag(np.diagonal(K_Z))))
-        return WeighedPosterior(*pair)
-
-    def _posterior(self, K_Z: FloatArray) -> AnyPosterior:
         return make_posterior(
             self.kernel,
-            K_Z,
+            self.K_Z if K_Z is None else K_Z,
             noise=self.noise,
             mean=self.mean,
             engine=self.engine,

@@ -16,7 +16,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.policies.contract import Setting, check_options, pick_best
-from kinband.policies.ucb import UCB, sharing_memo
+from kinband.policies.ucb import UCB
 from kinband.posterior.contract import Prediction, Question
 from kinband.posterior.together import PredictsTogether
 from kinband.records import Choice, Query
@@ -69,8 +69,7 @@ class Thompson(UCB):
         deviation = _root(C) @ rng.standard_normal(len(C))
         score = prediction.mean + self._beta(query) * deviation
         best = pick_best(score, rng)
-        memo = sharing_memo(prediction)
-        return Choice(int(query.arms[best]), query.arms, prediction.mean, prediction.width, score, memo)
+        return Choice(int(query.arms[best]), query.arms, prediction.mean, prediction.width, score)
 
 
 def _root(C: FloatArray) -> FloatArray:

@@ -134,7 +134,7 @@ class UCB:
         arms = query.arms
         score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
         best = pick_best(score, rng)
-        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score, sharing_memo(prediction))
+        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score)
         return with_column(choice, prediction.column(best))
 
     def _choose_aware(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
@@ -180,19 +180,9 @@ def with_column(choice: Choice, column: Column | None) -> Choice:
     """Return a choice that keeps the column of its arm, and remembers how it was solved, where there is one.
 
     Example:
-        >>> with_column(Choice(2, np.arange(4), memo={"sharing": 0.7}), Column(arm=2)).memo
-        {'sharing': 0.7, 'arm': 2}
+        >>> with_column(Choice(2, np.arange(4), memo={"seen": 3}), Column(arm=2)).memo
+        {'seen': 3, 'arm': 2}
     """
     if column is None:
         return choice
     return replace(choice, memo={**choice.memo, **column.memo}, cache=column)
-
-
-def sharing_memo(prediction: Prediction) -> dict[str, float]:
-    """Return the weight of sharing that a prediction was made with, to be stored with the choice; empty without one.
-
-    Example:
-        >>> sharing_memo(Prediction(np.zeros(1), np.ones(1), sharing=0.7))
-        {'sharing': 0.7}
-    """
-    return {} if prediction.sharing is None else {"sharing": prediction.sharing}

@@ -1,8 +1,8 @@
 """What is believed about every station's rewards, given all rewards told so far.
 
 `contract` says what a posterior is; `exact` keeps it on a growing Cholesky factor (`factor`), `schur` as the paper
-does, `sparse` through a bounded number of points, `switching` exactly at first and sparsely later, `grouped` splits
-stations that share nothing into separate small ones, and `weighing` lets every station borrow as far as that helps.
+does, `sparse` through a bounded number of points, `switching` exactly at first and sparsely later, and `grouped` splits
+stations that share nothing into separate small ones.
 """
 
 from math import ceil, sqrt
@@ -20,9 +20,8 @@ from kinband.posterior.grouped import Engine, GroupedPosterior, Member
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import BUDGET, SparsePosterior, checked_budget
 from kinband.posterior.switching import SWITCH_ROWS, SwitchingPosterior
-from kinband.posterior.weighing import WeighedPosterior
 
-AnyPosterior = Member | GroupedPosterior | WeighedPosterior
+AnyPosterior = Member | GroupedPosterior
 
 ENGINES: dict[str, Engine] = {
     "exact": ExactPosterior,
@@ -49,7 +48,6 @@ __all__ = [
     "SchurPosterior",
     "SparsePosterior",
     "SwitchingPosterior",
-    "WeighedPosterior",
     "checked_budget",
     "make_posterior",
 ]

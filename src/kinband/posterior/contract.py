@@ -24,7 +24,6 @@ class Prediction:
         mean: f̂ (9), (m,).
         width: σ (11), (m,).
         column_of: Gives the half-done work on a context that an update can take up, where the engine keeps it.
-        sharing: Weight of what others' rewards say, where that is weighed against the station's own.
         covariance_of: Gives the covariance of f among some of the contexts, by position, from the same work, as long as
             nothing has been learned since.
 
@@ -36,7 +35,6 @@ class Prediction:
     mean: FloatArray
     width: FloatArray
     column_of: Callable[[int], Column] | None = field(default=None, repr=False)
-    sharing: float | None = None
     covariance_of: Callable[[IntArray], FloatArray] | None = field(default=None, repr=False)
 
     def column(self, index: int) -> Column | None:
@@ -255,17 +253,6 @@ def _finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     if plain and np.isfinite(values).all():
         return np.asarray(values)
     return finite_array(values, name=name, ndim=ndim)
-
-
-def log_density(residual: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return the log density of normal values that lie `residual` deviations from their means, (n,).
-
-    Example:
-        >>> log_density(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(3)
-        array([-0.919, -2.919])
-    """
-    density: FloatArray = -0.5 * np.log(2.0 * np.pi) - np.log(deviation) - 0.5 * residual**2
-    return density
 
 
 def draw_joint(mean: FloatArray, covariance: FloatArray, *, size: int, rng: np.random.Generator) -> FloatArray:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.kernels import Kernel
-from kinband.posterior.contract import Prediction, Question, Rows, log_density
+from kinband.posterior.contract import Prediction, Question, Rows
 from kinband.posterior.dense import DensePosterior
 from kinband.posterior.factor import LANES, PANEL, Column, GrowingFactor, lanes_for
 from kinband.posterior.shared_state import SharedRows
@@ -145,14 +145,6 @@ class ExactPosterior(DensePosterior):
         One sweep serves all that share a state, such as those of what was played and of what it replaced.
         """
         return self._refreshed(*self._checked_contexts(tasks, X), columns)
-
-    def foretold(self, count: int) -> FloatArray:
-        """Return the log density of each of the last `count` rewards given those before it, (count,).
-
-        They stand in the factor: y_i given the rewards before it is normal with deviation L_ii, and w_i is how many of
-        these it lies from its mean.
-        """
-        return log_density(self._w[len(self) - count :], self._factor.pivots(count))
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""

@@ -109,12 +109,6 @@ class GrowingFactor:
         """Log-determinant of the factorised matrix."""
         return 2.0 * float(sum(np.log(np.diagonal(block)).sum() for block in self._diagonal_blocks()))
 
-    def pivots(self, count: int) -> FloatArray:
-        """Return the last `count` diagonal entries of the factor, (count,)."""
-        first = (self._rows - count) // PANEL
-        found = [np.diagonal(block) for block in self._diagonal_blocks(first)] or [np.empty(0)]
-        return np.concatenate(found)[-count:] if count else np.empty(0)
-
     def sweep(self, R: FloatArray) -> FloatArray:
         """Return V = L⁻¹R for right-hand sides R (n, m), as (n, m); fewer rows give the first rows of V."""
         V = np.empty_like(R)

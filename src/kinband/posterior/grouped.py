@@ -161,16 +161,6 @@ class GroupedPosterior:
             self._width = rows.X.shape[1]
             self._note(groups)
 
-    def foretold(self, count: int) -> FloatArray:
-        """Return the log density of each of the last `count` rewards given those before it, (count,)."""
-        found, groups = np.empty(count), self._row_groups[len(self) - count :]
-        for g in np.unique(groups) if count > 1 else groups:
-            mine, group = groups == g, self.groups[g]
-            if isinstance(group, SchurPosterior):
-                raise BadInputError("the paper's own update does not tell what it foretold: choose engine='auto'")
-            found[mine] = group.foretold(int(np.count_nonzero(mine)))
-        return found
-
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m); zero between groups."""
         return self.moments(tasks, X)[1]

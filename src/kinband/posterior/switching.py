@@ -140,10 +140,6 @@ class SwitchingPosterior:
         """Return the columns of contexts X (m, d) solved as far as the present posterior solves them ahead."""
         return self.present.refreshed(tasks, X, columns)
 
-    def foretold(self, count: int) -> FloatArray:
-        """Return the log density of each of the last `count` rewards given those before it, nan where not known."""
-        return self.present.foretold(count)
-
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
         return self.present.covariance(tasks, X)

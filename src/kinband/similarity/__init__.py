@@ -7,8 +7,8 @@ The map of the room:
   `operators` computes the distances, (17) and (20).
 - `prediction`: `PredictionSimilarity`, the average R² of predicting each other, (21).
 - `coregionalisation`: `Coregionalisation`, K_Z = BBᵀ + diag(v) by marginal likelihood.
-- `tempered`: `Tempered`, the embedding as far as rows held back bear it out; `blended`: `Blended`, learning as one,
-  from those alike and alone in one matrix, weighed likewise. Ours, not the paper's.
+- `joint`: `Joint`, partial pooling: what is common to all, to those alike and one's own, in shares found with the rest
+  of the model. Ours, not the paper's, and the default.
 - `simple`: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
 - `nearest`: the nearest correlation matrix, for measures that are no kernel.
 - `newcomers`: the row of a station without data, from what is known of its site.
@@ -28,31 +28,29 @@ Example:
 from typing import Any, Protocol, runtime_checkable
 
 from kinband.errors import BadInputError, NotFoundError
-from kinband.similarity.blended import Blended
 from kinband.similarity.coregionalisation import Coregionalisation
 from kinband.similarity.embedding import Embedding, embedding_distances
+from kinband.similarity.joint import Joint
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.nearest import ProjectionWarning, nearest_correlation
 from kinband.similarity.prediction import PredictionSimilarity, r_squared_matrix
 from kinband.similarity.rows import Log
 from kinband.similarity.simple import Custom, Given, Independent, Pooled
-from kinband.similarity.tempered import Tempered
 
 __all__ = [
     "NAMES",
-    "Blended",
     "Coregionalisation",
     "Custom",
     "Embedding",
     "Given",
     "Independent",
+    "Joint",
     "Log",
     "Pooled",
     "PredictionSimilarity",
     "ProjectionWarning",
     "Similarity",
     "TaskMatrix",
-    "Tempered",
     "embedding_distances",
     "nearest_correlation",
     "r_squared_matrix",
@@ -74,14 +72,13 @@ class Similarity(Protocol):
         ...
 
 
-_Named = Embedding | PredictionSimilarity | Coregionalisation | Tempered | Blended | Independent | Pooled
+_Named = Joint | Embedding | PredictionSimilarity | Coregionalisation | Independent | Pooled
 
 NAMES: dict[str, type[_Named]] = {
+    "joint": Joint,
     "embedding": Embedding,
     "prediction": PredictionSimilarity,
     "coregionalisation": Coregionalisation,
-    "tempered": Tempered,
-    "blended": Blended,
     "independent": Independent,
     "pooled": Pooled,
 }
@@ -101,7 +98,7 @@ def similarity_from(value: Any, **options: Any) -> Similarity:
         >>> similarity_from("magic")
         Traceback (most recent call last):
             ...
-        kinband.errors.NotFoundError: no similarity is called 'magic': choose embedding, prediction, ...
+        kinband.errors.NotFoundError: no similarity is called 'magic': choose joint, embedding, ...
     """
     if isinstance(value, str):
         if value not in NAMES:

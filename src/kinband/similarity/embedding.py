@@ -10,7 +10,7 @@ standard deviation of the rewards. σ_Z is the median distance between two stati
 what makes the log most likely; the first always calls the median pair 0.607 alike, the last lets the log decide.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit
 from kinband.likelihood.value import variances
 from kinband.records import Samples
 from kinband.similarity.landmarks import landmark_products
-from kinband.similarity.learned import Learned, learn_kernel, settings
+from kinband.similarity.learned import Learned, learn_kernel, settings, without_level
 from kinband.similarity.matrix import TaskMatrix
 from kinband.similarity.nearest import nearest_correlation
 from kinband.similarity.operators import embedding_distances, embedding_products, squared_distances, sums_of_norms
@@ -42,7 +42,7 @@ class Embedding:
     """Likeness from the distance of conditional kernel embeddings, (17)-(20).
 
     Attributes:
-        kernel: Context kernel k; None learns one from the log, stations taken as independent.
+        kernel: Context kernel k; None learns one from the log, stations taken as independent, and leaves out its level.
         regularisation: λ of (17); None for the noise variance: the log's where it knows it, else learned.
         outcome_length_scale: Length-scale of the outcome kernel l; None for the rewards' standard deviation.
         sigma: σ_Z of (18): "median" (of the pairs' distances), "median_norm" (of the operators' norms), "likelihood"
@@ -98,6 +98,8 @@ class Embedding:
         rng = np.random.default_rng(self.seed)
         noise = None if self.kernel is None else self.regularisation  # λ given with the kernel is its noise
         learned = learn_kernel(samples, self.kernel, noise=noise, rng=rng)
+        if self.kernel is None:
+            learned = replace(learned, kernel=without_level(learned.kernel))
         regularisation = self.regularisation or _typical_noise(samples, learned.noise)
         scale = self.outcome_length_scale or float(np.std(samples.y)) or 1.0  # equal rewards: any scale will do
         P, findings = self._products(samples, learned.kernel, regularisation=regularisation, outcome_scale=scale)

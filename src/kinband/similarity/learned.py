@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import IntArray
-from kinband.kernels import FixedTasks, Kernel, Linear, Product, as_kernel
+from kinband.kernels import Constant, FixedTasks, Kernel, Linear, Product, Sum, as_kernel
 from kinband.kernels.scaled import Scaled
 from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit, starting_kernel
 from kinband.records import Samples
@@ -44,7 +44,7 @@ def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None
         >>> x = rng.uniform(size=(40, 1))
         >>> log = Samples(("a", "b"), np.arange(40) % 2, x, np.sin(5 * x[:, 0]), None, ("load",))
         >>> learn_kernel(log, None, noise=None, rng=rng).kernel.names
-        ('rbf.length_scale[load]', 'rbf.variance')
+        ('rbf.length_scale[load]', 'rbf.variance', 'constant.variance')
     """
     given = None if kernel is None else as_kernel(kernel).bind(samples.features)
     if given is not None and noise is not None:
@@ -85,23 +85,48 @@ def unit_rewards(samples: Samples) -> tuple[Samples, float, float]:
 def with_variance(kernel: Kernel, factor: float, *, fixed: bool = False) -> Kernel:
     """Return the kernel with its variance multiplied by `factor`, or fixed at `factor`.
 
-    Of a product the first factor carries the variance. Kernels without a variance of their own come back as they are.
+    Of a product the first factor carries the variance; the terms of a sum keep their ratio, where the first is fixed.
+    Kernels without a variance of their own come back as they are.
 
     Example:
         >>> from kinband.kernels import RBF
         >>> with_variance(RBF(0.7, variance=2.0), 3.0), with_variance(RBF(0.7, variance=2.0), 1.0, fixed=True)
         (RBF(length_scale=0.7, variance=6.0), RBF(length_scale=0.7, fixed=('variance',)))
     """
+    if isinstance(kernel, Sum):
+        first = with_variance(kernel.left, factor, fixed=fixed)
+        ratio = factor / _variance_of(kernel.left) if fixed else factor
+        return Sum(first, with_variance(kernel.right, ratio))
     if isinstance(kernel, Product):
         right = with_variance(kernel.right, 1.0, fixed=True) if fixed else kernel.right
         return Product(with_variance(kernel.left, factor, fixed=fixed), right)
-    if not isinstance(kernel, Scaled | Linear):
+    if not isinstance(kernel, Scaled | Linear | Constant):
         return kernel
     variance = factor if fixed else kernel.variance * factor
     low, high = kernel.variance_bounds
     bounds = (low, high) if low < variance < high else (low * factor, high * factor)
     names = tuple(dict.fromkeys([*kernel.fixed, "variance"])) if fixed else kernel.fixed
     return replace(kernel, variance=variance, variance_bounds=bounds, fixed=names)
+
+
+def _variance_of(kernel: Kernel) -> float:
+    """The variance that `with_variance` multiplies; 1 for kernels without one."""
+    while isinstance(kernel, Product | Sum):
+        kernel = kernel.left
+    return kernel.variance if isinstance(kernel, Scaled | Linear | Constant) else 1.0
+
+
+def without_level(kernel: Kernel) -> Kernel:
+    """Return the kernel without a constant that is added to it: what compares the shape of rewards, not their level.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> without_level(RBF(0.7) + Constant(0.3))
+        RBF(length_scale=0.7)
+    """
+    if isinstance(kernel, Product):
+        return Product(without_level(kernel.left), without_level(kernel.right))
+    return kernel.left if isinstance(kernel, Sum) and isinstance(kernel.right, Constant) else kernel
 
 
 def thinned(samples: Samples, *, rows_per_station: int, rng: np.random.Generator) -> Samples:

@@ -229,3 +229,16 @@ def _plain(details: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise BadInputError(f"details must be values that JSON can hold: {error}") from error
     return plain
+
+
+def sharing_text(details: Mapping[str, Any]) -> str:
+    """Say how much stations share, from the details of a similarity that knows (`joint`); nothing where none does.
+
+    Example:
+        >>> sharing_text({"shared": 0.54, "similar": 0.23, "own": 0.23})
+        'Stations share 54 % of what is learned with all, 23 % with similar stations; 23 % is their own.'
+    """
+    if not {"shared", "similar", "own"} <= details.keys():
+        return ""
+    shared, similar, own = (f"{100 * details[name]:.0f} %" for name in ("shared", "similar", "own"))
+    return f"Stations share {shared} of what is learned with all, {similar} with similar stations; {own} is their own."

@@ -1,19 +1,22 @@
 """The audit of a controller or a fleet: how far predictions can be trusted, who borrows from whom, what it earned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from kinband.arrays import IntArray
+from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.similarity import TaskMatrix
+from kinband.similarity.matrix import sharing_text
 from kinband.trust.calibration import Calibration, calibration_of
 from kinband.trust.lending import MOST_ROWS, RECENT, Lending
 from kinband.trust.told import Predictions, Recorded, check_told, predictions_of, settings_of
 from kinband.trust.transfer import Earned, Transfer, earned_of, transfer_of
 from kinband.trust.words import calibration_words, transfer_words
+
+_PARTS = ("shared", "similar", "own")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,7 @@ class Audit:
         order: Places of the stations in an order that puts like beside like, (M,).
         decisions: How many were asked for.
         rewards: How many of them have been told and were predicted, as what ran.
+        parts: How much of what is learned is shared by all, by those alike, and by none, where the model says so.
     """
 
     calibration: Calibration
@@ -33,6 +37,7 @@ class Audit:
     order: tuple[int, ...]
     decisions: int
     rewards: int
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def stations(self) -> tuple[str, ...]:
@@ -42,7 +47,8 @@ class Audit:
     @property
     def words(self) -> list[str]:
         """What it says in sentences, the most important first."""
-        return [*calibration_words(self.calibration), *transfer_words(self.transfer)]
+        words = [*calibration_words(self.calibration), sharing_text(self.parts), *transfer_words(self.transfer)]
+        return [line for line in words if line]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -53,6 +59,7 @@ class Audit:
             "words": self.words,
             "calibration": self.calibration.to_dict(),
             "transfer": self.transfer.to_dict(),
+            "parts": dict(self.parts),
         }
 
 
@@ -65,28 +72,29 @@ class Account:
         earned: What sharing did for each of them.
         order: Places of its stations in an order that puts like beside like, (M,).
         decisions: How many were asked for.
+        parts: How much of what is learned is shared by all, by those alike, and by none, (3,); nan where not known.
     """
 
     made: Predictions
     earned: Earned
     order: IntArray
     decisions: int
+    parts: FloatArray
 
     def arrays(self) -> dict[str, Any]:
         """Return everything but names and notes as arrays by name."""
         lending = self.earned.lending
-        lent = {"shares": lending.shares, "worth": lending.worth, "sharing": lending.sharing}
+        lent = {"shares": lending.shares, "worth": lending.worth, "parts": self.parts}
         rest = {"gain": self.earned.gain, "order": self.order, "decisions": np.array(self.decisions)}
         return {**vars(self.made), **lent, **rest}
 
     @classmethod
     def from_arrays(cls, stations: Sequence[str], arrays: Mapping[str, Any]) -> "Account":
         """Return the account that `arrays` was called on."""
-        made = Predictions(**{field.name: arrays[field.name] for field in fields(Predictions)})
-        sharing = arrays["sharing"] if "sharing" in arrays else np.full(len(stations), np.nan)  # not written before
-        lending = Lending(arrays["shares"], arrays["worth"], sharing)
-        earned = Earned(tuple(stations), made.tasks, arrays["gain"], lending)
-        return cls(made, earned, arrays["order"], int(arrays["decisions"]))
+        made = Predictions(**{one.name: arrays[one.name] for one in fields(Predictions)})
+        earned = Earned(tuple(stations), made.tasks, arrays["gain"], Lending(arrays["shares"], arrays["worth"]))
+        parts = arrays["parts"] if "parts" in arrays else np.full(3, np.nan)  # not written before
+        return cls(made, earned, arrays["order"], int(arrays["decisions"]), parts)
 
 
 def account_of(recorded: Recorded, *, recent: int = RECENT, most_rows: int = MOST_ROWS) -> Account:
@@ -104,7 +112,9 @@ def account_of(recorded: Recorded, *, recent: int = RECENT, most_rows: int = MOS
     settings, made = settings_of(recorded), predictions_of(recorded)
     order = TaskMatrix(settings.stations, settings.K_Z, "given").order()
     earned = earned_of(recorded, made, recent=recent, most_rows=most_rows)
-    return Account(made, earned, order, len(recorded.journal.asked))
+    details = settings.notes.get("details", {}) if len(settings.stations) > 1 else {}
+    parts = np.array([details.get(name, np.nan) for name in _PARTS])
+    return Account(made, earned, order, len(recorded.journal.asked), parts)
 
 
 def audit_of(accounts: Sequence[Account]) -> Audit:
@@ -116,7 +126,14 @@ def audit_of(accounts: Sequence[Account]) -> Audit:
         tuple(start + int(m) for start, account in zip(starts, accounts, strict=False) for m in account.order),
         decisions=sum(account.decisions for account in accounts),
         rewards=sum(len(account.made) for account in accounts),
+        parts=_parts(accounts),
     )
+
+
+def _parts(accounts: Sequence[Account]) -> dict[str, float]:
+    """How much is shared, on average over all stations; nothing where some model does not say."""
+    parts = np.average([one.parts for one in accounts], axis=0, weights=[len(one.order) for one in accounts])
+    return {} if np.isnan(parts).any() else dict(zip(_PARTS, parts.tolist(), strict=True))
 
 
 def audit(*records: Recorded, recent: int = RECENT, most_rows: int = MOST_ROWS) -> Audit:

@@ -3,9 +3,7 @@
 What a share and what the worth of evidence are, `kinband.controller.explanation.evidence` says. One factor of all rows
 of related stations gives the weights of every decision, each with the rows that were known to it (`hindsight`). The
 beliefs of now would tell another story: once its reward is known, an estimate rests on that more than on anything else.
-
-A decision is looked at by the task matrix that was in force then, and by the weight of sharing that was stored with it
-where sharing is weighed. How far a station borrows now, its policy says, or its latest decision.
+A decision is looked at by the task matrix that was in force then.
 """
 
 from dataclasses import dataclass
@@ -13,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller import Controller
-from kinband.controller.explanation.evidence import mixed_weights, shares_of, task_matrix_of, worth_of
+from kinband.controller.explanation.evidence import shares_of, task_matrix_of, worth_of
 from kinband.controller.explanation.hindsight import Part
 from kinband.controller.journal import Asked
 from kinband.counting import counted
 from kinband.kernels import components
 from kinband.posterior.contract import Rows
-from kinband.posterior.weighing.mixture import mixed_variance
 from kinband.trust.told import Epoch, Recorded, epochs_of, settings_of
 
 RECENT = 5
@@ -36,13 +32,11 @@ class Lending:
     Attributes:
         shares: Of every station (column) in the evidence of each (row), (M, M).
         worth: Of what each borrowed, (M,).
-        sharing: How far each borrows now, from 0 to 1, (M,).
         notes: What was left out, and why.
     """
 
     shares: FloatArray
     worth: FloatArray
-    sharing: FloatArray
     notes: tuple[str, ...] = ()
 
 
@@ -56,10 +50,10 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
         most_rows: Up to how many rows of related stations evidence is weighed.
     """
     settings, M = settings_of(recorded), len(settings_of(recorded).stations)
-    lent, worth, sharing = np.full((M, M), np.nan), np.full(M, np.nan), sharing_of(recorded)
+    lent, worth = np.full((M, M), np.nan), np.full(M, np.nan)
     if task_matrix_of(settings) is None:
         note = "the policy does not share by a task matrix: who lends to whom is left out"
-        return Lending(lent, worth, sharing, (note,))
+        return Lending(lent, worth, (note,))
     found, left_out = _looked_at(recorded, rows, recent=recent, most_rows=most_rows)
     for task, evidence in found.items():
         lent[task] = 0.0
@@ -68,27 +62,7 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
         worth[task] = np.mean([value for _, _, value in evidence])
     whom = counted(left_out, "station")
     note = f"who lends to whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
-    return Lending(lent, worth, sharing, (note,) if left_out else ())
-
-
-def sharing_of(recorded: Recorded) -> FloatArray:
-    """Return how far every station borrows, from 0 to 1, (M,); nan where that is not weighed or the station has left.
-
-    Example:
-        >>> from kinband import ConfigurationSpace
-        >>> space = ConfigurationSpace(tilt=[2, 4])
-        >>> sharing_of(Controller(space, ["a", "b"], similarity="pooled", sharing="adaptive"))
-        array([0.5, 0.5])
-    """
-    settings = settings_of(recorded)
-    found = np.full(len(settings.stations), np.nan)
-    now = recorded.borrowing if isinstance(recorded, Controller) else None
-    if now is None:
-        latest = {asked.decision.station: asked.decision for asked in recorded.journal.asked.values()}
-        now = {name: decision.memo["sharing"] for name, decision in latest.items() if "sharing" in decision.memo}
-    for station in settings.active:
-        found[settings.task(station)] = now.get(station, np.nan)
-    return found
+    return Lending(lent, worth, (note,) if left_out else ())
 
 
 _Evidence = tuple[IntArray, FloatArray, float]  # tasks that share, their shares in an estimate, what was borrowed
@@ -134,21 +108,15 @@ def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> 
     settings = epoch.settings
     tasks = part.local(np.array([one.task for one in asked]))
     X, known = np.array([one.x for one in asked]), part.known([one.decision.known for one in asked])
-    sharing = np.array([one.decision.memo.get("sharing", 1.0) for one in asked])
     past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
     a = past.weights(tasks, X, known=known)
-    mean, variance = past.predict(tasks, X, known=known)
+    _, variance = past.predict(tasks, X, known=known)
     before = np.empty(len(X))
     for task in np.unique(tasks):
-        mine, w = tasks == task, sharing[tasks == task]
-        own = Part(part.rows, [task])
+        mine, own = tasks == task, Part(part.rows, [task])
         alone = own.hindsight(settings.kernel, K_Z[np.ix_(part.members, part.members)], mean=settings.mean)
-        here, then = np.zeros(len(w), dtype=np.int64), own.known(known[mine])
-        own_mean, before[mine] = alone.predict(here, X[mine], known=then)
-        if (w < 1.0).any():
-            theirs = alone.weights(here, X[mine], known=then)
-            a[:, mine] = mixed_weights(a[:, mine], theirs, part.rows.tasks == task, w)
-            variance[mine] = mixed_variance(variance[mine], before[mine], mean[mine] - own_mean, w)
+        here = np.zeros(int(mine.sum()), dtype=np.int64)
+        _, before[mine] = alone.predict(here, X[mine], known=own.known(known[mine]))
     shares = shares_of(a, part.rows.tasks, size=len(part.members))
     worth = worth_of(variance, before, noise=settings.noise)
     return [(part.members, row, float(value)) for row, value in zip(shares, worth, strict=True)]

@@ -12,9 +12,7 @@ over stations (Wang and Ramdas 2022), and the interval is below zero too, sharin
 The interval is asked as well because both models may be wrong in their noise.
 
 Own rows are few and one factor of them serves all decisions of a station (`hindsight`), so that it costs one pass. A
-sparse posterior is compared as it was, approximations included. Where sharing is weighed, it is compared as it was
-used: the mixture as stored when asking, taken for normal. A station that has stopped borrowing foretells as it would
-alone, and from then on its gain is zero.
+sparse posterior is compared as it was, approximations included.
 """
 
 from collections.abc import Sequence
@@ -28,7 +26,6 @@ from kinband.controller import Settings
 from kinband.controller.explanation.evidence import task_matrix_of
 from kinband.controller.explanation.hindsight import Part, told_rows_of
 from kinband.posterior.contract import Rows
-from kinband.posterior.weighing import BORROWS
 from kinband.trust.lending import Lending, lending_of
 from kinband.trust.statistics import Interval, discoveries_by_evidence, mean_of
 from kinband.trust.told import Predictions, Recorded, epoch_numbers, epochs_of, log_density, settings_of
@@ -53,7 +50,6 @@ class Transferred:
         borrowed: Share of the evidence of its latest decisions that was borrowed; None where it was not weighed.
         worth: What was borrowed, in rewards of its own in the same state; None likewise.
         lenders: Share of every other station in that evidence, largest first.
-        sharing: How far it borrows now, from 0 to 1; None where that is not weighed.
         verdict: "helps", "hurts" or "no clear difference".
     """
 
@@ -64,13 +60,7 @@ class Transferred:
     borrowed: float | None = None
     worth: float | None = None
     lenders: dict[str, float] | None = None
-    sharing: float | None = None
     verdict: str = EVEN
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it has stopped borrowing."""
-        return self.sharing is not None and self.sharing < BORROWS
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -84,8 +74,6 @@ class Transferred:
             "borrowed": self.borrowed,
             "worth": self.worth,
             "lenders": self.lenders,
-            "sharing": self.sharing,
-            "stopped": self.stopped,
         }
 
 
@@ -192,10 +180,8 @@ def transfer_of(parts: Sequence[Earned]) -> Transfer:
 
 def _station(names: Sequence[str], task: int, gain: FloatArray, lending: Lending) -> Transferred:
     gain = gain[~np.isnan(gain)]
-    shares, worth, sharing = lending.shares[task], float(lending.worth[task]), float(lending.sharing[task])
-    found = Transferred(
-        names[task], len(gain), mean_of(gain), float(gain.sum()), sharing=None if np.isnan(sharing) else sharing
-    )
+    shares, worth = lending.shares[task], float(lending.worth[task])
+    found = Transferred(names[task], len(gain), mean_of(gain), float(gain.sum()))
     if np.isnan(worth):
         return found
     order = [int(m) for m in np.argsort(-shares, kind="stable") if shares[m] > 0 and m != task]
@@ -226,7 +212,6 @@ def _overall(stations: Sequence[Transferred]) -> Transferred:
     gain = mean_of(gains)
     borrowed = [s.borrowed for s in stations if s.borrowed is not None]
     worth = [s.worth for s in stations if s.worth is not None]
-    sharing = [s.sharing for s in stations if s.sharing is not None]
     return Transferred(
         "all",
         sum(s.rewards for s in told),
@@ -234,7 +219,6 @@ def _overall(stations: Sequence[Transferred]) -> Transferred:
         float(sum(s.total for s in told)),
         borrowed=float(np.mean(borrowed)) if borrowed else None,
         worth=float(np.mean(worth)) if worth else None,
-        sharing=float(np.mean(sharing)) if sharing else None,
         verdict={1: HELPS, -1: HURTS}.get(_sure(gain), EVEN),
     )
 

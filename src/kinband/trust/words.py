@@ -32,7 +32,6 @@ def transfer_words(found: Transfer) -> list[str]:
             f"In its latest decisions a station borrowed {100 * all_.borrowed:.0f} % of its evidence on average, worth "
             f"{worth} rewards of its own in the same state."
         )
-    lines += _borrowing(found.stations)
     helped = found.flagged(HELPS)
     if helped:
         lines.append(
@@ -61,19 +60,6 @@ def hurt_text(station: Transferred) -> str:
         f"Sharing seems to hurt {station.name}: its {rewards} less likely by a factor of "
         f"{exp(gain.value):.2f} each than by its own rows alone ({gain.value:+.{digits}f} nats{span}){borrows}."
     )
-
-
-def _borrowing(stations: Sequence[Transferred]) -> list[str]:
-    """Return the sentence on stations that have stopped borrowing, where that is weighed."""
-    weighed = [station for station in stations if station.sharing is not None]
-    stopped = [station for station in weighed if station.stopped]
-    if not weighed:
-        return []
-    if not stopped:
-        return ["No station has stopped borrowing."]
-    have, their = ("has", "its") if len(stopped) == 1 else ("have", "their")
-    why = f"as {their} own rewards were foretold better without the others"
-    return [f"{_count(stopped, weighed)} {have} stopped borrowing, {why}: {_named([s.name for s in stopped])}."]
 
 
 def _whole(all_: Calibrated) -> str:

@@ -17,7 +17,6 @@ from kinband.cli.serve_demo.desks import DirectDesk
 from kinband.cli.serve_demo.manager import Manager
 from kinband.cli.serve_demo.network import DemoNetwork
 from kinband.controller import Controller
-from kinband.controller.sharing import Sharing
 from kinband.errors import BadInputError
 from kinband.policies.safety import Conservative, SwitchingCost
 from kinband.similarity import ProjectionWarning
@@ -39,17 +38,13 @@ _NO = ("too close to the match", "wait for the new antenna", "not this week")
 
 
 def demo_controller(network: DemoNetwork, *, seed: int) -> Controller:
-    """Return a controller that has learned from the log of a network.
-
-    The task matrix is not estimated again later: with all stations that takes longer than an hour of a demonstration.
-    """
+    """Return a controller that has learned from the log of a network."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)
         return Controller.from_trace(
-            network.log, network.space, similarity="tempered", engine="sparse", budget=_BUDGET, beta=_BETA,
-            reward_range=(0.0, 1.0), sharing=Sharing(again=None),
-            safety=[Conservative(0.05, delta=0.05), SwitchingCost(_SWITCH)], running=network.today,
-            descriptors=network.descriptors, seed=seed,
+            network.log, network.space, engine="sparse", budget=_BUDGET, beta=_BETA,
+            reward_range=(0.0, 1.0), safety=[Conservative(0.05, delta=0.05), SwitchingCost(_SWITCH)],
+            running=network.today, descriptors=network.descriptors, seed=seed,
         )  # fmt: skip
 
 

@@ -7,11 +7,6 @@ What evidence is *worth* is counted in rewards. A further reward of the station 
 noise λ, adds 1/λ to the precision 1/σ² of f(x), whatever else is known. So the rows that narrow σ₀ to σ are worth
 λ(1/σ² − 1/σ₀²) such rewards: with σ₀ from the prior and σ from the station's own rows it is what its own rows are worth
 here, with σ₀ from its own rows and σ from all rows what it borrowed, and the two add up to the worth of all.
-
-Where sharing is weighed (`kinband.posterior.weighing`), the estimate is w of the shared posterior's and 1 − w of the
-station's own, w being the weight at the time, which is stored with the decision. So are the weights of the rows, and
-σ is that of the mixture (`mixture`): while the two disagree it may be wider than from its own rows alone, and then what
-was borrowed is worth nothing. It depends on rewards, and takes them as they stand.
 """
 
 from collections.abc import Mapping
@@ -21,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.arrays import FloatArray, IntArray
 from kinband.controller.explanation.hindsight import Part
 from kinband.controller.settings import Settings
 from kinband.kernels import components
 from kinband.posterior.contract import Rows
-from kinband.posterior.weighing.mixture import mixed_covariance
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,6 @@ class Evidence:
         width: The same from all rewards.
         own_worth: What its own rewards are worth here, in rewards of its own in the same context.
         borrowed_worth: What the others' rewards add, in the same measure.
-        sharing: Weight of what the others' rewards say, from 0 to 1; None where it was not weighed.
 
     Example:
         >>> evidence = Evidence("a", {"a": 0.75, "b": 0.25}, 8, 40, 1.0, 0.2, 0.1, own_worth=6.0, borrowed_worth=18.75)
@@ -61,7 +54,6 @@ class Evidence:
     width: float
     own_worth: float
     borrowed_worth: float
-    sharing: float | None = None
 
     @property
     def own_share(self) -> float:
@@ -134,9 +126,7 @@ def related(K_Z: FloatArray, task: int) -> IntArray:
     return next(members for members in components(K_Z) if task in members)
 
 
-def weigh(
-    rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray, sharing: float | None = None
-) -> tuple[Evidence, FloatArray]:
+def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
     """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
 
     Args:
@@ -145,21 +135,17 @@ def weigh(
         X: Its contexts.
         settings: For the kernel, the noise, the prior mean and the names.
         K_Z: The task matrix to share by, (M, M).
-        sharing: Weight of sharing that the estimate was made with; None where it was not weighed.
     """
     part, alone = Part(rows, related(K_Z, task)), Part(rows, [task])
     past, own = (one.hindsight(settings.kernel, K_Z, mean=settings.mean) for one in (part, alone))
-    here, self_ = np.full(len(X), part.local(task)), np.zeros(len(X), dtype=np.int64)
+    here, self_ = np.full(len(X), part.local(task)), np.zeros(1, dtype=np.int64)
     C = past.covariance(here, X, known=len(part))
     a = past.weights(here[:1], X[:1], known=len(part))
-    before = float(own.predict(self_[:1], X[:1], known=len(alone))[1][0])
-    prior = float(own.predict(self_[:1], X[:1], known=0)[1][0])
-    if sharing is not None:
-        apart = past.predict(here, X, known=len(part))[0] - own.predict(self_, X, known=len(alone))[0]
-        C = mixed_covariance(C, own.covariance(self_, X, known=len(alone)), apart, sharing)
-        a = mixed_weights(a, own.weights(self_[:1], X[:1], known=len(alone)), part.rows.tasks == here[0], sharing)
+    before = float(own.predict(self_, X[:1], known=len(alone))[1][0])
+    prior = float(own.predict(self_, X[:1], known=0)[1][0])
     lent = shares_of(a, part.rows.tasks, size=len(part.members))[0]
-    variance = _variance(float(C[0, 0]), before, borrows=len(part) > len(alone), weighed=sharing is not None)
+    # Rounding put right: rows never widen, and without others' rows nothing changes.
+    variance = min(max(float(C[0, 0]), 0.0), before) if len(part) > len(alone) else before
     names = [settings.stations[m] for m in part.members]
     order = [int(i) for i in np.argsort(-lent, kind="stable") if lent[i] > 0]
     evidence = Evidence(
@@ -172,31 +158,5 @@ def weigh(
         width=variance**0.5,
         own_worth=float(worth_of(before, prior, noise=settings.noise)[0]),
         borrowed_worth=float(worth_of(variance, before, noise=settings.noise)[0]),
-        sharing=sharing,
     )
     return evidence, C
-
-
-def mixed_weights(shared: FloatArray, own: FloatArray, mine: BoolArray, weight: FloatArray | float) -> FloatArray:
-    """Return the weights of n rows in m estimates of a mixture, (n, m).
-
-    Args:
-        shared: Those of the shared posterior, (n, m).
-        own: Those of the station's own, (k, m).
-        mine: Which rows are its own, k of them in order, (n,).
-        weight: Of sharing, one number or (m,).
-
-    Example:
-        >>> mixed_weights(np.array([[0.4], [0.2]]), np.array([[0.6]]), np.array([True, False]), 0.5).ravel()
-        array([0.5, 0.1])
-    """
-    a: FloatArray = weight * shared
-    a[mine] += (1.0 - np.asarray(weight)) * own
-    return a
-
-
-def _variance(found: float, before: float, *, borrows: bool, weighed: bool) -> float:
-    """Put rounding right: none of others' rows change nothing, and unless two beliefs disagree rows never widen."""
-    if not borrows:
-        return before
-    return max(found, 0.0) if weighed else min(max(found, 0.0), before)

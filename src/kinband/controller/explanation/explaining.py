@@ -3,7 +3,7 @@
 Scores are those that were stored when asking. Whose evidence they rested on is worked out anew from the journal, by an
 exact posterior of the rows that were known *then*: what has been told since changes nothing about a decision of the
 past. That costs the cube of the rows that bear on it, a second for some 4,000, so that beyond `MOST_ROWS` it is left
-out, and said to be. Where sharing is weighed, the weight is the one stored with the decision.
+out, and said to be.
 """
 
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.packed import Alternative
 from kinband.records import Decision
+from kinband.similarity.matrix import sharing_text
 
 MOST_ROWS = 5000
 """Rows up to which evidence is weighed unless told otherwise; the matrix then takes 200 MB for two seconds."""
@@ -139,13 +140,21 @@ def explain(
         kpis_text(decision, {} if settings is None else {kpi.name: kpi.floor.text() for kpi in settings.kpis}),
         against_text(runner_up, against),
         left_out if evidence is None else evidence_text(evidence),
-        "" if evidence is None else approximate_text(decision.width, evidence),
+        "" if evidence is None else approximate_text(decision, evidence),
+        _sharing(evidence, settings),
         ran_text(decision, ran, told=reward is not None),
         outcome_text(reward, None if learned is None else learned.reward),
     ]
     text = " ".join(sentence for sentence in sentences if sentence)
     kind = ground.kind
     return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out, ran)
+
+
+def _sharing(evidence: Evidence | None, settings: Settings | None) -> str:
+    """Say how much stations share, where a model says so and there is somebody to share with."""
+    if evidence is None or settings is None or not evidence.other_rows or settings.policy not in ("ucb", "thompson"):
+        return ""
+    return sharing_text(settings.notes.get("details", {}))
 
 
 def _instead(decision: Decision, journal: Journal | None) -> int | None:
@@ -175,8 +184,7 @@ def _weighed(
         return None, None, _too_many(count, most_rows)
     X, rows = _contexts(asked, runner_up, settings), told_rows_of(settings, journal, known=asked.decision.known)
     try:
-        sharing = asked.decision.memo.get("sharing")
-        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z, sharing=sharing)
+        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
     except NotPositiveDefiniteError:
         return None, None, "Whose evidence it rests on cannot be worked out: rewards repeat with too little noise."
     return evidence, C if len(X) > 1 else None, ""
@@ -214,8 +222,7 @@ def _compared(
         return compare(decision, runner_up, C=None, beta=None, noise=1.0)
     beta = None
     aware = decision.round is not None and settings.options.get("rounds") == "aware"  # widths that others' picks leave
-    weighed = "sharing" in decision.memo  # a further reward would move the weight of sharing too
-    if settings.policy == "ucb" and settings.features is None and not aware and not weighed:
+    if settings.policy == "ucb" and settings.features is None and not aware:
         arms = len(settings.encoder.space)
         beta = settings.exploration.beta(known=decision.known, arms=arms, noise=settings.noise)
     found = compare(decision, runner_up, C=C, beta=beta, noise=settings.noise)

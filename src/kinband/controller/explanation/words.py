@@ -7,7 +7,6 @@ from typing import Any
 from kinband.controller.explanation.comparison import Comparison
 from kinband.controller.explanation.evidence import Evidence
 from kinband.packed import Alternative, Alternatives
-from kinband.posterior.weighing import BORROWS
 from kinband.records import Decision
 
 _LENDERS = 3  # how many are named
@@ -114,10 +113,8 @@ def evidence_text(found: Evidence) -> str:
         return "No reward known so far says anything about this state: the estimate is the prior."
     own = f"its own {found.own_rows:,} reward{'' if found.own_rows == 1 else 's'}"
     lent = 1.0 - found.own_share
-    weighed = sharing_text(found)
     if lent < _SHARE:
-        text = f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
-        return f"{text} {weighed}".rstrip()
+        return f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
     named = [f"{name} ({percent(share)})" for name, share in found.lenders.items() if share >= _SHARE][:_LENDERS]
     most = f", most from {listed(named)}" if named else f" from {len(found.lenders):,} stations"
     start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
@@ -125,30 +122,7 @@ def evidence_text(found: Evidence) -> str:
         start = f"It has no rewards of its own: all evidence is borrowed{most}."
     apart = told_apart(found.width_alone, found.width)
     alone = "" if apart is None else f": alone the width would be {apart[0]}, not {apart[1]}"
-    text = f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state{alone}."
-    return f"{text} {weighed}".rstrip()
-
-
-def sharing_text(found: Evidence) -> str:
-    """Say how far the station borrows, where that is weighed and there is something to borrow.
-
-    Example:
-        >>> print(sharing_text(Evidence("a", {"a": 1.0}, 8, 40, 1.0, 0.2, 0.2, 6.0, 0.0, sharing=0.01)))
-        a has stopped borrowing: its own rewards were foretold better without the others.
-        >>> print(sharing_text(Evidence("a", {"a": 1.0}, 8, 40, 1.0, 0.2, 0.3, 6.0, 0.0, sharing=0.4)))
-        What the others' rewards say counts 40 %, as it is not settled whether it foretells those of a; the two beliefs
-        disagree, which makes the width larger.
-    """
-    w = found.sharing
-    if w is None or not found.other_rows or w > 1.0 - BORROWS:
-        return ""
-    if w >= BORROWS:
-        wider = "; the two beliefs disagree, which makes the width larger" if found.width > found.width_alone else ""
-        settled = f"it is not settled whether it foretells those of {found.station}"
-        return f"What the others' rewards say counts {percent(w)}, as {settled}{wider}."
-    if not found.own_rows:
-        return f"Stations here have stopped borrowing, so that {found.station} hardly does before it has rewards."
-    return f"{found.station} has stopped borrowing: its own rewards were foretold better without the others."
+    return f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state{alone}."
 
 
 def told_apart(one: float, other: float) -> tuple[str, str] | None:
@@ -174,14 +148,13 @@ def worth_text(worth: float) -> str:
     return f"{worth:,.1f} rewards" if worth >= 0.1 else "less than a tenth of one reward"
 
 
-def approximate_text(stored: float | None, found: Evidence) -> str:
+def approximate_text(decision: Decision, found: Evidence) -> str:
     """Say so where the controller's own width is another one, as a sparse posterior's may be."""
+    stored = decision.width
     if stored is None or abs(stored - found.width) <= 0.02 * max(stored, found.width):
         return ""
-    if found.sharing is not None:
-        return (
-            f"(The evidence is weighed exactly and with rewards as they stand now; the controller took {stored:.3f}.)"
-        )
+    if "sharing" in decision.memo:
+        return f"(An earlier version decided, with weights of sharing that are no longer used, and took {stored:.3f}.)"
     return f"(The evidence is weighed exactly; the controller itself, which approximates, took {stored:.3f}.)"
 
 

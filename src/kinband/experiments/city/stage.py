@@ -10,6 +10,7 @@ import numpy as np
 from kinband.arrays import IntArray
 from kinband.configurations import ConfigurationSpace
 from kinband.environments.radio import KNOB
+from kinband.environments.trace.smooth import LEAST
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City, city_of
 from kinband.trace import Trace
@@ -20,10 +21,7 @@ USERS = "users"
 """The state feature that counts connected users, as the simulator calls it."""
 
 LOG_ROWS = 20
-"""First rows of every station, which learners start from."""
-
-NEIGHBOURS = 5
-"""Rows that answer what a setting earns in a state, as `TraceEnvironment` has it by default."""
+"""Rows of every station that learners start from."""
 
 _SHOWN = 4  # stations whose day is shown
 _BUSY = 0.75  # how far up among the stations of its kind
@@ -94,18 +92,15 @@ def fingerprint(source: str) -> str:
 
 def _check(trace: Trace) -> None:
     """Refuse what cannot be played before anything is learned from it."""
-    if trace.time is None:
-        raise BadInputError("the trace has no time, and a log is the earliest rows of every station: add a time column")
     if len(trace.stations) < 2:
         raise BadInputError(f"the trace holds one station, {trace.stations[0]!r}: sharing takes at least two")
     if len(trace.space()) < 2:
         raise BadInputError("the trace holds one configuration: there is nothing to choose")
-    needed = LOG_ROWS + NEIGHBOURS + 1
     for station, rows in zip(*np.unique(trace.station, return_counts=True), strict=True):
-        if rows < needed:
+        if rows < LEAST:
             raise BadInputError(
-                f"station {str(station)!r} has {rows} row(s), the demonstration needs {needed} of each: {LOG_ROWS} to "
-                "learn from and the others to play on"
+                f"station {str(station)!r} has {rows} row(s), the demonstration needs {LEAST} of each to know what its "
+                "configurations earn"
             )
 
 

@@ -4,8 +4,8 @@ Two protocols. *Paper*: one kernel for all methods, cold start, as printed; the 
 grid below. All methods meet the whole grid in short runs, which give the spread; the settings that are best for the
 *baseline* there are run at full length, and the headline stands at the best of them, again for the baseline. *Fair*:
 every method, the baseline included, gets its kernel by likelihood from the same log and its β from the same grid,
-chosen on seeds of their own; it starts from that log, and cold runs stand beside it. One method of ours, `Tempered`,
-joins the paper's three there.
+chosen on seeds of their own; it starts from that log, and cold runs stand beside it. Our own, "joint", joins the
+paper's three there, with the prior that it always has.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,16 +21,14 @@ from kinband.experiments.play.runs import Curve
 
 BASELINE = "independent"
 SHARING = ("embedding", "prediction", "coregionalisation")
-OURS = "tempered"
-DEFAULT = "adaptive"
+OURS = "joint"
 LABELS = {
     "independent": "each station alone",
     "pooled": "all stations as one",
     "embedding": "shared, conditional embedding",
     "prediction": "shared, mutual R²",
     "coregionalisation": "shared, coregionalisation",
-    "tempered": "shared, embedding tempered by validation (ours)",
-    "adaptive": "shared, as kinband does by default",
+    "joint": "shared, as kinband does by default",
 }
 PRINTED = {
     "synthetic": {"embedding": 0.708, "prediction": 0.642, "coregionalisation": 0.367},
@@ -62,8 +60,7 @@ class Figure:
         finalists: Settings of the baseline that are run at full length.
         similarity_rows: Rows a station that similarities are learned from in the paper's protocol, which does not say
             how many; runs start cold all the same.
-        by_default: Whether what `Controller.from_trace` does by default joins the fair protocol. All its learners then
-            get kernels as controllers do, with a weak prior.
+        pulled: Whether all learners of the fair protocol get kernels as controllers do, with a weak prior.
     """
 
     name: str
@@ -79,12 +76,12 @@ class Figure:
     spread_runs: int = 3
     finalists: int = 3
     similarity_rows: int = 100
-    by_default: bool = False
+    pulled: bool = False
 
     @property
     def fair_names(self) -> tuple[str, ...]:
         """The methods of the fair protocol that share."""
-        return (*SHARING, OURS, *([DEFAULT] if self.by_default else []))
+        return (*SHARING, OURS)
 
 
 _SYNTHETIC_GRID = tuple(Prior(length, noise) for length, noise in product((0.1, 0.3, 1.0), (0.01, 0.1)))
@@ -184,16 +181,19 @@ def final_regrets(curves: Iterable[Curve]) -> dict[str, FloatArray]:
 
 def _alone(figure: Figure) -> list[Learner]:
     betas: tuple[float | str, ...] = (*figure.betas, *figure.baseline_betas)
-    return [Learner(BASELINE, "independent", "kernel-ucb", beta, pulled=figure.by_default) for beta in betas]
+    return [Learner(BASELINE, "independent", "kernel-ucb", beta, pulled=figure.pulled) for beta in betas]
 
 
 def _fair_learners(figure: Figure) -> list[Learner]:
-    return [*_alone(figure), *(_sharing(name, beta, figure) for name in figure.fair_names for beta in figure.betas)]
+    return [
+        *_alone(figure),
+        *(sharing_learner(name, beta, figure) for name in figure.fair_names for beta in figure.betas),
+    ]
 
 
-def _sharing(name: str, beta: float, figure: Figure) -> Learner:
-    adapts = name == DEFAULT
-    return Learner(name, "blended" if adapts else name, beta=beta, adapts=adapts, pulled=figure.by_default)
+def sharing_learner(name: str, beta: float, figure: Figure) -> Learner:
+    """Return a learner of the fair protocol that shares."""
+    return Learner(name, name, beta=beta, pulled=figure.pulled or name == OURS)
 
 
 def case_of(

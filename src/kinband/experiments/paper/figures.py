@@ -22,8 +22,7 @@ COLOURS = {
     "embedding": "#D55E00",
     "prediction": "#0072B2",
     "coregionalisation": "#009E73",
-    "tempered": "#E69F00",
-    "adaptive": "#56B4E9",
+    "joint": "#56B4E9",
     "fixed": "#CC79A7",
 }
 
@@ -34,9 +33,8 @@ def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Map
     names = list(dict.fromkeys(c.case.learner.name for c in curves))
     for name in names:
         own = [c for c in curves if c.case.learner.name == name]
-        style = "--" if name == "tempered" else "-"  # it may coincide with the embedding that it tempers
         regret = np.array([c.regret for c in own])
-        _band(axes, own[0].slot, regret, colour=COLOURS[name], label=labels[name], style=style)
+        _band(axes, own[0].slot, regret, colour=COLOURS[name], label=labels[name])
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, loc="upper left")
@@ -98,10 +96,10 @@ def matrices_figure(
     save(figure, paths)
 
 
-def _band(axes: "Axes", x: Any, runs: FloatArray, *, colour: str, label: str, style: str = "-") -> None:
+def _band(axes: "Axes", x: Any, runs: FloatArray, *, colour: str, label: str) -> None:
     """Draw the mean of runs (r, p) over x (p,), and two standard errors around it."""
     mean = runs.mean(axis=0)
-    axes.plot(x, mean, style, color=colour, linewidth=1.8, label=label)
+    axes.plot(x, mean, color=colour, linewidth=1.8, label=label)
     if len(runs) > 1:
         error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
         axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=colour, alpha=0.12, linewidth=0)

@@ -9,7 +9,7 @@ import numpy as np
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.paper import comparisons
 from kinband.experiments.paper.comparisons import Figure, Setting
-from kinband.experiments.play.cases import Case, Learner, Prior
+from kinband.experiments.play.cases import Case, Prior
 from kinband.experiments.play.runs import Curve, effort_of, models_for, run_cases
 from kinband.similarity import TaskMatrix
 
@@ -115,7 +115,7 @@ class Reproducer:
 
     def matrices(self, figure: Figure) -> dict[str, TaskMatrix]:
         """Return the task matrices that the fair protocol learns from the log of a comparison, by method."""
-        learners = [Learner(name, name, beta=figure.betas[0]) for name in (*comparisons.SHARING, comparisons.OURS)]
+        learners = [comparisons.sharing_learner(name, figure.betas[0], figure) for name in figure.fair_names]
         cases = [comparisons.case_of(figure, "fair", one, 1) for one in learners]
         found = models_for(cases, self.folder, workers=self.workers, ray=self.ray)
         return {one.name: model.similarity for one, model in zip(learners, found, strict=True)}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kinband.experiments.metrics import Estimate, mean_of
-from kinband.experiments.paper.comparisons import BASELINE, DEFAULT, LABELS, final_regrets, savings
+from kinband.experiments.paper.comparisons import BASELINE, LABELS, OURS, final_regrets, savings
 from kinband.experiments.paper.reproduce import FairProtocol
 from kinband.experiments.play.runs import Curve
 
@@ -31,8 +31,8 @@ def in_words(found: FairProtocol) -> str:
         answer = f"Sharing helps here: {name} {_change(best)} {_OF}."
     elif best.high < 0:
         answer = f"Sharing hurts here: even the best, {name}, {_change(best)} {_OF}."
-    if DEFAULT in saved and saved[DEFAULT] != best:
-        answer += f" What kinband does by default {_change(saved[DEFAULT])}."
+    if OURS in saved and saved[OURS] != best:
+        answer += f" What kinband does by default {_change(saved[OURS])}."
     if not cold:
         return answer
     name, best = _best(cold)

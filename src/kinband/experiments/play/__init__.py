@@ -7,6 +7,6 @@ together: cases in, curves out, each run kept in a file of its own.
 """
 
 from kinband.experiments.play.cases import Mode
-from kinband.experiments.play.referee import Referee, Run, play, watch_widths
+from kinband.experiments.play.referee import Referee, Run, play
 
-__all__ = ["Mode", "Referee", "Run", "play", "watch_widths"]
+__all__ = ["Mode", "Referee", "Run", "play"]

@@ -27,9 +27,6 @@ STATIONS = 20
 SECTORS = 30
 """Of the city."""
 
-RUN_ROWS = 60
-"""Rows a station of the log of a trace of runs."""
-
 _ALIKE = 0.9
 _DRAWN = {
     "alike": np.ones(STATIONS, dtype=np.int64),
@@ -53,7 +50,7 @@ def adversary_of(environment: str, *, log_rows: int, seed: int) -> Problem | Non
         case "city" if which in ("opposed", "permuted"):
             return _city(which, log_rows)
         case "runs" if which:
-            return _of_runs(which, seed)
+            return _of_runs(which, log_rows=log_rows, seed=seed)
     return None
 
 
@@ -97,7 +94,7 @@ def _renamed(log: Samples, seed: int) -> Samples:
 
 
 @lru_cache(maxsize=2)
-def _of_runs(path: str, seed: int) -> Problem:
+def _of_runs(path: str, *, log_rows: int, seed: int) -> Problem:
     import pyarrow.parquet as pq
 
     try:
@@ -119,6 +116,6 @@ def _of_runs(path: str, seed: int) -> Problem:
     space = ConfigurationSpace.from_list(trace.space(), categories=schedulers)
     rng = np.random.default_rng(seed)
     known, rest = split_by_group(trace, table["run"].to_numpy(), share=0.5, rng=rng)
-    log = known.sample(RUN_ROWS, rng).with_space(space)
+    log = known.sample(log_rows, rng).with_space(space)
     encoder = log.encoder()
     return Problem(TraceEnvironment(rest, space), log.samples(encoder, stations=rest.stations), encoder.state)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 Mode = Literal["parallel", "sequential"]
 
-_DRAWN_BY_SEED = ("drawn:", "runs:", "measured:", "classes:")  # their logs follow from the seed
+_DRAWN_BY_SEED = ("drawn:", "runs:", "measured:", "classes:", "smooth")  # their logs follow from the seed
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,8 @@ class Learner:
         arm: The configuration that the policy "fixed" always plays.
         engine: Which posterior: one of `kinband.posterior.ENGINES`.
         rounds: How the policy "ucb" decides a round: "plain", or "aware" of the round's other picks.
-        adapts: Whether sharing is kept in check as rewards come in.
-        pulled: Whether its kernel has a prior (`kinband.model.PULL`), as controllers have by default; experiments that
-            repeat the paper's fit by marginal likelihood alone.
+        pulled: Whether its kernel has a prior (`kinband.similarity.joint.PULL`), as controllers have by default;
+            experiments that repeat the paper's fit by marginal likelihood alone.
 
     Example:
         >>> Learner("embedding", "embedding").policy
@@ -44,7 +43,6 @@ class Learner:
     arm: int | None = None
     engine: str = "exact"
     rounds: str = "plain"
-    adapts: bool = False
     pulled: bool = False
 
     @property
@@ -84,7 +82,7 @@ class Case:
     Attributes:
         experiment: Which experiment it belongs to.
         protocol: "paper" or "fair".
-        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries` or `tables`.
+        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries`, `tables` or `smooth`.
         learner: Who learns.
         mode: Parallel rounds (Algorithm 1) or one station at a time (Algorithm 2).
         slots: Slots to play.
@@ -113,7 +111,7 @@ class Case:
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON-able values; what came later only where it is used, so that older keys stay."""
         values = asdict(self)
-        later = {"arm": None, "engine": "exact", "rounds": "plain", "adapts": False, "pulled": False}
+        later = {"arm": None, "engine": "exact", "rounds": "plain", "pulled": False}
         for name, usual in later.items():
             if values["learner"][name] == usual:
                 del values["learner"][name]

@@ -9,9 +9,10 @@ import numpy as np
 from kinband.errors import SavedStateError
 from kinband.experiments.play.cases import Case
 from kinband.kernels import RBF, kernel_from_dict
-from kinband.model import PULL, Model, Search, learn_model
+from kinband.model import Model, Search, learn_model
 from kinband.records import Samples
 from kinband.similarity import Embedding, ProjectionWarning, TaskMatrix
+from kinband.similarity.joint import PULL
 
 
 def model_of(case: Case, log: Samples) -> Model:

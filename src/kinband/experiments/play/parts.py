@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinband.arrays import BoolArray
 from kinband.errors import BadInputError
-from kinband.experiments.city.stage import NEIGHBOURS
 from kinband.trace import Trace
 from kinband.version import __version__
+
+NEIGHBOURS = 5
+"""Rows that answer what a setting earns in a state, as `TraceEnvironment` has it by default."""
 
 _LOG, _REST = "log.parquet", "rest.parquet"
 

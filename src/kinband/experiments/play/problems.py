@@ -1,7 +1,7 @@
 """The problem of a case: an environment to play, and a log that may be learned from beforehand.
 
 On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time. A
-folder holds a trace that `parts` has parted already.
+folder holds a trace that `parts` has parted already. `smooth` draws its log instead.
 """
 
 import warnings
@@ -15,6 +15,7 @@ from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case
 from kinband.experiments.play.parts import read_parts
 from kinband.experiments.play.problem import Problem
+from kinband.experiments.play.smooth import smooth_problem
 from kinband.experiments.play.tables import table_problem
 from kinband.trace import Trace
 
@@ -33,7 +34,8 @@ def problem_of(case: Case) -> Problem:
         return Problem(bandit, bandit.log(case.log_rows, np.random.default_rng([case.seed, 1])))
     adversary = adversary_of(case.environment, log_rows=case.log_rows, seed=case.seed)
     table = table_problem(case.environment, log_rows=case.log_rows, seed=case.seed)
-    return adversary or table or _trace_problem(case.environment, case.log_rows)
+    smooth = smooth_problem(case.environment, log_rows=case.log_rows, seed=case.seed)
+    return adversary or table or smooth or _trace_problem(case.environment, case.log_rows)
 
 
 @lru_cache(maxsize=2)

@@ -79,22 +79,6 @@ def play(
     return Run(realised, pseudo, rewards)
 
 
-def watch_widths(environment: Referee, controller: Controller, *, slots: int, seed: int) -> FloatArray:
-    """Play rounds, and return how many widths the expected reward of every decision lay from its mean, (decisions,)."""
-    environment.reset(seed)
-    found: list[float] = []
-    for _ in range(slots):
-        decisions = _decide(controller, environment.slot, environment.stations)
-        expected = {s: environment.truth(s).expected[d.arm] for s, d in decisions.items()}
-        outcomes = environment.play({s: d.arm for s, d in decisions.items()})
-        for station, decision in decisions.items():
-            if decision.mean is None or not decision.width:
-                raise BadInputError("only a policy that states mean and width can be watched")
-            found.append(abs(float(expected[station]) - decision.mean) / decision.width)
-            controller.tell(decision.id, outcomes[station].reward, noise=outcomes[station].noise)
-    return np.array(found)
-
-
 def _decide(controller: Controller, slot: Slot, stations: tuple[str, ...]) -> dict[str, Decision]:
     allowed = {s: slot.allowed[s] for s in stations if s in slot.allowed}
     if slot.states:

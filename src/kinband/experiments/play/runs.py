@@ -60,9 +60,9 @@ class Curve:
     def regret(self) -> FloatArray:
         """What comparisons count, (p,): against the best reward of each slot, as the paper does.
 
-        In expectation on tables of measurements, whose rewards differ by noise that nobody could know of.
+        In expectation on tables of measurements and smooth traces, whose noise nobody could know of.
         """
-        return self.pseudo if self.case.environment.startswith("measured:") else self.realised
+        return self.pseudo if self.case.environment.startswith(("measured:", "smooth")) else self.realised
 
 
 def run_cases(
@@ -145,7 +145,6 @@ def controller_for(problem: Problem, model: Model, case: Case) -> Controller:
         engine=case.learner.engine,
         options=case.learner.options,
         log=problem.log if case.start else None,
-        sharing="adaptive" if case.learner.adapts else None,
         seed=case.seed,
         **way_of_asking,
     )

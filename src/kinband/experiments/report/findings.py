@@ -7,12 +7,21 @@ from functools import cached_property
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.demo import ALONE, FIXED, SHARED, Demonstration
+from kinband.experiments.demo import ALONE, SHARED, Demonstration
 from kinband.experiments.metrics import Estimate, mean_of, saving_of
 from kinband.similarity import TaskMatrix
 
+FIXED = "fixed"
+"""What runs today, all the time."""
+
 HINDSIGHT = "hindsight"
 """The single configuration that would have earned most: a yardstick, not a learner."""
+
+NEAR = 0.005
+"""Half a point: how far from the best attainable a network has as good as arrived, as a share of the reward's range."""
+
+WINDOW = 5
+"""Rounds whose mean has to be that near: in one round, chance in the states alone could do it."""
 
 ALIKE = 0.7
 """How alike the stations of a group are, on average."""
@@ -31,7 +40,11 @@ class Standing:
         regret: Regret of each round, summed over stations, (runs, T).
         gained: Satisfied users more than with today's configuration, in each round, (runs, T); nan where users are not
             counted.
-        saved: Share of the regret of learning alone that is saved; None for learning alone, or where it has no regret.
+        saved: Share of the regret of learning alone that is saved by sharing; None for others, or where there is none.
+        worse: Share of its decisions that are expected to earn less than today's configuration, by run, (runs,).
+        far_worse: The same, less by more than `Findings.near`.
+        arrived: Round by which the network is near the best attainable, in all runs together; None where it never is.
+        arrivals: The same in every run.
     """
 
     name: str
@@ -39,6 +52,10 @@ class Standing:
     regret: FloatArray
     gained: FloatArray
     saved: Estimate | None
+    worse: FloatArray
+    far_worse: FloatArray
+    arrived: int | None
+    arrivals: tuple[int | None, ...]
 
     @property
     def reward(self) -> Estimate:
@@ -82,27 +99,54 @@ class Findings:
     @cached_property
     def standings(self) -> dict[str, Standing]:
         """The lines of the table by learner; the yardstick of hindsight comes last."""
-        played: dict[str, tuple[FloatArray, FloatArray]] = {}
-        for name in (SHARED, ALONE, FIXED):
-            runs = self.demo.of(name)
-            played[name] = np.array([run.rewards for run in runs]), np.array([run.regret for run in runs])
-        best = self.offers.max(axis=3) - self.offers[..., self.best_arm]
-        played[HINDSIGHT] = self.offers[..., self.best_arm], best.sum(axis=2)
-        today, alone = played[FIXED][0], played[ALONE][1].sum(axis=1)
-        return {
-            name: Standing(
-                name,
-                rewards.mean(axis=2),
-                regret,
-                ((rewards - today) * self.users).sum(axis=2),
-                None if name == ALONE or not alone.all() else saving_of(regret.sum(axis=1), alone),
-            )
-            for name, (rewards, regret) in played.items()
-        }
+        earned = {name: self.earned(name) for name in (SHARED, ALONE)}
+        earned[FIXED], earned[HINDSIGHT] = self.today, self.offers[..., self.best_arm]
+        alone = self._regret(earned[ALONE]).sum(axis=1)
+        return {name: self._standing(name, rewards, alone) for name, rewards in earned.items()}
+
+    def _standing(self, name: str, rewards: FloatArray, alone: FloatArray) -> Standing:
+        regret, less = self._regret(rewards), self.today - rewards
+        a_station = regret / len(self.stations)
+        return Standing(
+            name,
+            rewards.mean(axis=2),
+            regret,
+            (-less * self.users).sum(axis=2),
+            saving_of(regret.sum(axis=1), alone) if name == SHARED and alone.all() else None,
+            (less > 0).mean(axis=(1, 2)),
+            (less > self.near).mean(axis=(1, 2)),
+            arrival(a_station.mean(axis=0), self.near),
+            tuple(arrival(run, self.near) for run in a_station),
+        )
+
+    def _regret(self, rewards: FloatArray) -> FloatArray:
+        """Regret in expectation, summed over stations, (runs, T)."""
+        lost: FloatArray = (self.offers.max(axis=3) - rewards).sum(axis=2)
+        return lost
+
+    def earned(self, learner: str) -> FloatArray:
+        """Return what the choices of a learner are expected to earn, (runs, T, M)."""
+        arms = np.array([run.arms for run in self.demo.of(learner)])
+        return np.take_along_axis(self.offers, arms[..., None], axis=3)[..., 0]
+
+    def gain_by(self, name: str, rounds: int) -> float:
+        """Return the users that are gained over today in the last few of so many rounds, mean over runs."""
+        return float(self.standings[name].gained[:, max(0, rounds - WINDOW) : rounds].mean())
+
+    @property
+    def today(self) -> FloatArray:
+        """What today's configuration is expected to earn, (runs, T, M)."""
+        return self.offers[..., self.demo.stage.today]
+
+    @property
+    def near(self) -> float:
+        """How far from the best attainable is near; rewards of a city are shares of users, which range from 0 to 1."""
+        stage = self.demo.stage
+        return NEAR if stage.city else NEAR * float(np.ptp(stage.trace.reward))
 
     @cached_property
     def offers(self) -> FloatArray:
-        """What every configuration would have earned, (runs, T, M, N)."""
+        """What every configuration is expected to earn, (runs, T, M, N)."""
         return np.array([self.demo.offers[run.case.seed] for run in self.demo.of(SHARED)])
 
     @cached_property
@@ -164,15 +208,13 @@ class Findings:
     @property
     def similarity(self) -> TaskMatrix:
         """How alike the stations are."""
-        return self.demo.likeness or self.demo.model.similarity
+        return self.demo.model.similarity
 
     def of_family(self, family: Family) -> dict[str, float]:
         """Return means over a family's stations: users, and rewards with sharing, alone and today."""
         own = np.array([self.stations.index(name) for name in family.stations])
-        rewards = {
-            name: np.mean([run.rewards[:, own] for run in self.demo.of(name)]) for name in (SHARED, ALONE, FIXED)
-        }
-        return {name: float(mean) for name, mean in rewards.items()} | {"users": float(self.users[:, :, own].mean())}
+        of_all = {SHARED: self.earned(SHARED), ALONE: self.earned(ALONE), FIXED: self.today, "users": self.users}
+        return {name: float(values[:, :, own].mean()) for name, values in of_all.items()}
 
     @cached_property
     def knob_values(self) -> FloatArray | None:
@@ -206,3 +248,16 @@ class Findings:
         place = list(self.demo.stage.days).index(station)
         means = np.mean([run.means[place] for run in self.demo.of(SHARED)], axis=0)
         return means.max(axis=1), means[:, self.demo.stage.today]
+
+
+def arrival(regret: FloatArray, near: float) -> int | None:
+    """Return the first round by which the mean regret of the last few rounds is small; `regret` is a station's, (T,).
+
+    Example:
+        >>> arrival(np.array([0.9, 0.7, 0.2, 0.0, 0.1, 0.1, 0.1]), 0.25), arrival(np.ones(7), 0.25)
+        (6, None)
+    """
+    window = min(WINDOW, len(regret))
+    means = np.convolve(regret, np.full(window, 1.0 / window), mode="valid")
+    small = np.flatnonzero(means <= near)
+    return int(small[0]) + window if len(small) else None

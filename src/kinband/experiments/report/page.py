@@ -6,18 +6,26 @@ from pathlib import Path
 
 import numpy as np
 
-from kinband.experiments.city.stage import LOG_ROWS, NEIGHBOURS
+from kinband.experiments.city.stage import LOG_ROWS
 from kinband.experiments.demo import SHARED, Demonstration
 from kinband.experiments.report.audit_page import audit_pictures, audit_section
 from kinband.experiments.report.day import day_picture
-from kinband.experiments.report.findings import Findings
+from kinband.experiments.report.findings import FIXED, HINDSIGHT, WINDOW, Findings
 from kinband.experiments.report.html import figure, note, section
 from kinband.experiments.report.pictures import regret_picture, users_picture
 from kinband.experiments.report.sector_map import heat_picture, map_picture
 from kinband.experiments.report.style import CSS, PAGE
-from kinband.experiments.report.tables import day_table, family_table, named, standings_table, tiles
+from kinband.experiments.report.tables import day_table, family_table, named, operator_table, standings_table, tiles
 from kinband.experiments.report.theme import Picture
-from kinband.experiments.report.words import Words, about_families, headline, introduction, setting, words_of
+from kinband.experiments.report.words import (
+    Words,
+    about_families,
+    for_operators,
+    headline,
+    introduction,
+    setting,
+    words_of,
+)
 from kinband.version import __version__
 
 
@@ -33,8 +41,8 @@ def write_report(demo: Demonstration, folder: Path, *, command: str) -> list[Pat
 
 def pictures_of(findings: Findings, words: Words) -> dict[str, Picture]:
     """Return the pictures of a report by name; what cannot be drawn from its log is left out."""
-    city, what = findings.demo.stage.city, f"regret, all {words.stations} together"
-    pictures = [regret_picture(findings, words.labels, y=what)]
+    city, what = findings.demo.stage.city, f"below the best attainable{',' if words.percent else ''}{words.points}"
+    pictures = [regret_picture(findings, words.labels, y=what, near=f"{words.near} below")]
     if findings.demo.stage.counts_users:
         pictures.append(users_picture(findings, words.labels, y="satisfied users gained"))
     pictures.append(heat_picture(findings, stations=words.stations))
@@ -55,7 +63,8 @@ def report_html(findings: Findings, words: Words, pictures: dict[str, Picture], 
         _what_you_see(findings, words),
         tiles(findings, words),
         section("Who did how well", standings_table(findings, words) + note(_ABOUT_TABLE)),
-        _regret(pictures["regret"], words),
+        _operators(findings, words),
+        _regret(findings, pictures["regret"], words),
         _users(findings, pictures["users"]) if "users" in pictures else "",
         _similarity(findings, words, pictures),
         _trust(findings, pictures),
@@ -84,13 +93,25 @@ def _what_you_see(findings: Findings, words: Words) -> str:
     return section("What you see", f'{text}<p class="verdict">{escape(headline(findings))}</p>')
 
 
-def _regret(picture: Picture, words: Words) -> str:
-    text = (
-        "How much was lost on the way: in every round, what the best setting would have earned less what was earned, "
-        f"summed over {words.stations} and rounds. A line that flattens has learned; a straight one never does. Bands "
-        "are two standard errors over runs."
+def _operators(findings: Findings, words: Words) -> str:
+    about = (
+        f"A trial is a round: every {words.station} decides once. The network counts as within {words.near} of the "
+        f"best when the mean of {WINDOW} rounds over all {words.stations} and runs is, in expectation; users are those "
+        f"of these rounds, or of the last where it never is. The {LOG_ROWS} random trials of the log come before."
     )
-    return section("Regret", figure(picture, text))
+    text = f"<p>{escape(for_operators(findings, words))}</p>"
+    return section("How soon, at what risk, for how many", text + operator_table(findings, words) + note(about))
+
+
+def _regret(findings: Findings, picture: Picture, words: Words) -> str:
+    fixed, best = (findings.standings[name].regret.mean() / len(findings.stations) for name in (FIXED, HINDSIGHT))
+    below, single = (words.difference(regret).lstrip("+") for regret in (fixed, best))
+    text = (
+        "What the best setting of each round is expected to earn less what the chosen one is, the mean over "
+        f"{words.stations} and {WINDOW} rounds about each; bands are two standard errors over runs. What runs today "
+        f"is {below}{words.points} below on average, the best single setting {single}."
+    )
+    return section("How far from the best", figure(picture, text))
 
 
 def _users(findings: Findings, picture: Picture) -> str:
@@ -145,11 +166,11 @@ def _glossary(findings: Findings, words: Words) -> str:
     terms = {
         words.reward.capitalize(): earned,
         "Round": f"Every {one} gets a setting, then every {one} learns from all results (Algorithm 1 of the paper).",
-        "Regret": "What the best setting of each round would have earned, less what was earned. A lucky best counts "
-        "as best, so that nobody reaches zero.",
-        "Similarity": "1 where two behave alike in all states and settings, 0 where they have nothing in common. It is "
-        "found from the log by comparing conditional distributions (conditional kernel embedding), and believed as far "
-        "as it helps to predict later rows of the log.",
+        "Regret": "What the best setting of each round is expected to earn, less what the chosen one is expected to. "
+        "Who has learned everything pays none.",
+        "Similarity": "1 where two behave alike in all states and settings, 0 where they have nothing in common. How "
+        "much all have in common is found by likelihood, together with the kernel; who is alike beyond that by "
+        "comparing conditional distributions (conditional kernel embedding).",
         "Alone": "The same learner without similarity: its own kernel by likelihood, the same log, the same β.",
         "β": "How much a setting is favoured for being little known: what counts is the expected reward + β × its "
         f"uncertainty. Here β = {findings.beta}.",
@@ -169,10 +190,11 @@ def _made(findings: Findings, words: Words, command: str) -> str:
     lines = [
         f"kinband {__version__}, Python {platform.python_version()}, NumPy {np.__version__}.",
         f"Data: {source}{city}; {len(stage.trace):,} rows of {count}.",
-        f"Log to start from: the first {LOG_ROWS} rows of each, {LOG_ROWS * len(findings.stations):,} in all. The "
-        "other rows answer what a setting earns in a state: the mean of the "
-        f"{NEIGHBOURS} nearest of the same {words.station}.",
-        f"Seeds {seeds}: they draw the states of every round, the same for all ways of deciding.",
+        f"The world: each {words.station}'s own smooth fit (Gaussian process) of all its rows, plus noise as large as "
+        "what the fit leaves over. So whatever counts as regret could have been saved.",
+        f"Log to start from: {LOG_ROWS} random settings of each in states it was in, "
+        f"{LOG_ROWS * len(findings.stations):,} in all, earned in that world.",
+        f"Seeds {seeds}: they draw the log, the states of every round and the noise, the same for all who decide.",
         f"Sharing and alone: UCB with β = {findings.beta}; kernel, noise and mean by likelihood, each its own.",
         f"Fixed: {setting(stage.space[stage.today])}, {today}.",
     ]

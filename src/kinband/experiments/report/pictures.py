@@ -1,4 +1,4 @@
-"""The curves of the report: regret, and satisfied users gained."""
+"""The curves of the report: how far from the best, and satisfied users gained."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.demo import ALONE, FIXED, SHARED
-from kinband.experiments.report.findings import HINDSIGHT, Findings
+from kinband.experiments.demo import ALONE, SHARED
+from kinband.experiments.report.findings import FIXED, HINDSIGHT, Findings
 from kinband.experiments.report.theme import ALONE_COLOUR, FAINT, FIXED_COLOUR, LINE, SHARED_COLOUR, Picture
 
 if TYPE_CHECKING:
@@ -17,20 +17,26 @@ if TYPE_CHECKING:
 COLOURS = {SHARED: SHARED_COLOUR, ALONE: ALONE_COLOUR, FIXED: FIXED_COLOUR, HINDSIGHT: FAINT}
 
 
-def regret_picture(findings: Findings, labels: Mapping[str, str], *, y: str) -> Picture:
-    """Return cumulated regret against rounds, one line for each learner."""
-    curves = {name: standing.regret.cumsum(axis=1) for name, standing in findings.standings.items()}
+def regret_picture(findings: Findings, labels: Mapping[str, str], *, y: str, near: str) -> Picture:
+    """Return how far a station is from its best in each round, with sharing and alone, and where that is near."""
+    scale = 100.0 if findings.demo.stage.city else 1.0
+    curves = {
+        name: _smooth(scale * findings.standings[name].regret / len(findings.stations)) for name in (SHARED, ALONE)
+    }
 
     def draw(figure: "Figure", narrow: bool) -> None:
         axes = figure.add_subplot()
+        axes.axhline(scale * findings.near, color=FAINT, linewidth=1.2, linestyle=(0, (4, 2)), label=near)
         _curves(axes, curves, labels)
         axes.set_xlabel("round")
         axes.set_ylabel(y)
         axes.set_ylim(bottom=0)
         _legend(figure, axes, narrow)
 
-    ends = ", ".join(f"{labels[name]} {curve[:, -1].mean():.0f}" for name, curve in curves.items())
-    return Picture("regret", f"Regret grows with the rounds; in the end: {ends}.", draw, (7.4, 3.7), (3.9, 4.1))
+    ends = ", ".join(f"{labels[name]} {curve[:, -1].mean():.2g}" for name, curve in curves.items())
+    return Picture(
+        "regret", f"Distance from the best falls with the rounds; in the end: {ends}.", draw, (7.4, 3.7), (3.9, 4.1)
+    )
 
 
 def users_picture(findings: Findings, labels: Mapping[str, str], *, y: str) -> Picture:

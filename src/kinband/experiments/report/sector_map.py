@@ -44,11 +44,13 @@ def heat_picture(findings: Findings, *, stations: str) -> Picture:
     similarity, families = findings.similarity, findings.families
     ordered = similarity.reindex([similarity.stations[m] for m in similarity.order()])
     K_Z, colours, family_of = ordered.correlation(), family_colours(families), families_of(families)
+    pairs = K_Z[np.triu_indices(len(K_Z), 1)]
+    low, middle, high = np.quantile(pairs, [0, 0.5, 1])
 
     def draw(figure: "Figure", narrow: bool) -> None:
         del narrow
         axes = figure.add_subplot()
-        image = axes.imshow(K_Z, cmap="viridis", vmin=min(0.0, K_Z.min()), vmax=1.0, interpolation="nearest")
+        image = axes.imshow(K_Z, cmap="viridis", vmin=low, vmax=high if high > low else 1.0, interpolation="nearest")
         _strips(axes, [colours[family_of[name]] for name in ordered.stations])
         axes.set_xticks([])
         axes.set_yticks([])
@@ -61,7 +63,6 @@ def heat_picture(findings: Findings, *, stations: str) -> Picture:
         bar.outline.set_visible(False)
         bar.set_label("similarity (1: same behaviour, 0: nothing in common)", color=FAINT)
 
-    low, middle = np.quantile(K_Z[np.triu_indices(len(K_Z), 1)], [0, 0.5])
     says = f"Heat map of the similarity of {len(K_Z)} {stations}: least {low:.2f}, median {middle:.2f}."
     return Picture("similarity", says, draw, (4.3, 4.9), (3.9, 4.5))
 

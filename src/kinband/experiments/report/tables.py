@@ -5,12 +5,12 @@ from html import escape
 
 import numpy as np
 
-from kinband.experiments.demo import ALONE, FIXED, SHARED
-from kinband.experiments.report.findings import HINDSIGHT, Family, Findings
+from kinband.experiments.demo import ALONE, SHARED
+from kinband.experiments.report.findings import FIXED, HINDSIGHT, Family, Findings
 from kinband.experiments.report.html import cell, table
 from kinband.experiments.report.html import tiles as tiles_of
 from kinband.experiments.report.sector_map import family_colours
-from kinband.experiments.report.words import Words, interval, setting, typeset
+from kinband.experiments.report.words import Words, arrivals, interval, setting, trials, typeset
 
 
 def tiles(findings: Findings, words: Words) -> str:
@@ -50,6 +50,26 @@ def standings_table(findings: Findings, words: Words) -> str:
             cells.append("–" if gain is None or zero else cell(typeset(f"{gain.value:+,.0f}"), interval(gain, ",.0f")))
         rows.append(({SHARED: "ours", HINDSIGHT: "yardstick"}.get(name, ""), cells))
     return table([*head, *(["satisfied users gained"] if counted else [])], rows)
+
+
+def operator_table(findings: Findings, words: Words) -> str:
+    """Return what an operator asks: how soon, at what risk, and for how many users."""
+    counted = findings.demo.stage.counts_users
+    today = setting(findings.demo.stage.space[findings.demo.stage.today])
+    head = ["how it is decided", f"trials until within {words.near} of the best", f"decisions worse than {today}"]
+    head += [f"worse by more than {words.near}", *(["users gained by then"] if counted else [])]
+    rows = []
+    for name in (SHARED, ALONE):
+        standing = findings.standings[name]
+        cells = [
+            escape(words.labels[name]),
+            cell(trials(standing.arrived, findings), f"{arrivals(standing, findings)} in single runs"),
+        ]
+        cells += [f"{standing.worse.mean():.0%}", f"{standing.far_worse.mean():.1%}"]
+        gain = findings.gain_by(name, standing.arrived or findings.rounds)
+        cells += [typeset(f"{gain:+,.0f}")] if counted else []
+        rows.append(("ours" if name == SHARED else "", cells))
+    return table(head, rows)
 
 
 def family_table(findings: Findings, words: Words) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from kinband.experiments.city.stage import LOG_ROWS, Stage
-from kinband.experiments.demo import ALONE, FIXED, SHARED
+from kinband.experiments.demo import ALONE, SHARED
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.report.findings import ALIKE, FIFTHS, HINDSIGHT, Findings
+from kinband.experiments.report.findings import ALIKE, FIFTHS, FIXED, HINDSIGHT, Findings, Standing
+from kinband.similarity.matrix import sharing_text
 
 _UNITS = {"dbm": "dBm", "db": "dB", "deg": "°", "w": "W", "m": "m", "mhz": "MHz", "ms": "ms", "s": "s"}
 
@@ -28,6 +29,7 @@ class Words:
         knob: What is set, with its unit.
         labels: The learners.
         percent: Whether a reward is a share, written in per cent.
+        near: How far from the best attainable is near, in words.
     """
 
     stations: str
@@ -36,6 +38,7 @@ class Words:
     knob: str
     labels: dict[str, str]
     percent: bool
+    near: str
 
     @property
     def points(self) -> str:
@@ -69,6 +72,7 @@ def words_of(findings: Findings) -> Words:
         knob=" and ".join(map(quantity, stage.space.knobs)),
         labels=labels,
         percent=stage.city is not None,
+        near="half a point" if stage.city else f"{findings.near:.2g}",
     )
 
 
@@ -155,19 +159,77 @@ def _users_gained(findings: Findings) -> str:
     )
 
 
+def trials(arrived: int | None, findings: Findings) -> str:
+    """Return the trials a station until the network is near the best attainable, as text."""
+    return f"more than {findings.rounds}" if arrived is None else str(arrived)
+
+
+def arrivals(standing: Standing, findings: Findings) -> str:
+    """Return the fewest and the most trials of single runs, as text."""
+    late = findings.rounds + 1
+    first, *_, last = sorted(standing.arrivals, key=lambda count: count or late)
+    return f"{trials(first, findings)} to {trials(last, findings)}"
+
+
+def for_operators(findings: Findings, words: Words) -> str:
+    """Say how soon the network is near the best attainable, what was risked, and what is gained by then."""
+    return " ".join(filter(None, (_how_soon(findings, words), _at_what_risk(findings, words), _by_then(findings))))
+
+
+def _how_soon(findings: Findings, words: Words) -> str:
+    shared, alone = (findings.standings[name].arrived for name in (SHARED, ALONE))
+    where = f"within {words.near} of the best attainable"
+    if shared is None and alone is None:
+        return f"Neither sharing nor learning alone came {where} in {findings.rounds} rounds."
+    if shared == alone:
+        return f"The network came {where} after {shared} trials a {words.station}, with sharing as alone."
+    late = findings.rounds + 1
+    (first, soon), (second, then) = sorted(
+        (("with sharing", shared), ("alone", alone)), key=lambda way: late if way[1] is None else way[1]
+    )
+    rest = f"not in {findings.rounds}" if then is None else f"after {then}"
+    single = " and ".join(arrivals(findings.standings[name], findings) for name in (SHARED, ALONE))
+    return (
+        f"The network came {where} after {soon} trials a {words.station} {first}, {second} {rest}; in single runs it "
+        f"took {single}, sharing first."
+    )
+
+
+def _at_what_risk(findings: Findings, words: Words) -> str:
+    stage = findings.demo.stage
+    shared, alone = (findings.standings[name] for name in (SHARED, ALONE))
+    return (
+        f"Of the decisions, {shared.worse.mean():.0%} with sharing and {alone.worse.mean():.0%} alone were in "
+        f"expectation worse than {setting(stage.space[stage.today])}, {shared.far_worse.mean():.1%} and "
+        f"{alone.far_worse.mean():.1%} by more than {words.near}."
+    )
+
+
+def _by_then(findings: Findings) -> str:
+    arrived = findings.standings[SHARED].arrived
+    if arrived is None or not findings.demo.stage.counts_users:
+        return ""
+    shared, alone = (findings.gain_by(name, arrived) for name in (SHARED, ALONE))
+    return typeset(
+        f"By trial {arrived}, sharing satisfied {abs(shared):,.0f} {'more' if shared >= 0 else 'fewer'} users than "
+        f"today's setting, learning alone {abs(alone):,.0f} {'more' if alone >= 0 else 'fewer'}."
+    )
+
+
 def introduction(findings: Findings, words: Words) -> str:
     """Say what is shown, for somebody who has not read the paper."""
     stage, count = findings.demo.stage, len(findings.stations)
     ways = (
-        f"kinband starts from the first {LOG_ROWS} measurements of every {words.station} and learns on, round by "
-        f"round. This page compares three ways to decide: {words.stations} that share what they learn, as far as that "
-        f"helps them, {words.stations} that each learn alone, and {setting(stage.space[stage.today])} all the time."
+        f"kinband starts from {LOG_ROWS} random trials of every {words.station} and learns on, round by round. This "
+        f"page compares three ways to decide: {words.stations} that share what they learn, as far as the log says that "
+        f"they have something in common, {words.stations} that each learn alone, and "
+        f"{setting(stage.space[stage.today])} all the time."
     )
     if stage.city is None:
         return (
             f"The log holds {count:,} stations, each of which runs one of {len(stage.space)} configurations and earns "
             "a reward. In every round each station is in a state that it was once in, and what a configuration earns "
-            f"there is told by the nearest measurements of the log. {ways}"
+            f"there is a smooth fit of all its measurements, plus noise. {ways}"
         )
     return (
         f"A simulated city has {count:,} sectors on {stage.city.sites} sites, each with a fast carrier and a "
@@ -193,17 +255,11 @@ def _satisfied(stage: Stage) -> str:
 
 
 def _about_sharing(findings: Findings, words: Words) -> str:
-    """Say how much is made of likeness, where that was learned."""
-    details = findings.demo.model.similarity.details
-    if "common" not in details:
+    """Say how much is shared, where that was learned."""
+    said = sharing_text(findings.demo.model.similarity.details)
+    if not said:
         return f" What one {words.station} earned counts for another by as much as they are alike."
-    common, alike = float(details["common"]), float(details["alike"])
-    follows = "nothing" if alike == 0 else f"{alike:.0%}"
-    return (
-        f" How much to make of it is learned as well, from rows held back: here {common:.0%} of what is believed of a "
-        f"{words.station} is common to all, {follows} follows likeness, the rest is its own. Each {words.station} then "
-        "borrows as far as that has foretold its rewards."
-    )
+    return f" How much to share is learned as well. {said}"
 
 
 def about_families(findings: Findings, words: Words) -> str:
@@ -211,7 +267,7 @@ def about_families(findings: Findings, words: Words) -> str:
     K_Z = findings.similarity.correlation()
     pairs = K_Z[np.triu_indices(len(K_Z), 1)]
     start = (
-        f"Similarity is measured on the {LOG_ROWS} rows of every {words.station} alone, by how differently their "
+        f"Similarity is what the {LOG_ROWS} rows of every {words.station} in the log of the first run say of how "
         f"rewards follow from state and setting; pairs range from {pairs.min():.2f} to {pairs.max():.2f}."
         f"{_about_sharing(findings, words)}"
     )

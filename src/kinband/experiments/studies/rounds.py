@@ -49,7 +49,7 @@ class Plan:
     """
 
     seeds: Sequence[int]
-    similarity: str = "blended"
+    similarity: str = "joint"
     turns: Figure = FIGURES["sequential"]
     rounds: Figure = FIGURES["parallel"]
 

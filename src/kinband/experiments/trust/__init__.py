@@ -9,15 +9,14 @@ To add a part, write a module with `measure(size, runner)`, `targets(results, si
 from collections.abc import Sequence
 
 from kinband.errors import NotFoundError
-from kinband.experiments.trust import drift, evaluation, neighbours, newcomers, rounds, safety, sharing, speed
+from kinband.experiments.trust import drift, evaluation, neighbours, newcomers, rounds, safety, speed
 from kinband.experiments.trust.running import Part, Runner
 from kinband.experiments.trust.targets import Size, Target
 
 __all__ = ["PARTS", "Part", "Runner", "Size", "Target", "measured", "parts_named"]
 
 PARTS: dict[str, Part] = {
-    module.PART.name: module.PART
-    for module in (sharing, rounds, safety, newcomers, drift, evaluation, neighbours, speed)
+    module.PART.name: module.PART for module in (rounds, safety, newcomers, drift, evaluation, neighbours, speed)
 }
 """The parts, in the order of the table."""
 

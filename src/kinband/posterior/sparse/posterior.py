@@ -38,7 +38,6 @@ from kinband.posterior.contract import (
     checked_contexts,
     checked_rows,
     draw_joint,
-    log_density,
 )
 from kinband.posterior.factor import Column
 from kinband.posterior.growing import extended_kernel
@@ -89,7 +88,6 @@ class SparsePosterior:
         self.mean = finite_number(mean, name="mean")
         self.budget = checked_budget(budget)
         self._rows, self._width = 0, None  # type: int, int | None
-        self._foretold: list[float] = []  # of the last update
         self._belief: InducedBelief | None = None
         self._allowance = Allowance(self.kernel.K_Z)
 
@@ -154,21 +152,12 @@ class SparsePosterior:
         if not len(rows.y):
             return
         before = self.state() if len(rows.y) > 1 else None
-        self._foretold = []
         try:
             self._learn(rows)
         except NotPositiveDefiniteError:
             if before is not None:
                 self.restore(before)
             raise
-
-    def foretold(self, count: int) -> FloatArray:
-        """Return the log density of each of the last `count` rewards given those before it, (count,).
-
-        Known for rewards of the last update only, and there for those learned one by one; others are nan.
-        """
-        known = self._foretold[-count:] if count else []
-        return np.array([np.nan] * (count - len(known)) + known)
 
     def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
         """Return the covariance of f at contexts X (m, d), (m, m)."""
@@ -260,8 +249,6 @@ class SparsePosterior:
 
     def _learn_row(self, belief: InducedBelief, task: int, x: FloatArray, y: float, noise: float) -> None:
         sight = belief.look(task, x, y - self.mean)
-        deviation = float(np.sqrt(noise + sight.residual + sight.spread))
-        self._foretold.append(float(log_density(np.array(sight.surprise / deviation), np.array(deviation))))
         if sight.residual <= TOLERANCE * sight.prior:
             self._absorb(belief, sight, noise)
         elif belief.size < self.budget:

@@ -264,7 +264,6 @@ class Outlook:
     choice: int
     running: int | None
     lenders: Mapping[str, float]
-    borrowing: float | None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Outlook":

@@ -83,7 +83,6 @@ OUTLOOK: dict[str, Any] = {
     "choice": 0,
     "running": 0,
     "lenders": {"3714": 0.7, "3715": 0.3},
-    "borrowing": 0.9,
 }
 POINT: dict[str, Any] = {
     "at": "2026-11-20T10:00:00Z",

@@ -86,7 +86,6 @@ class Shaper:
             choice=outlook.choice,
             running=outlook.running,
             lenders=dict(outlook.lenders),
-            borrowing=outlook.borrowing,
         )
 
     def point(self, point: Point) -> answers.Point:

@@ -3,6 +3,7 @@
 The controller is brought back to the moment before the decision, from the events before it, and asked the same
 question in the same round. Everything that counted is on record, so the answer must be the same to the last bit of
 every score; if it is not, the ledger was changed, or the arithmetic is another (another machine, other versions).
+Decisions of an earlier version, in which every station had a weight of sharing, are decided without it.
 """
 
 import json
@@ -53,11 +54,16 @@ class Replayed:
     explanation: Explanation
     learned: int
 
+    @property
+    def weighed(self) -> bool:
+        """Whether an earlier version made it, with a weight of sharing by station: it need not come out the same."""
+        return "sharing" in self.recorded.memo
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         event = self.event
         when = {"seq": event.seq, "at": event.at, "actor": event.actor, "slot": event.slot, "round": event.round}
-        return {**when, "same": self.same, **self.explanation.to_dict()}
+        return {**when, "same": self.same, "weighed": self.weighed, **self.explanation.to_dict()}
 
 
 def replay(

@@ -1,8 +1,8 @@
 """What a load test asks: 105 stations, 29 thresholds, five state features, and a controller that knows 4,000 rows.
 
-The controller is what an operator has once a log has been learned: a sparse posterior of 512 inducing points, stations
-that borrow as far as that helps them, and a budget for trials. The task matrix is given and not estimated again, which
-is no part of a request. Everything follows from the seed, so that two processes have the same controller.
+The controller is what an operator has once a log has been learned: a sparse posterior of 512 inducing points
+and a budget for trials. The task matrix is given. Everything follows from the seed, so that two processes have the same
+controller.
 """
 
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
-from kinband.controller.sharing import Sharing
 from kinband.kernels import RBF
 from kinband.policies.safety import Conservative
 from kinband.records import Samples
@@ -54,7 +53,7 @@ def load_controller(seed: int, *, stations: int = STATIONS, rows: int = ROWS) ->
     return Controller(
         SPACE, station_names(stations), state=STATE, similarity=np.exp(-D2 / np.median(D2[D2 > 0])),
         kernel=RBF([1.7, 3.0, 3.0, 3.0, 1.5, 10.0 * per_db], variance=0.03), noise=_NOISE, mean=_MEAN,
-        engine="sparse", log=_log(rows, stations, rng), sharing=Sharing(again=None),
+        engine="sparse", log=_log(rows, stations, rng),
         safety=Conservative(0.05, delta=0.05), running=RUNNING, seed=seed,
     )  # fmt: skip
 

@@ -67,7 +67,6 @@ def outlook_of(controller: Controller, card: Card, lending: Lending | None = Non
         choice.arm,
         card.running,
         _lenders(controller, card, choice, lending or Lending()),
-        (controller.borrowing or {}).get(card.station),
     )
 
 

@@ -230,7 +230,6 @@ class Outlook:
         choice: Arm that would be decided.
         running: Arm that runs.
         lenders: Whose evidence the choice rests on, as shares by station, the largest first; itself among them.
-        borrowing: How far the station borrows, from 0 to 1; None where sharing is taken at its word.
 
     Example:
         >>> configurations = ({"tilt": 2}, {"tilt": 4})
@@ -247,7 +246,6 @@ class Outlook:
     choice: int
     running: int | None
     lenders: Mapping[str, float] = field(default_factory=dict)
-    borrowing: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

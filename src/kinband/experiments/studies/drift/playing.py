@@ -86,13 +86,13 @@ def problem_of(name: str, plan: Plan) -> Problem:
         log = log.with_space(stage.space)
         encoder = log.encoder()
         samples = log.samples(encoder)
-        model = learn_model(samples, "blended", rng=np.random.default_rng([0, 5]))
+        model = learn_model(samples, "joint", rng=np.random.default_rng([0, 5]))
         environment = TraceEnvironment(rest, stage.space)
         return Problem(name, environment, encoder.space, model, samples, {"state": encoder.state})
     if name == "synthetic":
         bandit = SyntheticBandit(10, 5, arm_feature=True)
         model = learn_model(
-            bandit.log(LOG_ROWS, np.random.default_rng([0, 6])), "blended", rng=np.random.default_rng([0, 5])
+            bandit.log(LOG_ROWS, np.random.default_rng([0, 6])), "joint", rng=np.random.default_rng([0, 5])
         )
         return Problem(
             name, bandit, ConfigurationSpace(arm=range(bandit.arms)), model, None, {"features": bandit.features}

@@ -36,7 +36,7 @@ class Plan:
     sector_weights: tuple[float, ...] = (0.3,)
     neighbours: int = 4
     floor: float = 0.85
-    similarity: str = "blended"
+    similarity: str = "joint"
     beta: float = 0.3
 
     @property

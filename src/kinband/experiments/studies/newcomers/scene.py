@@ -32,7 +32,7 @@ class Plan:
     newcomers: int = 15
     rounds: int = 10
     decisions: int = 20
-    similarity: str = "blended"
+    similarity: str = "joint"
     beta: float = 0.3
 
 

@@ -172,13 +172,12 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
         "of": "",
         "untold": "Not known yet.",
         "offered": False,
-        "borrowing": None,
     }
     try:
         found = operations.outlook(name)
     except BadInputError as error:
         return empty | {"no_outlook": str(error)}
-    shown = empty | {"no_outlook": "", "outlook": found, "borrowing": found.borrowing}
+    shown = empty | {"no_outlook": "", "outlook": found}
     shown |= (lent := lending(operations, found, last, evidence=evidence))
     shown["own"] = dict(lent["shares"]).get(name)
     shown["lenders"] = [(each, part) for each, part in lent["shares"] if each != name and part >= _WORTH][:_LENDERS]

@@ -82,7 +82,6 @@ class Outlook(BaseModel):
     choice: int = Field(description="Arm that would be decided.")
     running: int | None = Field(description="Arm that runs.")
     lenders: dict[str, float] = Field(description="Whose evidence the choice rests on, as shares, itself among them.")
-    borrowing: float | None = Field(description="How far it borrows, from 0 to 1; null where that is not weighed.")
 
 
 class Point(BaseModel):
