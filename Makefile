@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # One BLAS thread per process: the tests use one process per core.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: demo serve test soak screenshots bench lint format clean help
+.PHONY: demo serve test soak screenshots bench claims lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and dr
 
 bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
 	$(BIN)/kinband bench
+
+claims: $(INSTALLED) ## Measure every claim about learning, in about an hour; CLAIMS=--quick takes three minutes.
+	$(TEST_ENV) $(BIN)/python -m benchmarks.claims $(CLAIMS)
 
 lint: $(INSTALLED) ## Check format, style, types and the direction of imports.
 	$(BIN)/ruff format --check .

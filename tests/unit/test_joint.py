@@ -12,7 +12,7 @@ from kinband.likelihood import starting_kernel
 from kinband.likelihood.start import LENGTH, LEVEL
 from kinband.records import Samples
 from kinband.similarity import Joint, TaskMatrix
-from kinband.similarity.joint import centred
+from kinband.similarity.joint import _halves, centred
 from kinband.similarity.learned import with_variance, without_level
 from kinband.similarity.matrix import sharing_text
 
@@ -61,10 +61,28 @@ def test_opposed_groups_are_told_apart(seed: int) -> None:
     found = Joint().fit(log_of([1.0, 1.0, 1.0, -1.0, -1.0, -1.0], seed=seed))
     between = [found.between(a, b) for a in ("s0", "s1", "s2") for b in ("s3", "s4", "s5")]
     within = [found.between(a, b) for a, b in (("s0", "s1"), ("s1", "s2"), ("s3", "s4"), ("s4", "s5"))]
-    assert max(between) < 0.1
+    assert np.mean(between) < 0.0 < np.mean(within)
     assert min(within) > max(between)
     assert np.mean(within) > np.mean(between) + 0.2
     assert Joint().fit(log_of([1.0, -1.0], seed=seed)).between("s0", "s1") < 0.2  # two are too few to be compared
+
+
+def test_who_is_alike_counts_as_far_as_two_halves_of_the_rows_agree_on_it() -> None:
+    def weight(log: Samples) -> float:
+        _, similar, own = parts(Joint().fit(log))
+        return similar / (similar + own)
+
+    opposed = np.resize([1.0, -1.0], 12)
+    assert weight(log_of(opposed, rows=40)) > 0.7
+    assert weight(log_of(np.ones(12), rows=6, noise=0.5)) < 0.3  # all the same: what differs is chance
+    assert weight(log_of(opposed, rows=3, noise=0.5)) < weight(log_of(opposed, rows=40))
+
+
+def test_halves_part_the_rows_of_every_station() -> None:
+    tasks = np.array([2, 0, 2, 1, 2, 0, 0, 2, 0, 2])
+    first, second = _halves(tasks, np.random.default_rng(3))
+    assert sorted([*first, *second]) == list(range(10))
+    assert np.bincount(tasks[first], minlength=3).tolist() == [2, 0, 2]
 
 
 def test_the_matrix_is_made_of_the_parts_that_the_details_name() -> None:

@@ -18,7 +18,7 @@ from kinband.errors import BadInputError
 from kinband.kernels.base import Limits, limits, theta_like
 from kinband.kernels.matrix import check_task_matrix, frozen
 
-MOST_SHARED = 0.85
+MOST_SHARED = 0.95
 """The most that a fit lets stations have in common: a station's own rewards must be able to overrule all others."""
 
 TaskPullback = Callable[[FloatArray], FloatArray]

@@ -1,4 +1,4 @@
-"""How much to share, found together with everything else: K_Z = s·1 + (1 − s)·(R + I)/2.
+"""How much to share, found together with everything else: K_Z = s·1 + (1 − s)·(aR + (1 − a)I).
 
 Rewards are a sum of what all stations have in common, what those alike share besides, and what is a station's own, each
 with a level (partial pooling, the random effects of statistics). As one kernel: K̃ = K_Z ∘ (k + c), with the share s
@@ -7,9 +7,11 @@ that is common, kernel k, level c, noise and mean at the maximum of their likeli
 
 R says who is alike in what is not common: the paper's embedding E (18), measured with the kernel that was found without
 it, and centred, R ∝ HEH with H = I − 11ᵀ/M, so that pairs which are as alike as any two are unrelated in R and
-those less alike are opposed. Uncentred, E calls the median pair 0.61 alike whatever the truth, and a likelihood cannot
-tell, since E was measured on the same rows; for the same reason its weight is not fitted but half of what is not
-common. Likelihood alone shares too much where rows of one run or day hang together, so s stays below 0.85.
+those less alike are opposed. Uncentred, E calls the median pair 0.61 alike whatever the truth. Its weight a cannot be
+left to the likelihood, since E was measured on the same rows: it is the reliability of R, as psychology reckons that of
+a test. R is measured on two halves of every station's rows; where these agree with correlation r, a measurement on all
+rows has reliability 2r/(1 + r) (Spearman 1910, Brown 1910). Likelihood alone shares too much where rows of one run or
+day hang together, so s stays below 0.95.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -37,7 +39,8 @@ MANY = 400
 """Stations above which nobody is compared with anybody: the distances of pairs grow with their square."""
 
 _BEGIN = 0.5  # share that a search begins with
-_ALIKE = 0.5  # weight of R among what is not common to all
+_SAID = 0.5  # weight, among what is not common, of a similarity that was given
+_SPLITS = 3  # ways to halve the rows when the reliability of R is measured
 _FEW = 2  # rows below which nothing can be said of whom a station is like
 
 
@@ -81,11 +84,11 @@ class Joint:
         options = {"starts": 1, "max_rows": MAX_ROWS, "block_rows": BLOCK_ROWS, "pull": PULL, "quiet": True, **how}
         M = len(samples.stations)
         found = fit(samples, kernel, tasks=PartialPooling(np.eye(M), _BEGIN), rng=rng, **options)
-        related = self._related(samples, found)
-        if related is not None:
-            own = _ALIKE * related + (1.0 - _ALIKE) * np.eye(M)
+        related, weight = self._related(samples, found)
+        if weight:
+            own = weight * related + (1.0 - weight) * np.eye(M)
             found = fit(samples, kernel, tasks=PartialPooling(own, _BEGIN), rng=rng, **options)
-        return found, self._answer(samples, found, similar=0.0 if related is None else _ALIKE)
+        return found, self._answer(samples, found, similar=weight)
 
     def _answer(self, samples: Samples, found: Fit, *, similar: float) -> TaskMatrix:
         tasks = found.tasks
@@ -95,18 +98,31 @@ class Joint:
         details = shares | settings(samples, Learned(found.kernel, found.noise, found.mean))
         return TaskMatrix(samples.stations, tasks.K_Z, "joint", details)
 
-    def _related(self, samples: Samples, found: Fit) -> FloatArray | None:
-        """R, (M, M); None where nothing can be said of who is like whom."""
+    def _related(self, samples: Samples, found: Fit) -> tuple[FloatArray, float]:
+        """R, (M, M), and its weight: 0 where nothing can be said of who is like whom."""
         M = len(samples.stations)
         if self.alike is not None:
             given = self.alike.matrix if isinstance(self.alike, TaskMatrix) else self.alike
-            return centred(check_task_matrix(given, size=M))
+            return centred(check_task_matrix(given, size=M)), _SAID
         known = np.flatnonzero(np.bincount(samples.tasks, minlength=M) >= _FEW)
-        if not 3 <= len(known) <= MANY:
-            return None
         R = np.eye(M)
+        if not 3 <= len(known) <= MANY:
+            return R, 0.0
         R[np.ix_(known, known)] = centred(self._embedding(samples, known, found))
-        return R
+        return R, self._reliability(samples, known, found)
+
+    def _reliability(self, samples: Samples, known: IntArray, found: Fit) -> float:
+        """How far R would come out the same from other rows of the same stations, from 0 to 1."""
+        rng = np.random.default_rng(self.seed)
+        pairs = np.triu_indices(len(known), 1)
+        agreements = []
+        for _ in range(_SPLITS):
+            halves = _halves(samples.tasks, rng)
+            one, other = (centred(self._embedding(samples.take(half), known, found))[pairs] for half in halves)
+            spread = float(one.std() * other.std())
+            agreements.append(float(np.mean((one - one.mean()) * (other - other.mean()))) / spread if spread else 0.0)
+        r = max(0.0, float(np.mean(agreements)))
+        return 2.0 * r / (1.0 + r)
 
     def _embedding(self, samples: Samples, known: IntArray, found: Fit) -> FloatArray:
         """The paper's similarity (18) of the stations `known`, (p, p)."""
@@ -115,6 +131,16 @@ class Joint:
         part = Samples(names, np.searchsorted(known, rows.tasks), rows.X, rows.y, rows.noise, rows.features)
         kernel = without_level(found.kernel)
         return Embedding(kernel, regularisation=found.noise, seed=self.seed).fit(part).matrix
+
+
+def _halves(tasks: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Every station's rows in two halves at random; of an odd number the second has one more."""
+    order = rng.permutation(len(tasks))
+    order = order[np.argsort(tasks[order], kind="stable")]
+    counts = np.bincount(tasks)
+    place = np.arange(len(tasks)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = place < np.repeat(counts // 2, counts)
+    return np.sort(order[first]), np.sort(order[~first])
 
 
 def centred(E: FloatArray) -> FloatArray:

@@ -1,0 +1,6 @@
+"""What measures kinband itself; not part of the package.
+
+`python -m benchmarks.claims` (`make claims`) prints every claim about learning with its measured value. `problems` says
+what is played, `learners` who plays, `runs` plays and keeps every run in a file, `findings` counts, `peers` and
+`newcomers` hold the claims that need a setting of their own, and `figure` draws the README's picture.
+"""

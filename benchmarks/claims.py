@@ -1,0 +1,232 @@
+"""Every claim about learning with its measured value: `make claims`, or `python -m benchmarks.claims`.
+
+Runs are kept in `out/claims`, one file each; interrupted, the command goes on where it stopped, and asked again it only
+reads. `--quick` is a look in three minutes, with few seeds.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.findings import (
+    FULL,
+    LEARNERS,
+    QUICK,
+    Finding,
+    Size,
+    counted_plans,
+    finding,
+    geometric_mean,
+    held,
+    tuned,
+    tuning_plans,
+)
+from benchmarks.problems import Contest, contests
+from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan
+from kinband.cli.progress import progress
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.pool import run_jobs
+
+SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
+"""What the joint model is to save of learning alone."""
+
+_LONG = "40 rounds"  # of contests that a quick look leaves out
+_SLOW = ("ColO-RAN", "smooth")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One line of the table.
+
+    Attributes:
+        what: What is claimed.
+        where: On which problem.
+        aim: In words.
+        measured: With its interval.
+        kept: Whether it is; None for what is reported only.
+    """
+
+    what: str
+    where: str
+    aim: str
+    measured: str
+    kept: bool | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the table, and write it beside the runs."""
+    given = _parser().parse_args(arguments)
+    size, folder = (QUICK if given.quick else FULL), Path(given.out)
+    if given.coloran is not None and not Path(given.coloran).is_file():
+        print(f"there is no file {given.coloran}: make it as docs/coloran.md says", file=sys.stderr)
+        return 2
+    chosen = [c for c in contests(given.coloran) if not given.only or any(word in c.name for word in given.only)]
+    if given.quick:
+        chosen = [c for c in chosen if _LONG not in c.name and not c.name.startswith(_SLOW)]
+    if not chosen:
+        print(f"no problem is called {' or '.join(given.only)}", file=sys.stderr)
+        return 2
+    findings = measure(chosen, size, folder, workers=given.workers)
+    claims = claims_of(findings)
+    text = page(findings, claims, size)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "table.md").write_text(text, encoding="utf-8")
+    (folder / "table.json").write_text(json.dumps(_plain(findings, claims), indent=1), encoding="utf-8")
+    print(text)
+    if any(found.contest.real for found in findings):
+        from benchmarks.figure import draw
+
+        draw(findings, folder / "savings.png")
+        print(f"figure: {folder / 'savings.png'}")
+    if given.coloran is None:
+        print("left out: ColO-RAN, whose table is given with --coloran (docs/coloran.md says how to make it)")
+    return 0
+
+
+def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int | None) -> list[Finding]:
+    """Play whatever is not on disk, and return what was found on every problem."""
+    _play([plan for contest in chosen for plan in tuning_plans(contest, size)], folder, workers, "choosing β")
+    counted: list[Plan] = []
+    for contest in chosen:
+        tuning = tuned(contest, size, folder)
+        beta = {name: min(by_beta, key=by_beta.__getitem__) for name, by_beta in tuning.items()}
+        counted += counted_plans(contest, size, beta)
+    _play(counted, folder, workers, "playing")
+    return [finding(contest, size, folder) for contest in chosen]
+
+
+def _play(plans: Sequence[Plan], folder: Path, workers: int | None, what: str) -> None:
+    with progress(len(plans)) as step:
+        run_jobs([plan.job(folder) for plan in plans], workers=workers, tick=lambda _: step(what))
+
+
+def claims_of(findings: Sequence[Finding]) -> list[Claim]:
+    """Return every claim that the findings can tell of."""
+    claims = [_no_worse(found) for found in findings]
+    if len(findings) > 1:
+        mean = geometric_mean(findings)
+        claims.append(
+            Claim(
+                "regret over the best fixed sharing",
+                "geometric mean",
+                "upper limit 0.97",
+                f"{mean:.3f}",
+                mean.high <= 0.97,
+            )
+        )
+    for found in findings:
+        if (least := SAVED.get(found.contest.name)) is not None:
+            saved = found.saved()
+            claims.append(
+                Claim("saved of alone", found.contest.name, f"{least:.0%}", f"{saved:.0%}", saved.value >= least)
+            )
+    for found in findings:
+        if found.contest.environment == "drawn:opposed":
+            kept = found.kept
+            claims.append(
+                Claim("kept of the best fixed sharing", found.contest.name, "90%", f"{kept:.0%}", kept.value >= 0.9)
+            )
+    return [*claims, *map(_intervals, findings)]
+
+
+def _no_worse(found: Finding) -> Claim:
+    ratio = found.ratio
+    return Claim(
+        f"regret over {found.best}",
+        found.contest.name,
+        "at most 1.05, lower limit at most 1",
+        f"{ratio:.3f}",
+        ratio.value <= 1.05 and ratio.low <= 1.0,
+    )
+
+
+def _intervals(found: Finding) -> Claim:
+    share, aimed = held(found), found.contest.intervals
+    kept = 0.92 <= share.value <= 0.98 if aimed else None
+    return Claim(
+        "predictive 95 % intervals hold", found.contest.name, "92% to 98%" if aimed else "-", f"{share:.1%}", kept
+    )
+
+
+def page(findings: Sequence[Finding], claims: Sequence[Claim], size: Size) -> str:
+    """Return the tables as Markdown: claims, regrets, and what β matters."""
+    short = "" if size.full else " A short run: nothing is claimed from it."
+    said = [f"{len(size.counted)} seeds, β chosen on {len(size.tuning)} others.{short}", ""]
+    said += _table(
+        ["claim", "problem", "aim", "measured (95 %)", "kept"],
+        [
+            [c.what, c.where, c.aim, c.measured, "-" if c.kept is None else "yes" if c.kept else "**no**"]
+            for c in claims
+        ],
+    )
+    said += ["", "Regret a decision (β of each), saving of the joint model, and what it shares:", ""]
+    said += _table(
+        ["problem", *LEARNERS, "saved of alone", "shared / similar / own", "fit, run (s)"],
+        [_regrets(found) for found in findings],
+    )
+    said += ["", "Regret a decision of the joint model by β, on the seeds that choose:", ""]
+    said += _table(
+        ["problem", *(f"β = {beta:g}" for beta in BETAS)],
+        [[f.contest.name, *(f"{f.tuning[JOINT][beta]:.4f}" for beta in BETAS)] for f in findings],
+    )
+    return "\n".join(said) + "\n"
+
+
+def _regrets(found: Finding) -> list[str]:
+    cells = [
+        f"{found.regret[name].mean():.4f} ({found.beta[name]:g})" if name in found.regret else "-" for name in LEARNERS
+    ]
+    shares = " / ".join(f"{found.shares[part]:.2f}" for part in ("shared", "similar", "own"))
+    return [
+        found.contest.name,
+        *cells,
+        f"{found.saved():.0%}",
+        shares,
+        f"{found.seconds[0]:.1f}, {found.seconds[1]:.1f}",
+    ]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _plain(findings: Sequence[Finding], claims: Sequence[Claim]) -> dict[str, Any]:
+    """Everything as JSON-able values."""
+    return {
+        "claims": [vars(claim) for claim in claims],
+        "problems": {
+            found.contest.name: {
+                "beta": dict(found.beta),
+                "tuning": {name: {str(b): r for b, r in by.items()} for name, by in found.tuning.items()},
+                "regret": {name: values.tolist() for name, values in found.regret.items()},
+                "saved": {name: _numbers(found.saved(name)) for name in (JOINT, POOLED, EMBEDDING)},
+                "best": found.best,
+                "shares": dict(found.shares),
+            }
+            for found in findings
+        },
+    }
+
+
+def _numbers(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make claims", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="few seeds on the quick problems: three minutes")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="problems whose name holds one of these words")
+    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/coloran.md makes it")
+    parser.add_argument("--out", default="out/claims", help="where runs are kept (%(default)s)")
+    parser.add_argument("--workers", type=int, help="processes; as many as there are cores by default")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""One learner on one problem and seed: its model, learned once, and the regret of playing with every β asked for.
+
+Each run is a JSON file, so that a measurement can be interrupted and goes on where it stopped.
+"""
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.problems import Contest
+from kinband.experiments.play import play
+from kinband.experiments.play.cases import Case, Learner
+from kinband.experiments.play.problem import Problem
+from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.runs import controller_for
+from kinband.experiments.pool import Job
+from kinband.kernels import RBF, Categorical, Kernel
+from kinband.likelihood import spread_of
+from kinband.model import Model, Search, learn_model
+from kinband.records import Samples
+from kinband.similarity import Embedding, Joint, ProjectionWarning
+from kinband.similarity.learned import without_level
+from kinband.version import __version__
+
+JOINT, ALONE, POOLED, EMBEDDING = "joint", "alone", "pooled", "embedding"
+PLAIN = "alone, plain prior"
+"""Learning alone with the kernel and the weak prior that kinband had before the joint model."""
+
+SIMILARITIES = {JOINT: "joint", ALONE: "independent", POOLED: "pooled", EMBEDDING: "embedding", PLAIN: "independent"}
+BETAS = (0.1, 0.3, 1.0)
+
+_DRAWS = 200  # new measurements by which the intervals of a run are judged
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run plays.
+
+    Attributes:
+        contest: The problem.
+        learner: One of `SIMILARITIES`.
+        seed: Of log, slots and draws.
+        betas: The weights of the width to play with.
+    """
+
+    contest: Contest
+    learner: str
+    seed: int
+    betas: tuple[float, ...]
+
+    def job(self, folder: Path) -> Job:
+        """Return the job that writes this run."""
+        values = json.dumps([asdict(self), __version__], sort_keys=True)
+        name = hashlib.sha256(values.encode()).hexdigest()[:20]
+        return Job(folder / "runs" / f"{name}.json", run, (self,))
+
+
+def read(plan: Plan, folder: Path) -> dict[str, Any]:
+    """Return what a run found: `regret` by β, summed up after every slot, seconds, shares, and how intervals held."""
+    found: dict[str, Any] = json.loads(plan.job(folder).file.read_text(encoding="utf-8"))
+    return found
+
+
+def run(file: Path, plan: Plan) -> None:
+    """Learn a model, play with every β, and write what was found."""
+    contest = plan.contest
+    cases = {beta: case_of(contest, plan.learner, plan.seed, beta) for beta in plan.betas}
+    problem = problem_of(cases[plan.betas[0]])
+    begun = time.perf_counter()
+    model = model_for(plan.learner, problem, plan.seed)
+    fitted = time.perf_counter() - begun
+    regret: dict[str, list[float]] = {}
+    begun = time.perf_counter()
+    for beta, case in cases.items():
+        controller = controller_for(problem, model, case)
+        played = play(problem.environment, controller, slots=contest.slots, seed=plan.seed, mode=contest.mode)
+        regret[str(beta)] = played.pseudo.cumsum().tolist()
+    found = {
+        "plan": asdict(plan),
+        "regret": regret,
+        "fit_seconds": fitted,
+        "play_seconds": (time.perf_counter() - begun) / len(cases),
+        "shares": {name: float(model.similarity.details.get(name, np.nan)) for name in ("shared", "similar", "own")},
+        "covered": coverage(problem, model, plan.seed) if plan.learner in (JOINT, ALONE) else None,
+    }
+    file.write_text(json.dumps(found), encoding="utf-8")
+
+
+def case_of(contest: Contest, learner: str, seed: int, beta: float) -> Case:
+    """Return a run as experiments describe it."""
+    who = Learner(learner, SIMILARITIES[learner], beta=beta, pulled=True)
+    return Case(
+        "claims", "fair", contest.environment, who, contest.mode, contest.slots, seed, log_rows=contest.log_rows,
+        start=contest.start,
+    )  # fmt: skip
+
+
+def model_for(learner: str, problem: Problem, seed: int) -> Model:
+    """Return the model of a learner from the log of a problem.
+
+    Where a problem brings a similarity measured under wrong names, the embedding takes it at its word, and the joint
+    model gets it as what is said of who is alike.
+    """
+    log, rng = problem.log, np.random.default_rng([seed, 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProjectionWarning)
+        if learner == PLAIN:
+            return learn_model(
+                log, "independent", rng=rng, kernel=_plain_kernel(log), search=Search(pull=2.0, starts=3)
+            )
+        if problem.likeness is None or learner not in (JOINT, EMBEDDING):
+            return learn_model(log, SIMILARITIES[learner], rng=rng)
+        alone = learn_model(log, "independent", rng=rng)
+        said = Embedding(without_level(alone.kernel), regularisation=alone.noise).fit(problem.likeness)
+        return learn_model(log, Joint(alike=said.matrix) if learner == JOINT else said, rng=rng)
+
+
+def _plain_kernel(log: Samples) -> Kernel:
+    """RBF with length-scales of one standard deviation, times Categorical over codes; no level."""
+    variance, codes = spread_of(log.y), tuple(log.categorical)
+    bounds = (1e-4 * variance, 1e4 * variance)
+    numeric = tuple(column for column in range(log.X.shape[1]) if column not in codes)
+    if not numeric:
+        return Categorical([1.0] * len(codes), variance=variance, variance_bounds=bounds, columns=codes)
+    scale = log.X[:, numeric].std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    within = (1e-3 * scale.min(), 1e3 * scale.max())
+    rbf = RBF(scale, variance=variance, columns=numeric, length_scale_bounds=within, variance_bounds=bounds)
+    return rbf * Categorical([1.0] * len(codes), columns=codes, fixed=("variance",)) if codes else rbf
+
+
+def coverage(problem: Problem, model: Model, seed: int) -> float:
+    """Return the share of new measurements, at arms drawn at random, that lie within their predictive 95 % interval."""
+    environment = problem.environment
+    controller = controller_for(problem, model, case_of(Contest("", "synthetic", 1, 1), ALONE, seed, 0.0))
+    posterior: Any = controller.policy
+    rng = np.random.default_rng([seed, 5])
+    inside: list[bool] = []
+    slot = environment.reset(seed)
+    while len(inside) < _DRAWS:
+        arms: dict[str, int] = {}
+        for station in environment.stations:
+            playable = slot.allowed.get(station)
+            arms[station] = int(rng.choice(environment.arms if playable is None else np.flatnonzero(playable)))
+        predicted = {
+            s: posterior.posterior.predict([controller.stations.index(s)], _context(problem, slot, s, arm))
+            for s, arm in arms.items()
+        }
+        for station, outcome in environment.play(arms).items():
+            mean, width = float(predicted[station].mean[0]), float(predicted[station].width[0])
+            noise = model.noise if outcome.noise is None else outcome.noise
+            inside.append(abs(outcome.reward - mean) <= 1.96 * np.sqrt(width**2 + noise))
+        slot = environment.slot
+    return float(np.mean(inside))
+
+
+def _context(problem: Problem, slot: Any, station: str, arm: int) -> Any:
+    space, scaler = problem.environment.space, problem.scaler
+    if scaler is None or not slot.states or space is None:
+        return slot.contexts[station][[arm]]
+    from kinband.contexts import ContextEncoder
+
+    return ContextEncoder(scaler, space).contexts(slot.states[station])[[arm]]
+
+
+def plans(contest: Contest, learners: Sequence[str], seeds: Sequence[int], betas: Sequence[float]) -> list[Plan]:
+    """Return the runs of several learners on several seeds."""
+    return [Plan(contest, learner, seed, tuple(betas)) for learner in learners for seed in seeds]
