@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinband import Categories, ConfigurationSpace, Trace
-from kinband.environments import TraceEnvironment
+from kinband.environments import SmoothTraceEnvironment
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.paper.reproduce import FairProtocol
@@ -19,7 +19,7 @@ from kinband.experiments.play.parts import part_trace, read_parts, store_parts
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import Curve
 
-ROWS = 16
+ROWS = 20
 
 
 def trace_of(stations: str = "abc", *, rows: int = ROWS, seed: int = 3, **changes: Any) -> Trace:
@@ -93,8 +93,8 @@ def test_short_stations_are_refused_or_left_out() -> None:
         ({"time": None}, {}, "has no time"),
         ({"tilt": np.full(3 * ROWS, 2)}, {}, "one configuration, {'tilt': 2}"),
         ({"reward": np.full(3 * ROWS, 0.5)}, {}, "all rewards to play for are 0.5"),
-        ({}, {"log_rows": ROWS - 5}, "3 of 3 station"),
-        ({}, {"log_rows": ROWS - 5, "skip_short": True}, "only 0 of 3 station"),
+        ({}, {"log_rows": ROWS - 9}, "3 of 3 station"),
+        ({}, {"log_rows": ROWS - 9, "skip_short": True}, "only 0 of 3 station"),
         ({}, {"groups": [1] * 3 * ROWS}, "all rows are of one group, 1"),
         ({}, {"groups": [1, 2]}, "one per row"),
     ],
@@ -126,9 +126,10 @@ def test_a_case_on_parts_learns_from_one_and_plays_on_the_other(tmp_path: Path) 
     case = Case("t", "fair", str(store_parts(log, rest, tmp_path)), Learner("x", "pooled"), "sequential", 3, 1)
     problem = problem_of(case)
     assert sorted(problem.log.y.tolist()) == sorted(log.reward.tolist())
-    assert isinstance(problem.environment, TraceEnvironment)
-    assert problem.environment.stations == trace.stations
-    assert problem.environment.reward_range == (rest.reward.min(), rest.reward.max())
+    world = problem.environment
+    assert isinstance(world, SmoothTraceEnvironment)
+    assert world.stations == trace.stations
+    assert all(rest.reward.min() <= reward <= rest.reward.max() for reward in world.truth("a").expected)
 
 
 # What a comparison says.

@@ -39,7 +39,7 @@ from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
 
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
-_BETAS = (0.3, 1.0, 2.0)
+_BETAS = (0.1, 0.3, 1.0)
 _PANEL = "A table of measurements"
 
 
@@ -127,8 +127,8 @@ def compare(
 ) -> None:
     """Compare stations that share with stations that learn alone, on a log of your own or a table of measurements.
 
-    Some rows of every station are learned from; the others answer by nearest neighbours, a table of measurements by
-    what was measured. Every method, kinband's default among them, gets its kernel by likelihood, its β on seeds of its
+    Some rows of every station are learned from; a smooth fit to the others answers, a table of measurements by what
+    was measured. Every method, kinband's default among them, gets its kernel by likelihood, its β on seeds of its
     own, and starts from the log; cold starts stand beside it.
 
     Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinband.arrays import BoolArray
+from kinband.environments.trace.smooth import LEAST
 from kinband.errors import BadInputError
 from kinband.trace import Trace
 from kinband.version import __version__
-
-NEIGHBOURS = 5
-"""Rows that answer what a setting earns in a state, as `TraceEnvironment` has it by default."""
 
 _LOG, _REST = "log.parquet", "rest.parquet"
 
@@ -39,10 +37,10 @@ def part_trace(
         seed: Draws the groups and the rows taken from them.
 
     Example:
-        >>> columns = {"station": ["a"] * 9 + ["b"] * 9, "time": [*range(9)] * 2, "tilt": [2, 4, 6] * 6}
-        >>> trace = Trace.from_frame(columns | {"reward": np.linspace(0, 1, 18)}, {"configuration": ["tilt"]})
+        >>> columns = {"station": ["a"] * 15 + ["b"] * 15, "time": [*range(15)] * 2, "tilt": [2, 4, 6] * 10}
+        >>> trace = Trace.from_frame(columns | {"reward": np.linspace(0, 1, 30)}, {"configuration": ["tilt"]})
         >>> [len(part) for part in part_trace(trace, 3)]
-        [6, 12]
+        [6, 24]
     """
     if len(trace.stations) < 2:
         raise BadInputError(f"the log holds one station, {trace.stations[0]!r}: sharing takes at least two")
@@ -111,14 +109,14 @@ def _short(trace: Trace, known: BoolArray) -> list[str]:
         side: dict(zip(*np.unique(trace.station[rows], return_counts=True), strict=True))
         for side, rows in (("log", known), ("rest", ~known))
     }
-    return [s for s in trace.stations if counts["log"].get(s, 0) < 2 or counts["rest"].get(s, 0) <= NEIGHBOURS]
+    return [s for s in trace.stations if counts["log"].get(s, 0) < 2 or counts["rest"].get(s, 0) < LEAST]
 
 
 def _too_short(trace: Trace, short: list[str], log_rows: int) -> str:
     rows = int((trace.station == short[0]).sum())
     return (
         f"{len(short)} of {len(trace.stations)} station(s) have too few rows, such as {short[0]!r} with {rows}: a "
-        f"comparison learns from {log_rows} of each and plays on {NEIGHBOURS + 1} others at least; ask for fewer with "
+        f"comparison learns from {log_rows} of each and plays on {LEAST} others at least; ask for fewer with "
         "log_rows, or leave such stations out with skip_short"
     )
 

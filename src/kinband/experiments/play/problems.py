@@ -1,7 +1,8 @@
 """The problem of a case: an environment to play, and a log that may be learned from beforehand.
 
 On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time. A
-folder holds a trace that `parts` has parted already. `smooth` draws its log instead.
+folder holds a user's trace that `parts` has parted already; there a smooth fit to the rest answers, so that what is
+counted as regret could have been saved. `smooth` draws its log instead.
 """
 
 import warnings
@@ -10,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.environments import SmoothTraceEnvironment, SyntheticBandit, TraceEnvironment, split_trace
 from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case
 from kinband.experiments.play.parts import read_parts
 from kinband.experiments.play.problem import Problem
-from kinband.experiments.play.smooth import smooth_problem
+from kinband.experiments.play.smooth import fit_stations, smooth_problem
 from kinband.experiments.play.tables import table_problem
 from kinband.trace import Trace
 
@@ -42,9 +43,11 @@ def problem_of(case: Case) -> Problem:
 def _trace_problem(source: str, log_rows: int) -> Problem:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once by whoever read the trace, not again by every process
-        log, rest = read_parts(Path(source)) if Path(source).is_dir() else _split(source, log_rows)
+        parted = Path(source).is_dir()
+        log, rest = read_parts(Path(source)) if parted else _split(source, log_rows)
         encoder = log.encoder()
-        return Problem(TraceEnvironment(rest), log.samples(encoder, stations=rest.stations), encoder.state)
+        world = SmoothTraceEnvironment(rest, fit_stations) if parted else TraceEnvironment(rest)
+        return Problem(world, log.samples(encoder, stations=rest.stations), encoder.state)
 
 
 def _split(source: str, log_rows: int) -> tuple[Trace, Trace]:
