@@ -28,11 +28,14 @@ from benchmarks.findings import (
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan
 from kinband.cli.progress import progress
+from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.pool import run_jobs
 
 SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
 """What the joint model is to save of learning alone."""
+
+BEGIN, END = "<!-- make claims: begin -->", "<!-- make claims: end -->"
 
 _LONG = "40 rounds"  # of contests that a quick look leaves out
 _SLOW = ("ColO-RAN", "smooth")
@@ -77,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (folder / "table.md").write_text(text, encoding="utf-8")
     (folder / "table.json").write_text(json.dumps(_plain(findings, claims), indent=1), encoding="utf-8")
     print(text)
+    if given.write is not None:
+        _write(given.write, text)
     if any(found.contest.real for found in findings):
         from benchmarks.figure import draw
 
@@ -85,6 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.coloran is None:
         print("left out: ColO-RAN, whose table is given with --coloran (docs/coloran.md says how to make it)")
     return 0
+
+
+def _write(page_file: Path, text: str) -> None:
+    """Put the tables into a page, between the lines `BEGIN` and `END`, in the place of what was there."""
+    before, begin, rest = page_file.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise BadInputError(f"{page_file} has no place for the table: add the lines {BEGIN} and {END}")
+    page_file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int | None) -> list[Finding]:
@@ -224,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", metavar="WORD", help="problems whose name holds one of these words")
     parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/coloran.md makes it")
     parser.add_argument("--out", default="out/claims", help="where runs are kept (%(default)s)")
+    parser.add_argument("--write", type=Path, help="a page to put the tables into, such as docs/evidence.md")
     parser.add_argument("--workers", type=int, help="processes; as many as there are cores by default")
     return parser
 

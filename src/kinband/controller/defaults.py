@@ -21,8 +21,21 @@ _log = logging.getLogger(__name__)
 ALPHA, DELTA = 0.05, 0.05
 """Of the budget that is on where nothing is said: how much may be lost, and with which probability more."""
 
+BETA = 0.3
+"""Weight of the width in UCB from a log: the best on development seeds over all problems (docs/evidence.md)."""
+
 _WITH_BOUNDS = ("ucb", "thompson", "kernel-ucb", "cgp-ucb", "pooled")
 _SILENCE = "pass safety=[] if no rule is wanted"
+
+
+def usual_beta(policy: Any, *, paper: bool) -> float:
+    """Return the weight of the width where none is given, for a controller that has learned from a log.
+
+    Example:
+        >>> usual_beta("ucb", paper=False), usual_beta("thompson", paper=False), usual_beta("ucb", paper=True)
+        (0.3, 1.0, 1.0)
+    """
+    return BETA if policy == "ucb" and not paper else 1.0
 
 
 def usual_safety(

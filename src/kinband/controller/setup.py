@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
-from kinband.controller.defaults import as_in_the_paper, usual_safety
+from kinband.controller.defaults import as_in_the_paper, usual_beta, usual_safety
 from kinband.controller.roster import check_past_names
 from kinband.controller.settings import Settings, checked_seed
 from kinband.controller.standing import arm_of
@@ -129,6 +129,8 @@ def settings_from_trace(
         common |= as_in_the_paper(given, kpis=kpis, drift=drift)
         mean, similarity = common.pop("mean"), "embedding" if similarity is None else similarity
     similarity = "joint" if similarity is None else similarity
+    if common["beta"] is None:
+        common["beta"] = usual_beta(common["policy"], paper=paper)
     drift = drift_from(drift)
     if not isinstance(trace, Trace):
         raise BadInputError(
