@@ -74,10 +74,11 @@ def test_from_a_log_sharing_is_joint_unless_a_similarity_is_named() -> None:
     assert usual.similarity.method == "joint"
     assert sum(usual.similarity.details[name] for name in ("shared", "similar", "own")) == pytest.approx(1.0)
     assert from_trace(similarity="embedding").similarity.method == "embedding"
+    assert (usual.settings.exploration.value, from_trace(beta=2.0).settings.exploration.value) == (0.3, 2.0)
 
 
 def test_from_a_log_the_papers_way_is_the_embedding_around_zero() -> None:
-    paper, plain = from_trace(paper=True), from_trace(similarity="embedding", mean=0.0, engine="exact")
+    paper, plain = from_trace(paper=True), from_trace(similarity="embedding", mean=0.0, engine="exact", beta=1.0)
     assert (paper.settings.notes["similarity"], paper.settings.mean) == ("embedding", 0.0)
     assert np.array_equal(paper.settings.K_Z, plain.settings.K_Z)
     assert paper.ask("b", {"load": 0.4}) == plain.ask("b", {"load": 0.4})
