@@ -2,8 +2,12 @@
 
 On a trace the log is the first rows of every station, and the environment answers from the rest: disjoint in time. A
 folder holds a trace that `parts` has parted already. `smooth` draws its log instead.
+
+A trace answers from the 5 nearest of the station's own rows. The paper prints neither; other readings have names:
+"bundled:own:25" takes 25 of the station's own, "bundled:all:100" takes 100 of everybody's, and so for any trace.
 """
 
+import re
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.errors import BadInputError
 from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case
-from kinband.experiments.play.parts import read_parts
+from kinband.experiments.play.parts import NEIGHBOURS, read_parts
 from kinband.experiments.play.problem import Problem
 from kinband.experiments.play.smooth import smooth_problem
 from kinband.experiments.play.tables import table_problem
@@ -38,13 +43,31 @@ def problem_of(case: Case) -> Problem:
     return adversary or table or smooth or _trace_problem(case.environment, case.log_rows)
 
 
+def answers_of(environment: str) -> tuple[str, bool, int]:
+    """Return the trace that an environment is made of, whether everybody's rows answer, and how many are averaged.
+
+    Example:
+        >>> answers_of("bundled"), answers_of("bundled:all:100")
+        (('bundled', False, 5), ('bundled', True, 100))
+    """
+    named = re.fullmatch(r"(.+):(own|all):([0-9]+)", environment)
+    if named is not None:
+        return named[1], named[2] == "all", int(named[3])
+    if environment.startswith("bundled:"):
+        raise BadInputError(
+            f"the bundled city is called bundled, bundled:own:NEIGHBOURS or bundled:all:NEIGHBOURS, got {environment!r}"
+        )
+    return environment, False, NEIGHBOURS
+
+
 @lru_cache(maxsize=2)
-def _trace_problem(source: str, log_rows: int) -> Problem:
+def _trace_problem(environment: str, log_rows: int) -> Problem:
+    source, pooled, neighbours = answers_of(environment)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once by whoever read the trace, not again by every process
         log, rest = read_parts(Path(source)) if Path(source).is_dir() else _split(source, log_rows)
-        encoder = log.encoder()
-        return Problem(TraceEnvironment(rest), log.samples(encoder, stations=rest.stations), encoder.state)
+        encoder, world = log.encoder(), TraceEnvironment(rest, neighbours=neighbours, pooled=pooled)
+        return Problem(world, log.samples(encoder, stations=rest.stations), encoder.state)
 
 
 def _split(source: str, log_rows: int) -> tuple[Trace, Trace]:
