@@ -10,6 +10,7 @@ import pytest
 from kinband import ConfigurationSpace, Controller, Drift, Floor, KpiFloor, NeighbourReward, Trace
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
+from kinband.policies.exploration import Constant
 
 SPACE = ConfigurationSpace(knob=range(6))
 STATIONS = ["a", "b", "c", "d"]
@@ -74,7 +75,8 @@ def test_from_a_log_sharing_is_joint_unless_a_similarity_is_named() -> None:
     assert usual.similarity.method == "joint"
     assert sum(usual.similarity.details[name] for name in ("shared", "similar", "own")) == pytest.approx(1.0)
     assert from_trace(similarity="embedding").similarity.method == "embedding"
-    assert (usual.settings.exploration.value, from_trace(beta=2.0).settings.exploration.value) == (0.3, 2.0)
+    assert usual.settings.exploration == Constant(0.3)
+    assert from_trace(beta=2.0).settings.exploration == Constant(2.0)
 
 
 def test_from_a_log_the_papers_way_is_the_embedding_around_zero() -> None:

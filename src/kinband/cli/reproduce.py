@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,23 +14,29 @@ from rich.table import Table
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
+from kinband.experiments.pages import check_place, marks_of, write_between
 from kinband.experiments.paper.comparisons import FIGURES, LABELS, PRINTED, Figure, quick
 from kinband.experiments.paper.figures import error_figure, matrices_figure, regret_figure, spread_figure
+from kinband.experiments.paper.readings import SEEDS, Found, in_words
 from kinband.experiments.paper.regression import error_curve
 from kinband.experiments.paper.reproduce import Reproducer, Reproduction
+from kinband.version import __version__
 
-_WHAT = ("regression", "synthetic", "similarity", "sequential", "parallel")
+_WHAT = ("regression", "synthetic", "similarity", "sequential", "parallel", "readings")
 _TRUE_SIMILARITY = 0.8
 _TITLES = {
     "regression": "regression: the similarity with the smallest error, the paper's beside ours (95 % interval)",
     "similarity": "similarity: what the methods make of the same log",
 }
+_NO_SHARES = ("regression", "similarity")
+_NARROW = {"readings": 11}  # columns of numbers, so that the readings have room
+_MARKS = marks_of("readings")
 
 
 def reproduce(
     what: Annotated[str, typer.Argument(help=f"{', '.join(_WHAT)}, or all.")] = "all",
     protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
-    small: Annotated[bool, typer.Option("--quick", help="Small versions, for a look in two minutes.")] = False,
+    small: Annotated[bool, typer.Option("--quick", help="Small versions, for a look in minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
         "out/reproduce"
     ),
@@ -37,24 +44,36 @@ def reproduce(
     ray: Annotated[
         str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
     ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(help="A Markdown page with a place for the table of readings, such as docs/results.md."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:
     """Reproduce the paper's figures, under its own protocol and under a fair one.
 
+    "readings" varies what the print leaves open (whose rows answer, how many, λ, β, length-scale), under its protocol.
+
     Example: kinband reproduce synthetic --quick
     """
-    wanted = _WHAT if what == "all" else (what,)
+    wanted: tuple[str, ...] = _WHAT if what == "all" else (what,)
     if what != "all" and what not in _WHAT:
         raise BadInputError(f"there is no figure {what!r}: choose one of {', '.join(_WHAT)}, all")
     if protocol not in ("paper", "fair", "both"):
         raise BadInputError(f"protocol must be paper, fair or both, got {protocol!r}")
     protocols = ("paper", "fair") if protocol == "both" else (protocol,)
+    if protocol == "fair":  # readings are of the paper's own
+        wanted = tuple(name for name in wanted if name != "readings")
+    _check_readings(wanted, write)
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     words: list[str] = []
     runner = Reproducer(out, workers=workers or None, ray=ray)
     figures = {name: quick(FIGURES[name]) if small else FIGURES[name] for name in wanted if name in FIGURES}
+    open_to_reading = _read_figures(small=small) if "readings" in wanted else []
+    seeds = SEEDS[:1] if small else SEEDS
     total = sum(runner.effort(figure, protocols=protocols) for figure in figures.values())
+    total += sum(runner.readings_effort(figure, seeds=seeds) for figure in open_to_reading)
     with progress(total or None, quiet=as_json) as step:
         runner.tick = step
         for name in wanted:
@@ -64,6 +83,12 @@ def reproduce(
             elif name == "similarity":
                 step("similarities of 105 stations", 0.0)
                 rows += _similarity(runner, out, quick(FIGURES["sequential"]) if small else FIGURES["sequential"])
+            elif name == "readings":
+                read = [one for figure in open_to_reading for one in runner.readings(figure, seeds=seeds)]
+                rows += [one.row() for one in read]
+                words += in_words(read)
+                if write is not None:
+                    write_between(write, _page(read, small=small), _MARKS)
             else:
                 found = runner.run(figures[name], protocols=protocols)
                 rows += _compare(found, out)
@@ -76,7 +101,29 @@ def reproduce(
         _print(rows)
         for sentence in words:
             typer.echo(sentence)
-        typer.echo(f"figures and table: {out}")
+        typer.echo(f"figures and table: {out}" + (f"; readings: {write}" if write is not None else ""))
+
+
+def _check_readings(wanted: tuple[str, ...], write: Path | None) -> None:
+    """Refuse what cannot be written before an hour of work."""
+    if not wanted:
+        raise BadInputError("readings are of the paper's protocol: leave --protocol out, or say paper")
+    if write is None:
+        return
+    if "readings" not in wanted:
+        raise BadInputError("--write takes the table of readings: ask for readings, under the paper's protocol")
+    check_place(write, _MARKS)
+
+
+def _read_figures(*, small: bool) -> list[Figure]:
+    return [quick(figure) if small else figure for figure in FIGURES.values()]
+
+
+def _page(read: list[Found], *, small: bool) -> str:
+    """Return the table of readings for a page, with the version that was measured and what measures it."""
+    table = _markdown([one.row() for one in read], in_words(read)).replace("| readings: problem |", "| problem |")
+    command = "kinband reproduce readings" + (" --quick" if small else "")
+    return f"{table}\nMeasured with kinband {__version__} by `{command}`.\n"
 
 
 def _regression(out: Path, *, draws: int) -> dict[str, Any]:
@@ -119,14 +166,20 @@ def _files(out: Path, stem: str) -> list[Path]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    for name in dict.fromkeys(row["experiment"] for row in rows):
-        own = [row for row in rows if row["experiment"] == name]
-        columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
-        table = Table(title=_TITLES.get(name, f"{name}: regret saved, the paper's number beside ours (95 % intervals)"))
+    for name, problem in dict.fromkeys((row["experiment"], row.get("problem")) for row in rows):
+        own = [row for row in rows if (row["experiment"], row.get("problem")) == (name, problem)]
+        title = _TITLES.get(name, f"{name}: regret saved, the paper's number beside ours (95 % intervals)")
+        told = {"experiment"}
+        if name == "readings":  # what is the same in all rows goes into the title, terminals are narrow
+            title = f"readings, {problem}: regret saved against learning alone, {own[0]['printed']:.0%} printed"
+            told |= {"problem", "printed"}
+        columns = [column for column in dict.fromkeys(c for row in own for c in row) if column not in told]
+        table = Table(title=title)
         for column in columns:
-            table.add_column(column, overflow="fold")
+            widths: dict[str, Any] = {"min_width": 24} if column == "reading" else {"max_width": _NARROW.get(name)}
+            table.add_column(column, overflow="fold", **widths)
         for row in own:
-            table.add_row(*(_cell(row.get(column), share=name not in _TITLES) for column in columns))
+            table.add_row(*(_cell(row.get(column), share=name not in _NO_SHARES) for column in columns))
         Console().print(table)
 
 
@@ -147,9 +200,11 @@ def _text(value: Any, *, share: bool) -> str:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row in JSON's types; what one run cannot tell is null."""
     plain: dict[str, Any] = {}
     for column, value in row.items():
-        plain[column] = [value.value, value.low, value.high] if isinstance(value, Estimate) else value
+        parts = [value.value, value.low, value.high] if isinstance(value, Estimate) else None
+        plain[column] = value if parts is None else [part if math.isfinite(part) else None for part in parts]
     return plain
 
 
@@ -160,11 +215,11 @@ def _markdown(rows: list[dict[str, Any]], words: list[str]) -> str:
         own = [row for row in rows if row["experiment"] == name]
         columns = [column for column in dict.fromkeys(c for row in own for c in row) if column != "experiment"]
         lines += ["", f"| {name}: {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-        share = name not in _TITLES
+        share = name not in _NO_SHARES
         for row in own:
             cells = (_cell(row.get(column), share=share).replace("\n", " ").replace("%", " %") for column in columns)
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines[1:], "", *words, ""])
+    return "\n".join([*lines[1:], "", "\n\n".join(words), ""])
 
 
 def _write(rows: list[dict[str, Any]], path: Path) -> None:
@@ -173,5 +228,5 @@ def _write(rows: list[dict[str, Any]], path: Path) -> None:
         writer = csv.DictWriter(opened, columns, restval="")
         writer.writeheader()
         for row in rows:
-            share = row["experiment"] not in _TITLES
+            share = row["experiment"] not in _NO_SHARES
             writer.writerow({c: _text(v, share=share) if v is not None else "" for c, v in row.items()})

@@ -10,6 +10,7 @@ from rich.table import Table
 from kinband.cli.folders import make_folder
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
+from kinband.experiments.pages import check_place
 from kinband.experiments.trust import PARTS, Runner, Size, measured, parts_named
 from kinband.experiments.trust.figure import draw_targets
 from kinband.experiments.trust.table import BEGIN, END, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
@@ -46,7 +47,8 @@ def trust(
     if trace is not None and not trace.exists():
         raise BadInputError(f"there is no file {trace}: give the path of a ColO-RAN table, as docs/coloran.md makes it")
     make_folder(out)
-    _check_page(write)
+    if write is not None:
+        check_place(write, (BEGIN, END))
     if figure is not None and figure.suffix not in (".png", ".svg", ".pdf"):
         raise BadInputError(f"{figure} has no format that can be drawn: name a .png, .svg or .pdf file")
     size = Size(runs, seed, small, None if trace is None else str(trace))
@@ -66,20 +68,6 @@ def trust(
         typer.echo(f"table: {write or out / 'table.md'}")
         if figure is not None:
             typer.echo(f"figure: {figure}")
-
-
-def _check_page(page: Path | None) -> None:
-    """Refuse a page that has no place for the table before hours of work."""
-    if page is None:
-        return
-    if not page.is_file():
-        raise BadInputError(
-            f"there is no page {page}: make one with the lines {BEGIN} and {END}, or leave --write out and take "
-            "table.md of the folder of results"
-        )
-    _, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    if not begin or END not in rest:
-        raise BadInputError(f"{page} has no place for the table: add the lines {BEGIN} and {END}")
 
 
 def _print(found: list[Target]) -> None:

@@ -134,10 +134,14 @@ def baseline_cases(figure: Figure, settings: Iterable[Setting]) -> list[Case]:
 
 def sharing_cases(figure: Figure, *, prior: Prior, beta: float | str) -> list[Case]:
     """Return the sharing methods at one setting of the paper's protocol."""
-    numeric = beta if isinstance(beta, float) else figure.betas[len(figure.betas) // 2]
-    learners = [Learner(name, name, beta=numeric) for name in SHARING]
+    learners = [Learner(name, name, beta=sharing_beta(figure, beta)) for name in SHARING]
     seeds = range(1, figure.runs + 1)
     return [case_of(figure, "paper", learner, seed, prior=prior) for learner in learners for seed in seeds]
+
+
+def sharing_beta(figure: Figure, beta: float | str) -> float | str:
+    """Return the β of those that share where the baseline has this one; a schedule of the baseline's is its alone."""
+    return figure.betas[len(figure.betas) // 2] if beta in figure.baseline_betas else beta
 
 
 def tuning_cases(figure: Figure) -> list[Case]:

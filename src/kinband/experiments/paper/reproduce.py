@@ -9,6 +9,7 @@ import numpy as np
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.paper import comparisons
 from kinband.experiments.paper.comparisons import Figure, Setting
+from kinband.experiments.paper.readings import SEEDS, Found, Reading, found_of, readings_of
 from kinband.experiments.play.cases import Case, Prior
 from kinband.experiments.play.runs import Curve, effort_of, models_for, run_cases
 from kinband.similarity import TaskMatrix
@@ -134,15 +135,36 @@ class Reproducer:
             cases += [case for start in (True, False) for case in comparisons.fair_cases(figure, betas, start=start)]
         return sum(map(effort_of, cases))
 
-    def _paper(self, figure: Figure) -> PaperProtocol:
-        short = self._run("the whole grid in short runs", comparisons.spread_cases(figure))
+    def readings(self, figure: Figure, *, seeds: Sequence[int] = SEEDS) -> list[Found]:
+        """Carry out what the print leaves open around the setting that is best for the baseline."""
+        short = self._run("baseline over the grid", _alone_on_the_grid(figure))
+        best = self._best_of_baseline(figure, short)[0].case
+        readings = readings_of(figure, (best.prior, best.learner.beta))
+        cases = _cases_of(readings, seeds)
+        runs = {curve.case: curve for curve in self._run(f"readings, {figure.name}", cases)}
+        return [found_of(reading, [runs[case] for case in reading.cases(seeds)]) for reading in readings]
+
+    def readings_effort(self, figure: Figure, *, seeds: Sequence[int] = SEEDS) -> float:
+        """Return about how many seconds of one core the readings of a comparison take."""
+        any_setting = (figure.grid[0], figure.betas[0])
+        cases = _alone_on_the_grid(figure) + comparisons.baseline_cases(figure, [any_setting] * figure.finalists)
+        cases += _cases_of(readings_of(figure, any_setting), seeds)
+        return sum(map(effort_of, cases))
+
+    def _best_of_baseline(self, figure: Figure, short: Sequence[Curve]) -> list[Curve]:
+        """Run the baseline at full length where short runs were best, and return its runs at the best setting."""
         alone = [c for c in short if c.case.learner.name == comparisons.BASELINE]
         finalists = comparisons.best_settings(alone, most=figure.finalists)
         baseline = self._run("baseline at its best settings", comparisons.baseline_cases(figure, finalists))
-        prior, beta = comparisons.best_settings(baseline, most=1)[0]
+        best = comparisons.best_settings(baseline, most=1)[0]
+        return [c for c in baseline if (c.case.prior, c.case.learner.beta) == best]
+
+    def _paper(self, figure: Figure) -> PaperProtocol:
+        short = self._run("the whole grid in short runs", comparisons.spread_cases(figure))
+        best = self._best_of_baseline(figure, short)
+        prior, beta = best[0].case.prior, best[0].case.learner.beta
         if prior is None:
             raise AssertionError("the paper's protocol has a prior in every case")
-        best = [c for c in baseline if (c.case.prior, c.case.learner.beta) == (prior, beta)]
         sharing = self._run("sharing at the baseline's best", comparisons.sharing_cases(figure, prior=prior, beta=beta))
         return PaperProtocol(prior, beta, [*best, *sharing], _savings_by_setting(short))
 
@@ -156,6 +178,16 @@ class Reproducer:
         tick = self.tick
         say = None if tick is None else (lambda effort: tick(what, effort))
         return run_cases(cases, self.folder, workers=self.workers, ray=self.ray, tick=say)
+
+
+def _alone_on_the_grid(figure: Figure) -> list[Case]:
+    """The baseline's part of the short runs."""
+    return [case for case in comparisons.spread_cases(figure) if case.learner.name == comparisons.BASELINE]
+
+
+def _cases_of(readings: Sequence[Reading], seeds: Sequence[int]) -> list[Case]:
+    """The runs of readings; those that two readings have in common come once."""
+    return list(dict.fromkeys(case for reading in readings for case in reading.cases(seeds)))
 
 
 def _savings_by_setting(curves: list[Curve]) -> dict[str, dict[Setting, float]]:

@@ -82,7 +82,8 @@ class Case:
     Attributes:
         experiment: Which experiment it belongs to.
         protocol: "paper" or "fair".
-        environment: "synthetic", "bundled", the path of a trace, or one of `adversaries`, `tables` or `smooth`.
+        environment: "synthetic", "bundled", the path of a trace, either of these followed by whose rows answer and how
+            many, such as "bundled:all:100" (`problems`), or one of `adversaries`, `tables` or `smooth`.
         learner: Who learns.
         mode: Parallel rounds (Algorithm 1) or one station at a time (Algorithm 2).
         slots: Slots to play.

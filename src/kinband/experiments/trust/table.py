@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kinband.errors import BadInputError
+from kinband.experiments.pages import marks_of, write_between
 from kinband.experiments.trust.targets import SHORT, Target
 from kinband.version import __version__
 
 HEAD = ("part", "target", "aim", "measured", "runs", "kept")
-BEGIN, END = "<!-- kinband trust: begin -->", "<!-- kinband trust: end -->"
+BEGIN, END = marks_of("trust")
 """The lines of a page between which `write_into` puts the table."""
 
 
@@ -89,12 +89,7 @@ def to_json(targets: Sequence[Target]) -> str:
 
 def write_into(page: Path, targets: Sequence[Target]) -> None:
     """Put the table into a page, between the lines `BEGIN` and `END`, in the place of what was there."""
-    text = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise BadInputError(f"{page} has no place for the table: add the lines {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(targets)}\n{END}{after}", encoding="utf-8")
+    write_between(page, markdown(targets), (BEGIN, END))
 
 
 def _finite(value: Any) -> Any:
