@@ -2,5 +2,6 @@
 
 `python -m benchmarks.claims` (`make claims`) prints every claim about learning with its measured value. `problems` says
 what is played, `learners` who plays, `runs` plays and keeps every run in a file, `findings` counts, `peers` and
-`newcomers` hold the claims that need a setting of their own, and `figure` draws the README's picture.
+`newcomers` hold the claims that need a setting of their own, `cost` the time it takes,
+and `figure` draws the README's picture.
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import cost, newcomers
 from benchmarks.findings import (
     FULL,
     LEARNERS,
@@ -30,7 +31,8 @@ from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan
 from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.pool import run_jobs
+from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED
 
 SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
 """What the joint model is to save of learning alone."""
@@ -75,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     findings = measure(chosen, size, folder, workers=given.workers)
     claims = claims_of(findings)
+    if given.newcomers:
+        claims += newcomer_claims(size, folder, workers=given.workers)
+    if given.cost:
+        claims += cost_claims(folder)
     text = page(findings, claims, size)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "table.md").write_text(text, encoding="utf-8")
@@ -114,8 +120,12 @@ def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int
 
 
 def _play(plans: Sequence[Plan], folder: Path, workers: int | None, what: str) -> None:
-    with progress(len(plans)) as step:
-        run_jobs([plan.job(folder) for plan in plans], workers=workers, tick=lambda _: step(what))
+    _run([plan.job(folder) for plan in plans], workers, what)
+
+
+def _run(jobs: Sequence[Job], workers: int | None, what: str) -> None:
+    with progress(len(jobs)) as step:
+        run_jobs(jobs, workers=workers, tick=lambda _: step(what))
 
 
 def claims_of(findings: Sequence[Finding]) -> list[Claim]:
@@ -164,6 +174,34 @@ def _intervals(found: Finding) -> Claim:
     return Claim(
         "predictive 95 % intervals hold", found.contest.name, "92% to 98%" if aimed else "-", f"{share:.1%}", kept
     )
+
+
+def newcomer_claims(size: Size, folder: Path, *, workers: int | None) -> list[Claim]:
+    """Let newcomers join on real tables, and return what their first decisions save of starting alone."""
+    _run([draw.job(folder) for draw in newcomers.draws(size)], workers, "newcomers")
+    claims = []
+    for found in (newcomers.welcome(arrival, size, folder) for arrival in newcomers.ARRIVALS):
+        name, least = found.arrival.name, newcomers.SAVED.get(found.arrival.name, 0.0)
+        first = f"saved of alone in a newcomer's first {found.arrival.decisions} decisions"
+        described, average = found.saved[DESCRIBED], found.saved[AVERAGE]
+        used = f"{first}, described (used in {found.used:.0%} of draws)"
+        claims.append(Claim(used, name, f"{least:.0%}", f"{described:.0%}", described.value >= least))
+        claims.append(Claim(f"{first}, on average", name, "-", f"{average:.0%}", None))
+    return claims
+
+
+def cost_claims(folder: Path) -> list[Claim]:
+    """Return what learning the default model and deciding with it costs, measured one after the other."""
+    _run([cost.job(measured, folder) for measured in (*cost.LEARNINGS, None)], 1, "cost")
+    claims = []
+    for learning in cost.LEARNINGS:
+        spent = cost.read(learning, folder)["seconds"]
+        what = f"105 stations x {learning.rows} rows: model"
+        claims.append(Claim(what, "bundled city", f"{learning.within:g} s", f"{spent:.1f} s", spent <= learning.within))
+    spent = cost.read(None, folder)
+    ratio = spent["default"] / spent["paper"]
+    what = f"time of {cost.DECISIONS} decisions over paper=True"
+    return [*claims, Claim(what, "bundled city", f"at most {cost.RATIO}", f"{ratio:.2f}", ratio <= cost.RATIO)]
 
 
 def page(findings: Sequence[Finding], claims: Sequence[Claim], size: Size) -> str:
@@ -237,6 +275,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="few seeds on the quick problems: three minutes")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="problems whose name holds one of these words")
     parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/coloran.md makes it")
+    parser.add_argument("--newcomers", action="store_true", help="also tasks that join a network: ten minutes")
+    parser.add_argument("--cost", action="store_true", help="also seconds, on a machine with nothing else to do")
     parser.add_argument("--out", default="out/claims", help="where runs are kept (%(default)s)")
     parser.add_argument("--write", type=Path, help="a page to put the tables into, such as docs/evidence.md")
     parser.add_argument("--workers", type=int, help="processes; as many as there are cores by default")

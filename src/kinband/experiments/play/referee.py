@@ -66,7 +66,7 @@ def play(
     for t in range(slots):
         stations = environment.stations
         playing = stations if mode == "parallel" else (stations[t % len(stations)],)
-        decisions = _decide(controller, environment.slot, playing)
+        decisions = decide(controller, environment.slot, playing)
         truths: dict[str, Truth] = {s: environment.truth(s) for s in playing}
         outcomes = environment.play({s: d.arm for s, d in decisions.items()})
         for station, decision in decisions.items():
@@ -79,7 +79,8 @@ def play(
     return Run(realised, pseudo, rewards)
 
 
-def _decide(controller: Controller, slot: Slot, stations: tuple[str, ...]) -> dict[str, Decision]:
+def decide(controller: Controller, slot: Slot, stations: tuple[str, ...]) -> dict[str, Decision]:
+    """Return what a controller decides for some stations of a slot, among the arms that they can play."""
     allowed = {s: slot.allowed[s] for s in stations if s in slot.allowed}
     if slot.states:
         return controller.ask_all({s: slot.states[s] for s in stations}, allowed=allowed)

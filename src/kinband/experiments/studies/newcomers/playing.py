@@ -9,6 +9,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
 from kinband.experiments.city.stage import LOG_ROWS, stage_of
+from kinband.experiments.play.referee import decide
 from kinband.experiments.studies.newcomers.results import ALONE, DESCRIBED, STARTS, Draw, Finding, finding
 from kinband.experiments.studies.newcomers.scene import Plan, Scene, cast_of, scene_of
 from kinband.similarity.newcomers import held_out
@@ -78,8 +79,7 @@ def first_decisions(controller: Controller, scene: Scene, *, decisions: int) -> 
     environment.reset(10_000 + scene.seed)
     regret = np.zeros(decisions)
     for t in range(decisions):
-        states = environment.slot.states
-        made = controller.ask_all({name: states[name] for name in scene.newcomers})
+        made = decide(controller, environment.slot, scene.newcomers)
         regret[t] = sum(environment.truth(name).pseudo_regret(decision.arm) for name, decision in made.items())
         outcomes = environment.play({name: decision.arm for name, decision in made.items()})
         for name, decision in made.items():

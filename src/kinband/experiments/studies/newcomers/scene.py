@@ -11,6 +11,7 @@ from kinband.environments import TraceEnvironment, split_trace
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City
 from kinband.experiments.city.stage import LOG_ROWS, Stage
+from kinband.experiments.play.referee import Referee, decide
 from kinband.model import learn_model
 from kinband.trace import Trace
 
@@ -40,7 +41,7 @@ class Plan:
 class Scene:
     """One draw: a controller that has run for a while, and who is about to join it."""
 
-    environment: TraceEnvironment
+    environment: Referee
     controller: Controller
     newcomers: tuple[str, ...]
     descriptors: Mapping[str, Mapping[str, Any]]
@@ -56,7 +57,7 @@ def scene_of(stage: Stage, plan: Plan, *, seed: int) -> Scene:
     log = log.select(~np.isin(log.station, list(late))).with_space(stage.space)
     environment, descriptors = TraceEnvironment(rest, stage.space), described(stage.city)
     controller = _controller(log, plan, descriptors, seed=seed)
-    _warm_up(controller, environment, rounds=plan.rounds, seed=seed)
+    warm_up(controller, environment, rounds=plan.rounds, seed=seed)
     return Scene(environment, controller, tuple(name for name in some if name in late), descriptors, seed)
 
 
@@ -102,11 +103,11 @@ def _controller(log: Trace, plan: Plan, descriptors: Mapping[str, Mapping[str, A
     )  # fmt: skip
 
 
-def _warm_up(controller: Controller, environment: TraceEnvironment, *, rounds: int, seed: int) -> None:
+def warm_up(controller: Controller, environment: Referee, *, rounds: int, seed: int) -> None:
+    """Let all stations of a controller play some rounds."""
     environment.reset(seed)
     for _ in range(rounds):
-        states = environment.slot.states
-        made = controller.ask_all({name: states[name] for name in controller.stations})
+        made = decide(controller, environment.slot, controller.stations)
         outcomes = environment.play({name: decision.arm for name, decision in made.items()})
         for name, decision in made.items():
             controller.tell(decision.id, outcomes[name].reward, noise=outcomes[name].noise)

@@ -1,0 +1,75 @@
+"""What the default costs: seconds to learn its model, and the time of a decision over that of the paper's own.
+
+Seconds are those of the machine that measures, and want it to themselves; the ratio is of decisions taken in turns, so
+that whatever else the machine does hits both alike. One file is kept for each, as of every run.
+"""
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kinband.controller import Controller
+from kinband.environments import split_trace
+from kinband.experiments.pool import Job
+from kinband.experiments.studies.speed import seconds
+from kinband.trace import Trace
+from kinband.version import __version__
+
+RATIO = 1.3
+"""What a decision may cost at most, over one with paper=True."""
+
+DECISIONS = 500
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A model learned from the bundled trace.
+
+    Attributes:
+        rows: Rows a station, of 105.
+        within: Seconds that it may take.
+    """
+
+    rows: int
+    within: float
+
+
+LEARNINGS = (Learning(20, 10.0), Learning(540, 60.0))
+
+
+def job(measured: Learning | None, folder: Path) -> Job:
+    """Return the job that learns a model; of None, the one that takes decisions in turns."""
+    values = [asdict(measured) if measured else DECISIONS, __version__]
+    name = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:20]
+    call = learn if measured else decide
+    return Job(folder / "cost" / f"{name}.json", call, (measured,) if measured else ())
+
+
+def learn(file: Path, learning: Learning) -> None:
+    """Make the controller of a log once, and write the seconds."""
+    Controller.from_trace(_log(2))  # what is imported on first use is not the model's
+    log = _log(learning.rows)
+    begun = time.perf_counter()
+    Controller.from_trace(log)
+    file.write_text(json.dumps({"seconds": time.perf_counter() - begun, "cores": os.cpu_count()}), encoding="utf-8")
+
+
+def decide(file: Path) -> None:
+    """Take decisions in turns, and write the seconds of each way."""
+    file.write_text(json.dumps(seconds(1, decisions=DECISIONS)), encoding="utf-8")
+
+
+def read(measured: Learning | None, folder: Path) -> dict[str, Any]:
+    """Return what was found."""
+    found: dict[str, Any] = json.loads(job(measured, folder).file.read_text(encoding="utf-8"))
+    return found
+
+
+def _log(rows: int) -> Trace:
+    trace = Trace.bundled()
+    trace = trace.with_space(trace.space())
+    return trace if rows >= len(trace.station) // len(trace.stations) else split_trace(trace, rows_per_station=rows)[0]
