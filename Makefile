@@ -31,7 +31,7 @@ screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and dr
 bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
 	$(BIN)/kinband bench
 
-claims: $(INSTALLED) ## Measure every claim about learning, in about an hour; CLAIMS=--quick takes three minutes.
+claims: $(INSTALLED) ## Measure every claim about learning, in about an hour; CLAIMS=--quick takes three minutes, --peers adds BoTorch and others.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.claims $(CLAIMS)
 
 lint: $(INSTALLED) ## Check format, style, types and the direction of imports.

@@ -1,14 +1,13 @@
 """Every claim about learning with its measured value: `make claims`, or `python -m benchmarks.claims`.
 
 Runs are kept in `out/claims`, one file each; interrupted, the command goes on where it stopped, and asked again it only
-reads. `--quick` is a look in three minutes, with few seeds.
+reads. `--quick` is a look in three minutes, with few seeds. `--peers` lets other people's learners play as well.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from benchmarks.findings import (
     FULL,
     LEARNERS,
     QUICK,
+    Claim,
     Finding,
     Size,
     counted_plans,
@@ -26,12 +26,25 @@ from benchmarks.findings import (
     tuned,
     tuning_plans,
 )
+from benchmarks.peers import FULL as PEERS_FULL
+from benchmarks.peers import (
+    MISSING,
+    QUICK_TASKS,
+    TASKS,
+    PeerFinding,
+    botorch_installed,
+    botorch_savings,
+    measure_peers,
+    peer_claims,
+    peer_contests,
+    peer_table,
+    peers_plain,
+)
+from benchmarks.peers import QUICK as PEERS_QUICK
 from benchmarks.problems import Contest, contests
-from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan
-from kinband.cli.progress import progress
+from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan, play_all
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.pool import Job, run_jobs
 from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED
 
 SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
@@ -41,25 +54,6 @@ BEGIN, END = "<!-- make claims: begin -->", "<!-- make claims: end -->"
 
 _LONG = "40 rounds"  # of contests that a quick look leaves out
 _SLOW = ("ColO-RAN", "smooth")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One line of the table.
-
-    Attributes:
-        what: What is claimed.
-        where: On which problem.
-        aim: In words.
-        measured: With its interval.
-        kept: Whether it is; None for what is reported only.
-    """
-
-    what: str
-    where: str
-    aim: str
-    measured: str
-    kept: bool | None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,25 +70,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no problem is called {' or '.join(given.only)}", file=sys.stderr)
         return 2
     findings = measure(chosen, size, folder, workers=given.workers)
-    claims = claims_of(findings)
+    met = _peers(given, folder) if given.peers else []
+    claims = [*claims_of(findings), *peer_claims(met)]
     if given.newcomers:
         claims += newcomer_claims(size, folder, workers=given.workers)
     if given.cost:
         claims += cost_claims(folder)
-    text = page(findings, claims, size)
+    text = page(findings, claims, size, peers=met)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "table.md").write_text(text, encoding="utf-8")
-    (folder / "table.json").write_text(json.dumps(_plain(findings, claims), indent=1), encoding="utf-8")
+    (folder / "table.json").write_text(json.dumps(_plain(findings, claims, met), indent=1), encoding="utf-8")
     print(text)
     if given.write is not None:
         _write(given.write, text)
     if any(found.contest.real for found in findings):
         from benchmarks.figure import draw
 
-        draw(findings, folder / "savings.png")
+        draw(findings, folder / "savings.png", others=None if given.quick else botorch_savings(met))
         print(f"figure: {folder / 'savings.png'}")
     if given.coloran is None:
         print("left out: ColO-RAN, whose table is given with --coloran (docs/coloran.md says how to make it)")
+    if given.peers and not botorch_installed():
+        print(MISSING)
     return 0
 
 
@@ -109,23 +106,22 @@ def _write(page_file: Path, text: str) -> None:
 
 def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int | None) -> list[Finding]:
     """Play whatever is not on disk, and return what was found on every problem."""
-    _play([plan for contest in chosen for plan in tuning_plans(contest, size)], folder, workers, "choosing β")
+    tuning_jobs = [plan.job(folder) for contest in chosen for plan in tuning_plans(contest, size)]
+    play_all(tuning_jobs, workers=workers, what="choosing β")
     counted: list[Plan] = []
     for contest in chosen:
         tuning = tuned(contest, size, folder)
         beta = {name: min(by_beta, key=by_beta.__getitem__) for name, by_beta in tuning.items()}
         counted += counted_plans(contest, size, beta)
-    _play(counted, folder, workers, "playing")
+    play_all([plan.job(folder) for plan in counted], workers=workers, what="playing")
     return [finding(contest, size, folder) for contest in chosen]
 
 
-def _play(plans: Sequence[Plan], folder: Path, workers: int | None, what: str) -> None:
-    _run([plan.job(folder) for plan in plans], workers, what)
-
-
-def _run(jobs: Sequence[Job], workers: int | None, what: str) -> None:
-    with progress(len(jobs)) as step:
-        run_jobs(jobs, workers=workers, tick=lambda _: step(what))
+def _peers(given: argparse.Namespace, folder: Path) -> list[PeerFinding]:
+    """What peers find on the problems that are asked for."""
+    size, tasks = (PEERS_QUICK, QUICK_TASKS) if given.quick else (PEERS_FULL, TASKS)
+    chosen = [c for c in peer_contests(tasks) if not given.only or any(word in c.name for word in given.only)]
+    return measure_peers(chosen, size, folder, workers=given.workers)
 
 
 def claims_of(findings: Sequence[Finding]) -> list[Claim]:
@@ -178,7 +174,7 @@ def _intervals(found: Finding) -> Claim:
 
 def newcomer_claims(size: Size, folder: Path, *, workers: int | None) -> list[Claim]:
     """Let newcomers join on real tables, and return what their first decisions save of starting alone."""
-    _run([draw.job(folder) for draw in newcomers.draws(size)], workers, "newcomers")
+    play_all([draw.job(folder) for draw in newcomers.draws(size)], workers=workers, what="newcomers")
     claims = []
     for found in (newcomers.welcome(arrival, size, folder) for arrival in newcomers.ARRIVALS):
         name, least = found.arrival.name, newcomers.SAVED.get(found.arrival.name, 0.0)
@@ -192,7 +188,7 @@ def newcomer_claims(size: Size, folder: Path, *, workers: int | None) -> list[Cl
 
 def cost_claims(folder: Path) -> list[Claim]:
     """Return what learning the default model and deciding with it costs, measured one after the other."""
-    _run([cost.job(measured, folder) for measured in (*cost.LEARNINGS, None)], 1, "cost")
+    play_all([cost.job(measured, folder) for measured in (*cost.LEARNINGS, None)], workers=1, what="cost")
     claims = []
     for learning in cost.LEARNINGS:
         spent = cost.read(learning, folder)["seconds"]
@@ -204,8 +200,8 @@ def cost_claims(folder: Path) -> list[Claim]:
     return [*claims, Claim(what, "bundled city", f"at most {cost.RATIO}", f"{ratio:.2f}", ratio <= cost.RATIO)]
 
 
-def page(findings: Sequence[Finding], claims: Sequence[Claim], size: Size) -> str:
-    """Return the tables as Markdown: claims, regrets, and what β matters."""
+def page(findings: Sequence[Finding], claims: Sequence[Claim], size: Size, *, peers: Sequence[PeerFinding] = ()) -> str:
+    """Return the tables as Markdown: claims, regrets, what β matters, and peers."""
     short = "" if size.full else " A short run: nothing is claimed from it."
     said = [f"{len(size.counted)} seeds, β chosen on {len(size.tuning)} others.{short}", ""]
     said += _table(
@@ -225,6 +221,14 @@ def page(findings: Sequence[Finding], claims: Sequence[Claim], size: Size) -> st
         ["problem", *(f"β = {beta:g}" for beta in BETAS)],
         [[f.contest.name, *(f"{f.tuning[JOINT][beta]:.4f}" for beta in BETAS)] for f in findings],
     )
+    if peers:
+        seeds = len(next(iter(peers[0].regret.values())))
+        said += [
+            "",
+            f"Peers, on {seeds} seeds with β chosen on one other: regret a decision (β), seconds to fit + play:",
+        ]
+        said += [""]
+        said += _table(*peer_table(peers))
     return "\n".join(said) + "\n"
 
 
@@ -246,7 +250,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
-def _plain(findings: Sequence[Finding], claims: Sequence[Claim]) -> dict[str, Any]:
+def _plain(findings: Sequence[Finding], claims: Sequence[Claim], peers: Sequence[PeerFinding]) -> dict[str, Any]:
     """Everything as JSON-able values."""
     return {
         "claims": [vars(claim) for claim in claims],
@@ -261,6 +265,7 @@ def _plain(findings: Sequence[Finding], claims: Sequence[Claim]) -> dict[str, An
             }
             for found in findings
         },
+        "peers": peers_plain(peers),
     }
 
 
@@ -277,6 +282,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/coloran.md makes it")
     parser.add_argument("--newcomers", action="store_true", help="also tasks that join a network: ten minutes")
     parser.add_argument("--cost", action="store_true", help="also seconds, on a machine with nothing else to do")
+    parser.add_argument("--peers", action="store_true", help="BoTorch, scikit-learn and others on some of them, too")
     parser.add_argument("--out", default="out/claims", help="where runs are kept (%(default)s)")
     parser.add_argument("--write", type=Path, help="a page to put the tables into, such as docs/evidence.md")
     parser.add_argument("--workers", type=int, help="processes; as many as there are cores by default")

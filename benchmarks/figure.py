@@ -12,7 +12,7 @@ _STYLES = {
     JOINT: ("kinband's default", "#0b6e4f", "o"),
     EMBEDDING: ("the paper's embedding", "#7a8fa6", "s"),
     POOLED: ("all stations as one", "#c9a227", "D"),
-    "BoTorch": ("BoTorch MultiTaskGP", "#a4508b", "^"),
+    "BoTorch": ("BoTorch MultiTaskGP (20 tasks)", "#a4508b", "^"),
 }
 _LOWEST = -1.0  # savings below it are drawn at the edge
 
@@ -26,6 +26,7 @@ def draw(
     ways = [name for name in _STYLES if name in (JOINT, EMBEDDING, POOLED) or others]
     for place, name in enumerate(ways):
         label, colour, marker = _STYLES[name]
+        labelled = False
         for row, found in enumerate(reversed(real)):
             if name in (JOINT, EMBEDDING, POOLED):
                 saved = found.saved(name)
@@ -37,12 +38,13 @@ def draw(
             value, low, high = (max(_LOWEST, x) for x in (saved.value, saved.low, saved.high))
             axes.plot([low, high], [y, y], color=colour, linewidth=2.2 if name == JOINT else 1.2, alpha=0.8)
             shown = marker if saved.value > _LOWEST else "<"
-            axes.plot(
-                value, y, shown, color=colour, markersize=7 if name == JOINT else 5, label=label if not row else None
-            )
+            size = 7 if name == JOINT else 5
+            axes.plot(value, y, shown, color=colour, markersize=size, label=None if labelled else label)
+            labelled = True
     axes.axvline(0.0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(real)), [found.contest.name for found in reversed(real)])
     axes.set_xlim(_LOWEST - 0.05, 1.0)
+    axes.set_ylim(-0.5, len(real) - 0.5)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(frameon=False, loc="lower left", fontsize="small")

@@ -38,6 +38,25 @@ FULL = Size(tuple(range(101, 106)), tuple(range(1, 21)))
 QUICK = Size((101,), (1, 2, 3))
 
 
+@dataclass(frozen=True)
+class Claim:
+    """One line of the table.
+
+    Attributes:
+        what: What is claimed.
+        where: On which problem.
+        aim: In words.
+        measured: With its interval.
+        kept: Whether it is; None for what is reported only.
+    """
+
+    what: str
+    where: str
+    aim: str
+    measured: str
+    kept: bool | None
+
+
 def learners_of(contest: Contest) -> tuple[str, ...]:
     """Return who plays: learning alone as it was before plays real tables only."""
     return LEARNERS if contest.environment.startswith("measured:") else LEARNERS[:-1]
@@ -98,10 +117,12 @@ def counted_plans(contest: Contest, size: Size, beta: Mapping[str, float]) -> li
     return [plan for name in learners_of(contest) for plan in plans(contest, [name], size.counted, [beta[name]])]
 
 
-def tuned(contest: Contest, size: Size, folder: Path) -> dict[str, dict[float, float]]:
+def tuned(
+    contest: Contest, size: Size, folder: Path, *, learners: Sequence[str] | None = None
+) -> dict[str, dict[float, float]]:
     """Return the mean regret a decision of each learner and β on the development seeds."""
     found: dict[str, dict[float, float]] = {}
-    for name in learners_of(contest):
+    for name in learners or learners_of(contest):
         runs = [read(plan, folder) for plan in plans(contest, [name], size.tuning, BETAS)]
         found[name] = {
             beta: float(np.mean([run["regret"][str(beta)][-1] for run in runs])) / decisions(contest) for beta in BETAS

@@ -7,20 +7,23 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.problems import Contest
+from kinband.cli.progress import progress
+from kinband.controller import Controller
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner
 from kinband.experiments.play.problem import Problem
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import controller_for
-from kinband.experiments.pool import Job
+from kinband.experiments.pool import Job, run_jobs
 from kinband.kernels import RBF, Categorical, Kernel
 from kinband.likelihood import spread_of
 from kinband.model import Model, Search, learn_model
@@ -35,6 +38,8 @@ PLAIN = "alone, plain prior"
 
 SIMILARITIES = {JOINT: "joint", ALONE: "independent", POOLED: "pooled", EMBEDDING: "embedding", PLAIN: "independent"}
 BETAS = (0.1, 0.3, 1.0)
+
+Learned = TypeVar("Learned")
 
 _DRAWS = 200  # new measurements by which the intervals of a run are judged
 
@@ -55,11 +60,11 @@ class Plan:
     seed: int
     betas: tuple[float, ...]
 
-    def job(self, folder: Path) -> Job:
-        """Return the job that writes this run."""
+    def job(self, folder: Path, call: "Callable[[Path, Plan], None] | None" = None) -> Job:
+        """Return the job that writes this run, by `call` where it is not one of kinband's learners."""
         values = json.dumps([asdict(self), __version__], sort_keys=True)
         name = hashlib.sha256(values.encode()).hexdigest()[:20]
-        return Job(folder / "runs" / f"{name}.json", run, (self,))
+        return Job(folder / "runs" / f"{name}.json", call or run, (self,))
 
 
 def read(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -70,32 +75,36 @@ def read(plan: Plan, folder: Path) -> dict[str, Any]:
 
 def run(file: Path, plan: Plan) -> None:
     """Learn a model, play with every β, and write what was found."""
-    contest = plan.contest
-    cases = {beta: case_of(contest, plan.learner, plan.seed, beta) for beta in plan.betas}
-    problem = problem_of(cases[plan.betas[0]])
-    begun = time.perf_counter()
-    model = model_for(plan.learner, problem, plan.seed)
-    fitted = time.perf_counter() - begun
-    regret: dict[str, list[float]] = {}
-    begun = time.perf_counter()
-    for beta, case in cases.items():
-        controller = controller_for(problem, model, case)
-        played = play(problem.environment, controller, slots=contest.slots, seed=plan.seed, mode=contest.mode)
-        regret[str(beta)] = played.pseudo.cumsum().tolist()
-    found = {
-        "plan": asdict(plan),
-        "regret": regret,
-        "fit_seconds": fitted,
-        "play_seconds": (time.perf_counter() - begun) / len(cases),
-        "shares": {name: float(model.similarity.details.get(name, np.nan)) for name in ("shared", "similar", "own")},
-        "covered": coverage(problem, model, plan.seed) if plan.learner in (JOINT, ALONE) else None,
-    }
+    problem = problem_of(case_of(plan.contest, plan.learner, plan.seed, plan.betas[0]))
+    model, found = learn_and_play(
+        plan, problem, lambda: model_for(plan.learner, problem, plan.seed), partial(controller_for, problem)
+    )
+    found["shares"] = {name: float(model.similarity.details.get(name, np.nan)) for name in ("shared", "similar", "own")}
+    found["covered"] = coverage(problem, model, plan.seed) if plan.learner in (JOINT, ALONE) else None
     file.write_text(json.dumps(found), encoding="utf-8")
 
 
+def learn_and_play(
+    plan: Plan, problem: Problem, learn: Callable[[], Learned], controller_of: Callable[[Learned, Case], Controller]
+) -> tuple[Learned, dict[str, Any]]:
+    """Learn once and play with every β: what was learned, and what `read` returns of regret and seconds."""
+    contest = plan.contest
+    begun = time.perf_counter()
+    learned = learn()
+    fitted = time.perf_counter() - begun
+    regret: dict[str, list[float]] = {}
+    begun = time.perf_counter()
+    for beta in plan.betas:
+        controller = controller_of(learned, case_of(contest, plan.learner, plan.seed, beta))
+        played = play(problem.environment, controller, slots=contest.slots, seed=plan.seed, mode=contest.mode)
+        regret[str(beta)] = played.pseudo.cumsum().tolist()
+    seconds = (time.perf_counter() - begun) / len(plan.betas)
+    return learned, {"plan": asdict(plan), "regret": regret, "fit_seconds": fitted, "play_seconds": seconds}
+
+
 def case_of(contest: Contest, learner: str, seed: int, beta: float) -> Case:
-    """Return a run as experiments describe it."""
-    who = Learner(learner, SIMILARITIES[learner], beta=beta, pulled=True)
+    """Return a run as experiments describe it; a peer, which has no similarity, is down as sharing nothing."""
+    who = Learner(learner, SIMILARITIES.get(learner, "independent"), beta=beta, pulled=True)
     return Case(
         "claims", "fair", contest.environment, who, contest.mode, contest.slots, seed, log_rows=contest.log_rows,
         start=contest.start,
@@ -173,3 +182,9 @@ def _context(problem: Problem, slot: Any, station: str, arm: int) -> Any:
 def plans(contest: Contest, learners: Sequence[str], seeds: Sequence[int], betas: Sequence[float]) -> list[Plan]:
     """Return the runs of several learners on several seeds."""
     return [Plan(contest, learner, seed, tuple(betas)) for learner in learners for seed in seeds]
+
+
+def play_all(jobs: Sequence[Job], *, workers: int | None, what: str) -> None:
+    """Run the jobs that are not done, with progress."""
+    with progress(len(jobs)) as step:
+        run_jobs(jobs, workers=workers, tick=lambda _: step(what))
