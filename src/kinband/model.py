@@ -7,6 +7,9 @@ By default, "joint", how much stations share is found together with the rest (`k
 that is asked for by another name is measured: kernel, noise and mean with the stations taken as independent, so that
 likeness is not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more,
 given the similarity. What is given is left as it is. The controller and the regressor both learn their model here.
+
+Rewards without any noise drive its estimate to nothing and the kernel's variance up, until no posterior can tell rows
+apart by more than rounding. So a noise that was learned is never less than a hundred-millionth of that variance.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_number, positive_number
 from kinband.kernels import FixedTasks, Kernel, as_kernel
-from kinband.likelihood import BLOCK_ROWS, fit, spread_of, starting_kernel
+from kinband.likelihood import BLOCK_ROWS, Fit, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
 from kinband.similarity.joint import MAX_ROWS, PULL
@@ -31,6 +34,9 @@ _MEASURED = {
     "prediction": {"kernel": "kernel", "noise": "noise"},
     "coregionalisation": {"kernel": "kernel"},
 }
+
+LEAST_NOISE = 1e-8
+"""Noise that is learned is at least this share of the variance of f, so that a posterior can be reckoned with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +155,7 @@ def _joint(samples: Samples, first: Model, search: Search, joint: Joint, *, rng:
         "quiet": search.quiet,
     }  # fmt: skip
     found, tasks = joint.fit_model(samples, first.kernel, rng=rng, **how)
-    return Model(found.kernel, tasks, found.noise, found.mean, found.at_bound)
+    return _model(samples, found, tasks, search)
 
 
 def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *, rng: np.random.Generator) -> Model:
@@ -172,7 +178,14 @@ def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *
         quiet=search.quiet,
         rng=rng,
     )
-    return Model(found.kernel, tasks, found.noise, found.mean, found.at_bound)
+    return _model(samples, found, tasks, search)
+
+
+def _model(samples: Samples, found: Fit, tasks: TaskMatrix, search: Search) -> Model:
+    """Return what a fit found as a model, with noise enough to reckon with."""
+    variance = float(found.kernel.diag(samples.X).max(initial=0.0) * np.diagonal(tasks.matrix).max())
+    noise = max(found.noise, LEAST_NOISE * variance) if search.noise else found.noise
+    return Model(found.kernel, tasks, noise, found.mean, found.at_bound)
 
 
 def _estimator(similarity: SimilarityLike, model: Model, samples: Samples, *, rng: np.random.Generator) -> Similarity:

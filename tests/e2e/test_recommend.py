@@ -274,6 +274,27 @@ def test_a_file_that_cannot_be_right_gets_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
+def test_a_log_without_trials_gets_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "export.csv", export() | {"threshold_dbm": np.full(90, -92)})
+    assert recommend(folder) == 2
+    captured = capsys.readouterr()
+    said = "every row of the log ran threshold_dbm=-92: it holds no trials, and nothing can be learned about other set"
+    assert said in " ".join(captured.err.split())
+    assert "best already" not in captured.out
+
+
+def test_a_log_of_habits_says_whose_trials_a_change_rests_on(folder: Path) -> None:
+    columns = export(60)
+    columns["threshold_dbm"] = np.where(columns["cell"] == "3715", -101, np.resize([-101, -93], 180))
+    ran = columns["threshold_dbm"]
+    columns["good"] = 0.7 + 0.2 * (ran == -93) + 0.01 * np.random.default_rng(1).normal(size=180)
+    write(folder / "export.csv", columns)
+    (folder / "states.csv").write_text("cell,users,threshold_dbm\n3715,55,-101\n", encoding="utf-8")
+    assert recommend(folder) == 0
+    (row,) = rows_of(folder / "plan" / "plan.csv")
+    assert "3715 never ran threshold_dbm=-93; this rests on 2 similar stations that did." in row["reason"]
+
+
 def test_rewards_in_per_cent_are_noticed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = export()
     write(folder / "export.csv", columns | {"good": (100 * columns["good"].clip(0, 1)).round(2)})

@@ -14,9 +14,9 @@ from kinband import ConfigurationSpace, Controller
 from kinband.changes import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
 from kinband.changes.borrowing import beliefs_of, shares, width_alone
 from kinband.changes.files import safe_text
-from kinband.changes.seen import Seen
+from kinband.changes.seen import Seen, Tried
 from kinband.cli.logs import LARGEST
-from kinband.contexts import StateScaler
+from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller.settings import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
@@ -246,6 +246,79 @@ def test_gains_that_are_small_or_uncertain_are_not_made() -> None:
     assert uncertain
     assert all("which may be a loss" in left.reason for left in uncertain)
     assert all(change.low > 0 for change in sure.changes)
+
+
+# --- What was never tried ---------------------------------------------------------------------------------------
+
+HABITS = {"a": [-98], "b": [-98, -96], "c": [-96, -95], "d": [-96]}  # nobody ran anything else
+
+
+def habitual(habits: dict[str, list[int]], *, similarity: Any, **changes: Any) -> Controller:
+    """A controller that knows rewards peaking at -96 dBm, of stations that ran few thresholds for long."""
+    rng = np.random.default_rng(8)
+    pairs = [(task, value) for task, values in enumerate(habits.values()) for value in values * (30 // len(values))]
+    tasks, values = (np.array(column) for column in zip(*pairs, strict=True))
+    X = SPACE.features[values + 100]
+    y = 0.8 - 0.02 * (values + 96) ** 2 + 0.01 * rng.standard_normal(len(values))
+    log = Samples(tuple(habits), tasks, X, y, None, ("threshold_dbm",))
+    settings: dict[str, Any] = {"kernel": RBF(1.2, variance=0.2), "noise": 0.0002, "mean": 0.7, "log": log}
+    return Controller(SPACE, list(habits), similarity=similarity, **(settings | changes))
+
+
+ALIKE = 0.999 + 0.001 * np.eye(4)
+
+
+def test_a_change_to_what_the_station_never_ran_says_whose_trials_it_rests_on() -> None:
+    plan = plan_changes(habitual(HABITS, similarity=ALIKE), {"a": Present({}, {"threshold_dbm": -98})})
+    (change,) = plan.changes
+    assert change.proposed == {"threshold_dbm": -96}
+    assert "a never ran threshold_dbm=-96; this rests on 3 similar stations that did." in change.reason
+    (own,) = plan_changes(habitual(HABITS, similarity=ALIKE), {"b": Present({}, {"threshold_dbm": -98})}).changes
+    assert "never ran" not in own.reason
+
+
+def test_a_setting_between_those_the_station_ran_says_so() -> None:
+    habits = {"a": [-98, -94], "b": [-96], "c": [-97], "d": [-95]}
+    (change,) = plan_changes(habitual(habits, similarity=ALIKE), {"a": Present({}, {"threshold_dbm": -98})}).changes
+    assert change.proposed == {"threshold_dbm": -96}
+    assert "a never ran threshold_dbm=-96, but settings on both sides of it; 1 similar station did." in change.reason
+
+
+def test_playing_safe_proposes_nothing_beyond_what_anybody_tried() -> None:
+    rising = {"a": [-100], "b": [-100, -99], "c": [-99], "d": [-99]}  # rewards rise towards -96, which nobody ran
+    now = {"a": Present({}, {"threshold_dbm": -100})}
+    (safe,) = plan_changes(habitual(rising, similarity=ALIKE), now).changes
+    assert safe.proposed == {"threshold_dbm": -99}
+    (bold,) = plan_changes(habitual(rising, similarity=ALIKE), now, explore=True, beta=3.0).changes
+    assert bold.proposed["threshold_dbm"] > -99
+    assert "and no similar station did: this is a guess from other settings." in bold.reason
+
+
+@pytest.mark.parametrize("similarity", ["independent", ALIKE], ids=["independent", "alike"])
+def test_without_trials_nothing_is_known_about_other_settings(similarity: Any) -> None:
+    habits = {"a": [-98], "b": [-98], "c": [-98], "d": [-98]}
+    plan = plan_changes(habitual(habits, similarity=similarity), {"a": Present({}, {"threshold_dbm": -98})})
+    (left,) = plan.left_alone
+    assert left.why == "never tried"
+    assert "holds no trials" in left.reason
+    assert "every row ran threshold_dbm=-98" in left.reason
+
+
+def test_a_station_that_shares_with_nobody_knows_what_it_ran_itself() -> None:
+    now = {name: Present({}, {"threshold_dbm": -98 if name < "c" else -95}) for name in HABITS}
+    plan = plan_changes(habitual(HABITS, similarity="independent"), now)
+    assert {change.station: change.proposed["threshold_dbm"] for change in plan.changes} == {"b": -96, "c": -96}
+    assert {left.station: left.why for left in plan.left_alone}["a"] == "never tried"
+
+
+def test_a_category_that_nobody_tried_is_not_proposed() -> None:
+    space = ConfigurationSpace(scheduler=["rr", "pf", "edf"], tilt=[2, 4, 6])
+    arms = np.array([space.index({"scheduler": s, "tilt": t}) for s, t in [("rr", 2), ("rr", 6), ("pf", 2)] * 20])
+    tried = Tried.of(ContextEncoder(StateScaler.identity([]), space), arms % 1, space.features[arms])
+    known = tried.within(tried.tasks == 0)
+    assert [dict(space[arm]) for arm in np.flatnonzero(known).tolist()] == [
+        {"scheduler": s, "tilt": t} for s in ("rr", "pf") for t in (2, 4, 6)
+    ]
 
 
 def test_exploring_drops_what_cannot_gain_enough_even_at_best() -> None:

@@ -80,9 +80,27 @@ def test_who_is_alike_counts_as_far_as_two_halves_of_the_rows_agree_on_it() -> N
 
 def test_halves_part_the_rows_of_every_station() -> None:
     tasks = np.array([2, 0, 2, 1, 2, 0, 0, 2, 0, 2])
-    first, second = _halves(tasks, np.random.default_rng(3))
+    log = Samples(("a", "b", "c"), tasks, np.arange(10.0)[:, None], np.zeros(10), None, ("load",))
+    first, second = _halves(log, np.random.default_rng(3))
     assert sorted([*first, *second]) == list(range(10))
     assert np.bincount(tasks[first], minlength=3).tolist() == [2, 0, 2]
+
+
+def test_rows_that_repeat_a_context_are_in_the_same_half() -> None:
+    rng = np.random.default_rng(4)
+    tasks, x = rng.integers(0, 3, 60), rng.integers(0, 4, 60).astype(np.float64)
+    log = Samples(("a", "b", "c"), tasks, x[:, None], np.zeros(60), None, ("tilt",))
+    first, second = (set(zip(tasks[half], x[half], strict=True)) for half in _halves(log, rng))
+    assert not first & second
+    assert first
+    assert second
+
+
+def test_nobody_is_compared_by_one_setting_of_each() -> None:
+    tasks = np.repeat(np.arange(6), 30)
+    y = 0.1 * tasks + 0.05 * np.random.default_rng(5).normal(size=180)
+    log = Samples(tuple("abcdef"), tasks, (tasks % 3)[:, None].astype(np.float64), y, None, ("tilt",))
+    assert parts(Joint().fit(log))[1] == 0.0
 
 
 def test_the_matrix_is_made_of_the_parts_that_the_details_name() -> None:
@@ -105,6 +123,15 @@ def test_the_same_seed_finds_the_same_bits() -> None:
     first, second = Joint(seed=4).fit(log), Joint(seed=4).fit(log)
     np.testing.assert_array_equal(first.matrix, second.matrix)
     assert first.details == second.details
+
+
+def test_habits_are_not_taken_for_likeness() -> None:
+    rng = np.random.default_rng(6)
+    tasks, load = np.repeat(np.arange(8), 40), rng.random(320)
+    arms = tasks % 2  # half of the stations ran the one setting, half the other, for months
+    y = np.where(arms == 1, np.sin(5 * load), -np.sin(5 * load)) + 0.1 * rng.normal(size=320)
+    log = Samples(tuple("abcdefgh"), tasks, np.column_stack([load, arms]), y, None, ("load", "arm"), (1,), arms=arms)
+    assert parts(Joint().fit(log))[1] == 0.0
 
 
 # --- Edges ------------------------------------------------------------------------------------------------------

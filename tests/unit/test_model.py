@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.habits import covered, unrandomised
 
+from kinband.environments import SyntheticBandit
 from kinband.kernels import RBF
-from kinband.model import Search, learn_model
+from kinband.model import LEAST_NOISE, Search, learn_model
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 
@@ -61,3 +63,13 @@ def test_an_estimator_is_shown_the_log_it_belongs_to() -> None:
     log, original = log_of(np.random.default_rng(5)), log_of(np.random.default_rng(5))
     learn_model(log, Curious(), rng=np.random.default_rng(1), search=Search(starts=1), log=original)
     assert shown == [original]
+
+
+def test_rewards_without_noise_leave_a_posterior_to_reckon_with() -> None:
+    bandit = SyntheticBandit(7, 9, arm_feature=True, seed=1)
+    habits = unrandomised(bandit, np.random.default_rng([1, 9]), arms=9)
+    model = learn_model(habits.log, "joint", rng=np.random.default_rng(1))
+    assert model.noise >= 0.99 * LEAST_NOISE * model.kernel.diag(habits.log.X).max()
+    assert np.isfinite(covered(model, habits.log, habits.others)[1]).all()
+    kept = learn_model(habits.log, "pooled", rng=np.random.default_rng(1), noise=1e-12)
+    assert kept.noise == 1e-12

@@ -14,8 +14,8 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.changes.plan import LeftAlone, Why
 from kinband.changes.present import Present
-from kinband.changes.reasons import best_reason, small_reason, uncertain_reason
-from kinband.changes.seen import Seen
+from kinband.changes.reasons import best_reason, never_reason, small_reason, uncertain_reason
+from kinband.changes.seen import Seen, Tried
 from kinband.changes.steps import within_steps
 from kinband.configurations import ConfigurationSpace
 from kinband.controller.explanation.words import listed
@@ -36,6 +36,7 @@ class Desk:
         settings: Stations, encoder and task matrix.
         beliefs: The posterior.
         seen: The states that the beliefs come from.
+        tried: The configurations that they come from.
         own_rows: How many rows each station has, (M,).
         beta: Weight of the width; None where the plan does not explore.
         least_gain: What a change must gain to be worth making.
@@ -45,6 +46,7 @@ class Desk:
     settings: InForce
     beliefs: AnyPosterior
     seen: Seen
+    tried: Tried
     own_rows: IntArray
     beta: float | None
     least_gain: float
@@ -63,6 +65,7 @@ class Draft:
     Attributes:
         station: Whom it is for.
         task: The station's number.
+        arm: The proposed configuration's number.
         x: Context of the proposed configuration, (d,).
         present: What the station runs.
         proposed: What it could run.
@@ -76,6 +79,7 @@ class Draft:
 
     station: str
     task: int
+    arm: int
     x: FloatArray
     present: Mapping[str, Any]
     proposed: Mapping[str, Any]
@@ -104,12 +108,19 @@ def looked_at(desk: Desk, station: str, *, present: Present) -> Draft | LeftAlon
         return LeftAlone(station, known, *refusal)
     arm = desk.space.index(present.configuration)
     allowed = within_steps(desk.space, arm, steps=desk.steps)
-    choices = int(allowed.sum())
-    if choices == 1:
+    if allowed.sum() == 1:
         reason = "No other configuration of the log is within the steps allowed."
         return LeftAlone(station, known, "no other choice", reason)
+    if desk.beta is None:  # exploring is about what was never tried, and says so
+        lenders = np.flatnonzero(desk.settings.K_Z[desk.settings.task(station)])
+        rows = np.isin(desk.tried.tasks, lenders)
+        allowed &= desk.tried.within(rows)
+        allowed[arm] = True
+        if allowed.sum() == 1:
+            ran = [desk.space[int(one)] for one in np.unique(desk.tried.arms[rows])]
+            return LeftAlone(station, known, "never tried", never_reason(ran))
     draft = _best(desk, station, present, arm=arm, allowed=allowed)
-    refused = _judgement(desk, draft, choices=choices)
+    refused = _judgement(desk, draft, choices=int(allowed.sum()))
     return LeftAlone(station, draft.present, *refused) if refused else draft
 
 
@@ -147,6 +158,7 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
     return Draft(
         station,
         task,
+        int(arms[best]),
         X[arms[best]],
         present=desk.space[arm],
         proposed=desk.space[int(arms[best])],

@@ -11,6 +11,7 @@ Why = Literal[
     "state unfamiliar",
     "configuration unknown",
     "no other choice",
+    "never tried",
     "best already",
     "gain too small",
     "gain not certain",

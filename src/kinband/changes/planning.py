@@ -2,7 +2,8 @@
 
 For every station the configuration with the largest expected reward (9) is compared with the present one or, when
 exploring, the one with the largest f̂ + βσ (12). A plan that plays safe changes a station only where the whole 95 %
-interval of its gain is above zero; `drafts` looks at the stations one by one.
+interval of its gain is above zero, and never to what nobody tried that it can learn from, beyond the range of what was;
+`drafts` looks at the stations one by one.
 
 All stations are looked at with the same beliefs, as in Algorithm 1. Nothing is recorded and nothing is learned: a plan
 is a proposal that a person approves.
@@ -18,8 +19,8 @@ from kinband.changes.borrowing import beliefs_of, shares, told_rows, width_alone
 from kinband.changes.drafts import Desk, Draft, looked_at
 from kinband.changes.plan import Change, ChangePlan, LeftAlone
 from kinband.changes.present import Present, present_of
-from kinband.changes.reasons import change_reason, limit_reason, loan_reason
-from kinband.changes.seen import Seen
+from kinband.changes.reasons import change_reason, limit_reason, loan_reason, tried_reason
+from kinband.changes.seen import Seen, Tried
 from kinband.changes.steps import check_step
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError
@@ -122,6 +123,7 @@ def _desk(
         settings,
         beliefs,
         Seen.of(settings.encoder.state, X),
+        Tried.of(settings.encoder, tasks, X),
         own_rows=np.bincount(tasks, minlength=len(settings.stations)),
         beta=weight if explore else None,
         least_gain=float(least_gain),
@@ -158,5 +160,15 @@ def _change(desk: Desk, draft: Draft, *, lent: FloatArray) -> Change:
         own_rows=own_rows,
         borrowed=total,
         lenders=lenders,
-        reason=f"{reason} {loan}",
+        reason=" ".join([reason, *_never_ran(desk, draft), loan]),
     )
+
+
+def _never_ran(desk: Desk, draft: Draft) -> list[str]:
+    """Whose trials a change rests on, where its station never ran what is proposed."""
+    ran = desk.tried.stations(draft.arm)
+    if draft.task in ran:
+        return []
+    between = bool(desk.tried.within(desk.tried.tasks == draft.task)[draft.arm])
+    similar = int((desk.settings.K_Z[draft.task, ran] > 0).sum())
+    return [tried_reason(draft.station, draft.proposed, similar=similar, between=between)]

@@ -5,6 +5,7 @@ from typing import Any
 
 from kinband.controller.explanation import configuration_text
 from kinband.controller.explanation.words import listed
+from kinband.counting import counted
 
 LENT = 0.005
 """A share below this, half a per cent, is not worth a word."""
@@ -108,6 +109,48 @@ def best_reason(expected: float, width: float, *, choices: int, explore: bool) -
     """
     better = "is more worth trying" if explore else "is expected to earn more"
     return f"None of its {choices:,} choices {better} than the present {expected:.4g} (standard deviation {width:.2g})."
+
+
+def tried_reason(station: str, proposed: Mapping[str, Any], *, similar: int, between: bool) -> str:
+    """Return whose trials a change rests on that its station never ran itself.
+
+    Args:
+        station: Whom the change is for.
+        proposed: What it would run.
+        similar: How many stations that it shares with ran that.
+        between: Whether the station ran settings on both sides of it.
+
+    Example:
+        >>> tried_reason("3714A", {"threshold": -100}, similar=5, between=False)
+        '3714A never ran threshold=-100; this rests on 5 similar stations that did.'
+        >>> tried_reason("3714A", {"threshold": -100}, similar=0, between=True)
+        '3714A never ran threshold=-100, but settings on both sides of it; no similar station did.'
+    """
+    never = f"{station} never ran {configuration_text(proposed, -1)}"
+    others = counted(similar, "similar station") if similar else "no similar station"
+    if between:
+        return f"{never}, but settings on both sides of it; {others} did."
+    if similar:
+        return f"{never}; this rests on {others} that did."
+    return f"{never}, and {others} did: this is a guess from other settings."
+
+
+def never_reason(ran: Sequence[Mapping[str, Any]]) -> str:
+    """Return why a station has nothing to change to, where all it can learn from ran these configurations.
+
+    Example:
+        >>> print(never_reason([{"tilt": 4}]))
+        The log holds no trials: of all that this station can learn from, every row ran tilt=4, so nothing can be
+        learned about other settings.
+        >>> never_reason([{"tilt": 4}, {"tilt": 6}])
+        'No other choice lies within what was tried by any station that it can learn from.'
+    """
+    if len(ran) == 1:
+        return (
+            "The log holds no trials: of all that this station can learn from, every row ran "
+            f"{configuration_text(ran[0], -1)}, so nothing can be learned about other settings."
+        )
+    return "No other choice lies within what was tried by any station that it can learn from."
 
 
 def _promise(moves: Mapping[str, Any], gain: float, low: float, high: float) -> str:

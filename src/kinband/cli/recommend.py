@@ -44,6 +44,7 @@ from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
+from kinband.controller.explanation import configuration_text
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.trace import Trace
@@ -110,7 +111,7 @@ def recommend(
     with noted(notes):
         trace = options.read(log)
         check_log(trace)
-        space = trace.space()
+        space = _tried(trace.space())
         present = _present(now, trace, station=station or "station", marks=options.marks)
         steps = _steps(step or [], space)
         likeness = likeness_of(similarity)
@@ -196,6 +197,16 @@ def _check_out(out: Path, *, replace: bool) -> None:
     except BadInputError as error:
         raise BadInputError(f"{error} with --replace") from error
     make_folder(out)
+
+
+def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
+    """Return the configurations of a log, or say that it holds no trials."""
+    if len(space) == 1:
+        raise BadInputError(
+            f"every row of the log ran {configuration_text(space[0], 0)}: it holds no trials, and nothing can be "
+            "learned about other settings"
+        )
+    return space
 
 
 def _learnable(used: Trace) -> Trace:

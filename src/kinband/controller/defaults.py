@@ -1,20 +1,20 @@
 """What a controller does where nothing is said: what an operator gets on the first day, or the paper to the letter.
 
-Learned from a trace, stations share by the joint model (`kinband.similarity.joint`); as in the paper, by its embedding.
+Learned from a log, stations share by the joint model (`kinband.similarity.joint`); as in the paper, by its embedding.
 Where a running configuration is declared for every station, a budget holds the controller against it: with probability
 95 % rewards do not fall below 95 % of what it would have earned. Where that cannot be, the program's log says why;
 `safety=[]` asks for no rule.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.policies import Conservative
 from kinband.policies.safety import SafetyLike
 from kinband.similarity import Joint
-from kinband.trace import Trace
 
 _log = logging.getLogger(__name__)
 
@@ -39,45 +39,52 @@ def usual_beta(policy: Any, *, paper: bool) -> float:
 
 
 def usual_safety(
-    trace: Trace, given: SafetyLike, *, policy: Any, running: Any, reward_range: tuple[float, float] | None
+    stations: Sequence[str],
+    rewards: FloatArray,
+    given: SafetyLike,
+    *,
+    policy: Any,
+    running: Any,
+    reward_range: tuple[float, float] | None,
 ) -> tuple[SafetyLike, str]:
     """Return the rules of a controller for which none were named, and why no budget is on that one might expect.
 
     Args:
-        trace: What it learns from.
+        stations: Whom it decides for.
+        rewards: What the log has, (n,).
         given: What was said of safety; anything but None is left as it is.
         policy: The policy; one without bounds gets no budget.
         running: What was declared to run; where nothing was, no budget is expected.
         reward_range: What rewards lie in, if that was said; a budget counts from its lower end.
 
     Example:
-        >>> log = Trace.from_frame({"station": ["a"], "tilt": [2], "reward": [0.9]}, {"configuration": ["tilt"]})
-        >>> usual_safety(log, None, policy="ucb", running={"tilt": 2}, reward_range=None)[0].alpha
+        >>> import numpy as np
+        >>> log = ["a"], np.array([0.9])
+        >>> usual_safety(*log, None, policy="ucb", running={"tilt": 2}, reward_range=None)[0].alpha
         0.05
-        >>> usual_safety(log, None, policy="ucb", running=None, reward_range=None)
+        >>> usual_safety(*log, None, policy="ucb", running=None, reward_range=None)
         (None, '')
     """
     if given is not None or not isinstance(running, Mapping):
         return given, ""
     least = 0.0 if reward_range is None else reward_range[0]
-    reason = _in_the_way(trace, policy, running, least)
+    reason = _in_the_way(stations, float(rewards.min()), policy, running, least)
     if reason:
         _log.warning("no budget is on, since %s", reason)
         return None, reason
     return Conservative(ALPHA, delta=DELTA, least=least), ""
 
 
-def _in_the_way(trace: Trace, policy: Any, running: Mapping[Any, Any], least: float) -> str:
+def _in_the_way(stations: Sequence[str], lowest: float, policy: Any, running: Mapping[Any, Any], least: float) -> str:
     """Why no budget can be kept, and what to do about it; empty where one can."""
     if not isinstance(policy, str) or policy not in _WITH_BOUNDS:
         what = f"the policy {policy!r}" if isinstance(policy, str) else "a policy of your own"
         return f"{what} is not known to have bounds: take one of {', '.join(_WITH_BOUNDS)}, or {_SILENCE}"
     by_station = all(isinstance(value, Mapping) for value in running.values())
-    missing = [name for name in trace.stations if name not in running] if by_station else []
+    missing = [name for name in stations if name not in running] if by_station else []
     if missing:
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         return f"running= says nothing of station {missing[0]!r}{more}: declare what every station runs, or {_SILENCE}"
-    lowest = float(trace.reward.min())
     if lowest < least:  # rewards have no zero that a share could be counted from
         return (
             f"the log has a reward of {lowest:g} and rewards are counted from {least:g}: pass reward_range=(low, high) "

@@ -10,6 +10,7 @@ are counted, random numbers are keyed by (seed, decision), and beliefs come from
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from kinband.controller.memory import Memory
 from kinband.controller.replacing import ran_instead
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
-from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_trace
+from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_log, settings_from_trace
 from kinband.controller.telling import (
     KpiValues,
     checked_others,
@@ -58,7 +59,8 @@ class Controller:
         space: The configurations to choose from.
         stations: Station names.
         state: State features: names, names with their expected (low, high), or a fitted scaler.
-        similarity: A task matrix, a `TaskMatrix`, "independent" or "pooled"; to learn it, see `from_trace`.
+        similarity: A task matrix, a `TaskMatrix`, "independent" or "pooled"; to learn it, see `from_trace` and
+            `from_log`.
         kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each and
             variance 1, or a sixteenth of the square of `reward_range`: what is not known yet is worth that much doubt.
         noise: Variance of a reward that its context does not explain.
@@ -185,6 +187,34 @@ class Controller:
             paper=paper, seed=seed,
         )  # fmt: skip
         return cls.from_settings(settings)
+
+    @classmethod
+    def from_log(cls, log: Samples, space: ConfigurationSpace | None = None, **settings: Any) -> "Controller":
+        """Return a controller that has learned from context rows, and is asked with `contexts=`.
+
+        It is `from_trace` for problems whose contexts are made elsewhere: kernel, noise, prior mean and similarity are
+        learned where they are not given, and unless `start` is False the beliefs start from the rows of the log.
+
+        Args:
+            log: The rows: stations, tasks, contexts and rewards, with the names of the columns.
+            space: The arms, where they are configurations; by default those that the log numbers.
+            settings: What `from_trace` takes by name, but for `neighbours`.
+
+        Example:
+            >>> from kinband.environments import SyntheticBandit
+            >>> bandit = SyntheticBandit(arm_feature=True, seed=1)
+            >>> controller = Controller.from_log(bandit.log(20, np.random.default_rng(0)), beta=0.5)
+            >>> decision = controller.ask("3", contexts=bandit.slot.contexts["3"])
+            >>> controller.tell(decision.id, bandit.play({"3": decision.arm})["3"].reward)
+            >>> controller.similarity.method, len(controller)
+            ('joint', 1)
+        """
+        usual = {
+            name: p.default for name, p in signature(cls.from_trace).parameters.items() if p.kind == p.KEYWORD_ONLY
+        }
+        if unknown := next((name for name in settings if name not in usual), None):
+            raise TypeError(f"from_log() got an unexpected keyword argument {unknown!r}")
+        return cls.from_settings(settings_from_log(log, space, **(usual | settings)))
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Controller":

@@ -5,12 +5,13 @@ From a log, what the user does not give is learned (see `kinband.model`); cold, 
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import finite_number, positive_number
+from kinband.arrays import FloatArray, finite_array, finite_number, positive_number
 from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.defaults import as_in_the_paper, usual_beta, usual_safety
@@ -28,19 +29,21 @@ from kinband.controller.timing import (
     timed_log,
     timed_trace,
 )
+from kinband.counting import counted
 from kinband.drift.rules import Drift, drift_from
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
-from kinband.kpis import Kpi, KpisLike, NeighbourReward, WeightedReward
+from kinband.kpis import Kpi, KpiFloor, KpisLike, NeighbourReward, WeightedReward
 from kinband.kpis.floors import floors_from
 from kinband.kpis.models import declared_kpis, fitted_kpis
-from kinband.model import SimilarityLike, learn_model
+from kinband.likelihood import starting_kernel
+from kinband.model import Search, SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from
 from kinband.policies.safety import Safety, SafetyLike, safety_from
 from kinband.posterior import ENGINES, SWITCH_ROWS, checked_budget
 from kinband.records import Samples
-from kinband.similarity import TaskMatrix, similarity_from
+from kinband.similarity import Log, TaskMatrix, similarity_from
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
@@ -107,57 +110,92 @@ def _prior_variance(reward_range: tuple[float, float] | None) -> float:
 
 
 def settings_from_trace(
-    trace: Trace,
-    space: ConfigurationSpace | None,
-    *,
-    similarity: SimilarityLike | None,
-    kernel: Kernel | None,
-    noise: float | None,
-    mean: float | None,
-    start: bool,
-    seed: int,
-    kpis: KpisLike,
-    neighbours: NeighbourReward | None,
-    paper: bool,
-    drift: Drift | None = None,
-    **common: Any,
+    trace: Trace, space: ConfigurationSpace | None, *, neighbours: NeighbourReward | None, paper: bool, **given: Any
 ) -> Settings:
-    """Return the settings of a controller that has learned from a trace."""
-    seed, common["reward_range"] = checked_seed(seed), _checked_range(common["reward_range"])
-    if paper:
-        given = {**common, "mean": mean or 0.0, "neighbours": neighbours, "similarity": similarity}
-        common |= as_in_the_paper(given, kpis=kpis, drift=drift)
-        mean, similarity = common.pop("mean"), "embedding" if similarity is None else similarity
-    similarity = "joint" if similarity is None else similarity
-    if common["beta"] is None:
-        common["beta"] = usual_beta(common["policy"], paper=paper)
-    drift = drift_from(drift)
+    """Return the settings of a controller that has learned from a trace; `given` is what `from_trace` takes."""
+    wishes = _wishes({**given, "neighbours": neighbours}, paper=paper)
     if not isinstance(trace, Trace):
         raise BadInputError(
-            f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file"
+            f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one of a file, "
+            "and from_log takes Samples"
         )
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
     for sentence in reward_in_state(trace):
         _log.warning("%s", sentence)
-    unsafe = ""
-    if not paper:
-        about = {name: common[name] for name in ("policy", "running", "reward_range")}
-        common["safety"], unsafe = usual_safety(trace, common["safety"], **about)
-    _check_weights(trace, common["reward"])
-    floors = floors_from(kpis)
+    wishes |= {} if paper else _safety(trace.stations, trace.reward, wishes)
+    _check_weights(trace, wishes["reward"])
     if neighbours is not None:
         trace = _checked_neighbours(neighbours, trace.stations).in_log(trace)
-    encoder = trace.encoder()
-    samples = trace.samples(encoder)
-    search = search_of(kernel, noise, mean)
+    encoder, kernel, drift = trace.encoder(), wishes.pop("kernel"), wishes.pop("drift")
+    samples, search = trace.samples(encoder), search_of(kernel, wishes["noise"], wishes["mean"])
     encoder = timed_encoder(encoder, drift)
     if drift is not None and drift.forgets:
         samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
-    model = learn_model(
-        samples, similarity, rng=np.random.default_rng([seed, 0]), kernel=kernel, noise=noise, mean=mean, search=search,
-        log=trace,
+    return _learned(samples, encoder, kernel=kernel, drift=drift, search=search, log=trace, **wishes)
+
+
+def settings_from_log(log: Samples, space: ConfigurationSpace | None, *, paper: bool, **given: Any) -> Settings:
+    """Return the settings of a controller that has learned from context rows; `given` is what `from_trace` takes."""
+    samples = checked_samples(log)
+    if given["neighbours"] is not None:
+        raise BadInputError("neighbours= takes a log that says what was measured together: use from_trace")
+    wishes = _wishes(given, paper=paper)
+    wishes |= {} if paper else _safety(samples.stations, samples.y, wishes)
+    kernel, drift = wishes.pop("kernel"), wishes.pop("drift")
+    search = search_of(kernel, wishes["noise"], wishes["mean"])
+    encoder = ContextEncoder(_scaler(()), _space_of_arms(samples) if space is None else checked_space(space))
+    columns = timed_columns(samples.features, drift)
+    if columns != samples.features:
+        plain = starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features)
+        kernel, timed = timed_kernel(plain, drift, columns), timed_log(samples, drift, columns)
+        samples = samples if timed is None else timed
+    return _learned(
+        samples, timed_encoder(encoder, drift), kernel=kernel, drift=drift, search=search, log=samples,
+        features=samples.features, **wishes,
     )  # fmt: skip
-    drift = learned_drift(drift, model.kernel)
+
+
+def _wishes(given: Mapping[str, Any], *, paper: bool) -> dict[str, Any]:
+    """Return what a controller that learns was asked to be, checked as far as no log is needed."""
+    wishes = dict(given)
+    wishes["seed"], wishes["reward_range"] = checked_seed(wishes["seed"]), _checked_range(wishes["reward_range"])
+    if paper:
+        asked = wishes | {"mean": wishes["mean"] or 0.0}
+        wishes |= as_in_the_paper(asked, kpis=wishes["kpis"], drift=wishes["drift"])
+    if wishes["similarity"] is None:
+        wishes["similarity"] = "embedding" if paper else "joint"
+    if wishes["beta"] is None:
+        wishes["beta"] = usual_beta(wishes["policy"], paper=paper)
+    return wishes | {"drift": drift_from(wishes["drift"]), "kpis": floors_from(wishes["kpis"])}
+
+
+def _safety(stations: tuple[str, ...], rewards: FloatArray, wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rules that are on, and why no budget is where one might be expected."""
+    about = {name: wishes[name] for name in ("policy", "running", "reward_range")}
+    rules, unsafe = usual_safety(stations, rewards, wishes["safety"], **about)
+    return {"safety": rules, "unsafe": unsafe}
+
+
+def _learned(
+    samples: Samples,
+    encoder: ContextEncoder,
+    *,
+    similarity: SimilarityLike,
+    kernel: Kernel | None,
+    noise: float | None,
+    mean: float | None,
+    search: Search,
+    log: Log,
+    start: bool,
+    seed: int,
+    kpis: tuple[KpiFloor, ...],
+    drift: Drift | None,
+    unsafe: str = "",
+    **common: Any,
+) -> Settings:
+    """Return the settings that belong to what a log teaches."""
+    given: dict[str, Any] = {"kernel": kernel, "noise": noise, "mean": mean, "search": search, "log": log}
+    model = learn_model(samples, similarity, rng=np.random.default_rng([seed, 0]), **given)
     notes = {
         "similarity": model.similarity.method,
         "details": dict(model.similarity.details),
@@ -167,12 +205,51 @@ def settings_from_trace(
     }
     return _settings(
         encoder, samples.stations, model.kernel, model.similarity.matrix, noise=model.noise, mean=model.mean,
-        start=samples if start else None, notes=notes, seed=seed, neighbours=neighbours, drift=drift,
+        start=samples if start else None, notes=notes, seed=seed, drift=learned_drift(drift, model.kernel),
         kpis=fitted_kpis(
-            floors, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
+            kpis, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
         ),
         **common,
     )  # fmt: skip
+
+
+def checked_samples(log: Any) -> Samples:
+    """Return a log of context rows, or say what is wrong with it.
+
+    Example:
+        >>> checked_samples(Samples(("a",), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load",)))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the log names 1 feature, its contexts have 2 columns: name every column of X
+    """
+    if not isinstance(log, Samples):
+        raise BadInputError(f"from_log takes Samples, got {type(log).__name__}: from_trace takes a Trace")
+    stations, features = _checked_stations(log.stations), checked_names(log.features, what="features")
+    X, y = finite_array(log.X, name="X", ndim=2), finite_array(log.y, name="y", ndim=1)
+    tasks, n = np.asarray(log.tasks), len(y)
+    if not n:
+        raise BadInputError("the log has no rows: there is nothing to learn, use Controller(..., features=...)")
+    if X.shape[1] != len(features):
+        raise BadInputError(
+            f"the log names {counted(len(features), 'feature')}, its contexts have {counted(X.shape[1], 'column')}: "
+            "name every column of X"
+        )
+    lengths = {"tasks": tasks, "X": X, "noise": log.noise, "arms": log.arms, **log.kpis}
+    for name, column in lengths.items():
+        if column is not None and len(column) != n:
+            raise BadInputError(f"{name} of the log has {len(column):,} rows, y has {n:,}: give one for each")
+    if tasks.dtype.kind not in "iu" or tasks.min() < 0 or tasks.max() >= len(stations):
+        raise BadInputError(f"tasks of the log must be whole numbers from 0 to {len(stations) - 1}, one a station")
+    if any(not 0 <= column < len(features) for column in log.categorical):
+        raise BadInputError(f"categorical of the log must number columns from 0 to {len(features) - 1}")
+    return replace(log, stations=stations, features=features, tasks=tasks.astype(np.int64), X=X, y=y)
+
+
+def _space_of_arms(samples: Samples) -> ConfigurationSpace:
+    """The arms of a log that numbers them, as configurations."""
+    if samples.arms is None:
+        raise BadInputError("the log does not number its arms: give a space, such as ConfigurationSpace(arm=range(5))")
+    return ConfigurationSpace(arm=range(int(samples.arms.max()) + 1))
 
 
 def _check_weights(trace: Trace, reward: Any) -> None:
@@ -384,7 +461,7 @@ def _declared_similarity(similarity: str | ArrayLike | TaskMatrix, stations: tup
     similarity_from(similarity)  # an unknown name is refused with the list of names
     if similarity not in ("independent", "pooled"):
         raise BadInputError(
-            f"similarity {similarity!r} is learned from a log: use Controller.from_trace, or give a matrix"
+            f"similarity {similarity!r} is learned from a log: use Controller.from_trace or from_log, or give a matrix"
         )
     return (np.eye(M) if similarity == "independent" else np.ones((M, M))), similarity
 

@@ -10,8 +10,9 @@ it, and centred, R ∝ HEH with H = I − 11ᵀ/M, so that pairs which are as al
 those less alike are opposed. Uncentred, E calls the median pair 0.61 alike whatever the truth. Its weight a cannot be
 left to the likelihood, since E was measured on the same rows: it is the reliability of R, as psychology reckons that of
 a test. R is measured on two halves of every station's rows; where these agree with correlation r, a measurement on all
-rows has reliability 2r/(1 + r) (Spearman 1910, Brown 1910). Likelihood alone shares too much where rows of one run or
-day hang together, so s stays below 0.95.
+rows has reliability 2r/(1 + r) (Spearman 1910, Brown 1910). Rows that repeat a context stay in one half: where a
+station ran two settings for months, halves that both know the two would agree on its habits, not on its likeness.
+Likelihood alone shares too much where rows of one run or day hang together, so s stays below 0.95.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -41,7 +42,7 @@ MANY = 400
 _BEGIN = 0.5  # share that a search begins with
 _SAID = 0.5  # weight, among what is not common, of a similarity that was given
 _SPLITS = 3  # ways to halve the rows when the reliability of R is measured
-_FEW = 2  # rows below which nothing can be said of whom a station is like
+_FEW = 2  # contexts below which nothing can be said of whom a station is like
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Joint:
         if self.alike is not None:
             given = self.alike.matrix if isinstance(self.alike, TaskMatrix) else self.alike
             return centred(check_task_matrix(given, size=M)), _SAID
-        known = np.flatnonzero(np.bincount(samples.tasks, minlength=M) >= _FEW)
+        known = _comparable(samples)
         R = np.eye(M)
         if not 3 <= len(known) <= MANY:
             return R, 0.0
@@ -117,7 +118,7 @@ class Joint:
         pairs = np.triu_indices(len(known), 1)
         agreements = []
         for _ in range(_SPLITS):
-            halves = _halves(samples.tasks, rng)
+            halves = _halves(samples, rng)
             one, other = (centred(self._embedding(samples.take(half), known, found))[pairs] for half in halves)
             spread = float(one.std() * other.std())
             agreements.append(float(np.mean((one - one.mean()) * (other - other.mean()))) / spread if spread else 0.0)
@@ -133,14 +134,39 @@ class Joint:
         return Embedding(kernel, regularisation=found.noise, seed=self.seed).fit(part).matrix
 
 
-def _halves(tasks: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Every station's rows in two halves at random; of an odd number the second has one more."""
-    order = rng.permutation(len(tasks))
-    order = order[np.argsort(tasks[order], kind="stable")]
-    counts = np.bincount(tasks)
-    place = np.arange(len(tasks)) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = place < np.repeat(counts // 2, counts)
-    return np.sort(order[first]), np.sort(order[~first])
+def _comparable(samples: Samples) -> IntArray:
+    """The stations that can be compared with others: they met two contexts or more, and ran two settings if any did.
+
+    Where everybody ran one setting, that stations differ and that settings differ explain the same rows.
+    """
+    M = len(samples.stations)
+    enough = np.bincount(_contexts(samples)[0], minlength=M) >= _FEW
+    if samples.arms is not None and np.ptp(samples.arms) > 0:
+        pairs = np.unique(np.column_stack([samples.tasks, samples.arms]), axis=0)
+        enough &= np.bincount(pairs[:, 0], minlength=M) >= _FEW
+    return np.flatnonzero(enough)
+
+
+def _halves(samples: Samples, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Every station's contexts in two halves at random, with their rows; of an odd number the second has one more."""
+    owners, place_of = _contexts(samples)
+    order = rng.permutation(len(owners))
+    order = order[np.argsort(owners[order], kind="stable")]
+    counts = np.bincount(owners)
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = np.zeros(len(owners), dtype=np.bool_)
+    first[order[place < np.repeat(counts // 2, counts)]] = True
+    return np.flatnonzero(first[place_of]), np.flatnonzero(~first[place_of])
+
+
+def _contexts(samples: Samples) -> tuple[IntArray, IntArray]:
+    """The station of every context that one met, (c,), in the order of the log, and the context of each row, (n,)."""
+    rows = np.column_stack([samples.tasks, samples.X])
+    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return samples.tasks[first[order]], rank[number.ravel()]
 
 
 def centred(E: FloatArray) -> FloatArray:
