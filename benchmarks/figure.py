@@ -47,6 +47,6 @@ def draw(
     axes.set_ylim(-0.5, len(real) - 0.5)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(frameon=False, loc="lower left", fontsize="small")
+    figure.legend(frameon=False, loc="outside lower center", ncols=4, fontsize="small")
     figure.set_size_inches(7.5, 0.8 + 0.45 * len(real))
     save(figure, [file])
