@@ -213,7 +213,7 @@ class Controller:
             name: p.default for name, p in signature(cls.from_trace).parameters.items() if p.kind == p.KEYWORD_ONLY
         }
         if unknown := next((name for name in settings if name not in usual), None):
-            raise TypeError(f"from_log() got an unexpected keyword argument {unknown!r}")
+            raise TypeError(f"from_log takes what from_trace takes, and that has no argument {unknown!r}")
         return cls.from_settings(settings_from_log(log, space, **(usual | settings)))
 
     @classmethod
