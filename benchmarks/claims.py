@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import cost, newcomers
 from benchmarks.findings import (
     FULL,
@@ -43,7 +45,6 @@ from benchmarks.peers import (
 from benchmarks.peers import QUICK as PEERS_QUICK
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan, play_all
-from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED
 
@@ -71,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         print(f"no problem is called {' or '.join(given.only)}", file=sys.stderr)
         return 2
+    if given.write is not None and not _has_place(given.write):
+        print(f"{given.write} has no place for the table: add the lines {BEGIN} and {END}", file=sys.stderr)
+        return 2
     findings = measure(chosen, size, folder, workers=given.workers)
     met = _peers(given, folder) if given.peers else []
     claims = [*claims_of(findings), *peer_claims(met)]
@@ -97,13 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _has_place(page_file: Path) -> bool:
+    """Whether a page has room for the tables; asked before the work, not after it."""
+    return page_file.is_file() and END in page_file.read_text(encoding="utf-8").partition(BEGIN)[2]
+
+
 def _write(page_file: Path, text: str) -> None:
     """Put the tables into a page, between the lines `BEGIN` and `END`, in the place of what was there."""
-    before, begin, rest = page_file.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise BadInputError(f"{page_file} has no place for the table: add the lines {BEGIN} and {END}")
-    page_file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    before, _, rest = page_file.read_text(encoding="utf-8").partition(BEGIN)
+    page_file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int | None) -> list[Finding]:
@@ -146,13 +152,14 @@ def claims_of(findings: Sequence[Finding]) -> list[Claim]:
             claims.append(
                 Claim("saved of alone", found.contest.name, f"{least:.0%}", f"{saved:.0%}", saved.value >= least)
             )
-    for found in findings:
-        if found.contest.environment == "drawn:opposed":
-            kept = found.kept
-            claims.append(
-                Claim("kept of the best fixed sharing", found.contest.name, "90%", f"{kept:.0%}", kept.value >= 0.9)
-            )
+    opposed = [found for found in findings if found.contest.environment == "drawn:opposed"]
+    claims += [_kept(found) for found in opposed if not np.isnan(found.kept.value)]
     return [*claims, *map(_intervals, findings)]
+
+
+def _kept(found: Finding) -> Claim:
+    kept = found.kept
+    return Claim("kept of the best fixed sharing", found.contest.name, "90%", f"{kept:.0%}", kept.value >= 0.9)
 
 
 def _no_worse(found: Finding) -> Claim:

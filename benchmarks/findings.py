@@ -97,13 +97,18 @@ class Finding:
 
     @property
     def kept(self) -> Estimate:
-        """What the joint model saves of learning alone, as a share of what the best fixed sharing saves."""
+        """What the joint model saves of learning alone, as a share of what the best fixed sharing saves.
+
+        Not a number where that one saves nothing.
+        """
         sharing = min((POOLED, EMBEDDING), key=lambda name: self.tuning[name][self.beta[name]])
         picks = np.random.default_rng(0).integers(len(self.regret[JOINT]), size=(_RESAMPLES, len(self.regret[JOINT])))
         picks = np.vstack([np.arange(len(self.regret[JOINT])), picks])
         ours, alone, best = (self.regret[name][picks].sum(axis=1) for name in (JOINT, ALONE, sharing))
-        kept = (alone - ours) / (alone - best)
-        low, high = np.quantile(kept[1:], [0.025, 0.975])
+        if best[0] >= alone[0]:
+            return Estimate(np.nan, np.nan, np.nan)
+        kept = (alone - ours) / np.where(alone > best, alone - best, np.nan)
+        low, high = np.nanquantile(kept[1:], [0.025, 0.975])
         return Estimate(float(kept[0]), float(low), float(high))
 
 
