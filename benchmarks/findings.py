@@ -34,7 +34,9 @@ class Size:
         return self == FULL
 
 
-FULL = Size(tuple(range(101, 106)), tuple(range(1, 21)))
+FULL = Size(tuple(range(101, 106)), tuple(range(21, 41)))
+"""Seeds 1 to 20 were looked at while the model was made; they count no more."""
+
 QUICK = Size((101,), (1, 2, 3))
 
 

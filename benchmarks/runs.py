@@ -121,9 +121,8 @@ def model_for(learner: str, problem: Problem, seed: int) -> Model:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)
         if learner == PLAIN:
-            return learn_model(
-                log, "independent", rng=rng, kernel=_plain_kernel(log), search=Search(pull=2.0, starts=3)
-            )
+            noise, search = 0.1 * spread_of(log.y), Search(pull=2.0, starts=3)
+            return learn_model(log, "independent", rng=rng, kernel=_plain_kernel(log), noise=noise, search=search)
         if problem.likeness is None or learner not in (JOINT, EMBEDDING):
             return learn_model(log, SIMILARITIES[learner], rng=rng)
         alone = learn_model(log, "independent", rng=rng)

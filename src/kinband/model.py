@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_number, positive_number
 from kinband.kernels import FixedTasks, Kernel, as_kernel
-from kinband.likelihood import BLOCK_ROWS, Fit, fit, spread_of, starting_kernel
+from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
 from kinband.similarity.joint import MAX_ROWS, PULL
@@ -114,7 +114,7 @@ def learn_model(
         similarity: How alike the stations are: a name, a matrix, or an estimator.
         rng: Draws starts and rows.
         kernel: Where the kernel begins; None for one that suits the units of the log.
-        noise: Where the noise begins; None for a tenth of the rewards' variance. What the log knows of a reward's
+        noise: Where the noise begins; None for a fifth of the rewards' variance. What the log knows of a reward's
             variance comes on top of it.
         mean: Where the prior mean begins; None for the rewards' mean.
         search: What may move; None for whatever is not given.
@@ -133,7 +133,7 @@ def learn_model(
     first = Model(
         starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features),
         TaskMatrix(samples.stations, np.eye(len(samples.stations)), "independent"),
-        0.1 * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
+        NOISE * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
     if isinstance(similarity, str) and similarity == "joint":

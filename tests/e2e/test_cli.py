@@ -48,7 +48,7 @@ def test_every_command_shows_an_example_and_is_in_the_readme(command: str, capsy
         (["reproduce", "everything"], "everything"),
         (["reproduce", "--protocol", "kind"], "kind"),
         (["reproduce", "readings", "--protocol", "fair"], "paper's protocol"),
-        (["reproduce", "synthetic", "--write", "docs/results.md"], "ask for readings"),
+        (["reproduce", "synthetic", "--write", "docs/evidence.md"], "ask for readings"),
         (["reproduce", "readings", "--write", "nowhere.md"], "nowhere.md"),
         (["compare", "no-such-trace.parquet"], "no-such-trace.parquet"),
         (["simulate", "city.txt", "--stations", "3", "--days", "0"], "--days"),

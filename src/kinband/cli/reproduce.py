@@ -46,7 +46,7 @@ def reproduce(
     ] = None,
     write: Annotated[
         Path | None,
-        typer.Option(help="A Markdown page with a place for the table of readings, such as docs/results.md."),
+        typer.Option(help="A Markdown page with a place for the table of readings, such as docs/evidence.md."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
 ) -> None:

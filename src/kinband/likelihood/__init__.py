@@ -4,13 +4,14 @@ The search begins at `start`, looks at the rows of `subset`, and climbs in `sear
 """
 
 from kinband.likelihood.search import BoundWarning, Fit, fit
-from kinband.likelihood.start import spread_of, starting_kernel
+from kinband.likelihood.start import NOISE, spread_of, starting_kernel
 from kinband.likelihood.subset import BLOCK_ROWS, MAX_ROWS, choose_rows, spread_rows, station_groups
 from kinband.likelihood.value import log_marginal_likelihood, value_and_gradient
 
 __all__ = [
     "BLOCK_ROWS",
     "MAX_ROWS",
+    "NOISE",
     "BoundWarning",
     "Fit",
     "choose_rows",

@@ -11,7 +11,7 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, TaskModel
-from kinband.likelihood.start import spread_of
+from kinband.likelihood.start import NOISE, spread_of
 from kinband.likelihood.subset import choose_rows, station_groups
 from kinband.likelihood.value import check_problem, row_blocks, unchecked_value_and_gradient
 from kinband.records import Samples
@@ -85,7 +85,7 @@ def fit(
         kernel: Where to start, and what is free and within which bounds; names of columns are looked up.
         tasks: Likewise for the similarities of stations.
         rng: Draws the further starts, and the rows if there are too many.
-        noise: Variance of the noise to start from, a tenth of the variance of y if not given; bounded by 1e-6 and
+        noise: Variance of the noise to start from, a fifth of the variance of y if not given; bounded by 1e-6 and
             10 times that variance. Rows that carry a noise of their own get it on top.
         mean: Prior mean to start from, the mean of y if not given.
         fit_kernel: Whether to move the kernel's parameters.
@@ -122,7 +122,7 @@ def fit(
     if not fit_noise and noise is None:
         raise BadInputError("fit_noise=False needs the noise to keep: give noise=")
     samples, groups = _subset(samples, max_rows=max_rows, block_rows=block_rows, rng=rng)
-    noise = 0.1 * spread_of(samples.y) if noise is None else noise
+    noise = NOISE * spread_of(samples.y) if noise is None else noise
     mean = float(np.mean(samples.y)) if mean is None and len(samples) else mean or 0.0
     kernel = check_problem(samples, kernel, tasks, noise, mean)
     free = (fit_kernel, fit_noise, fit_mean)

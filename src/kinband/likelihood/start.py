@@ -15,6 +15,14 @@ LEVEL = 0.3
 """Variance of a station's level to begin with, as a share of that of the rewards."""
 
 
+NOISE = 0.2
+"""Noise to begin with, as a share of the variance of the rewards.
+
+Parameters at their most likely values take noise for signal. Of 0.05, 0.1, 0.2 and 0.3 this one has the widest
+predictive intervals at no cost in regret.
+"""
+
+
 def starting_kernel(samples: Samples) -> Kernel:
     """Return RBF with one length-scale per numeric column, times Categorical over the others, plus a level.
 

@@ -56,7 +56,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         noise: Variance of a reward beyond what `fit` is told of it: a number to keep, or "fit".
         mean: Prior mean: a number to keep, or "fit".
         optimise: Whether to fit by marginal likelihood. If not, the kernel stays as it is, and "fit" stands for a
-            tenth of the variance of y and for the mean of y.
+            fifth of the variance of y and for the mean of y.
         starts: How many starts the optimiser tries.
         max_rows: Rows that the likelihood is computed from, at most, spread over stations; None for all. All rows are
             learned from in any case; time grows with the cube of their number.
