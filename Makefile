@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # One BLAS thread per process: the tests use one process per core.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: demo serve test soak screenshots bench claims lint format clean help
+.PHONY: demo serve test soak screenshots bench claims trust lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,17 +22,20 @@ test: $(INSTALLED) ## Run every test, doctests included.
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto
 
 soak: $(INSTALLED) ## Kill the service a hundred times a store, take its database away, and count what is lost: minutes.
-	$(TEST_ENV) $(BIN)/python tools/soak.py
+	$(TEST_ENV) $(BIN)/python -m benchmarks.soak
 
 screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and draw the README's picture.
 	$(TEST_ENV) KINBAND_SCREENSHOTS=out/screenshots $(BIN)/python -m pytest -q tests/e2e/test_dashboard_walk.py
 	cp out/screenshots/dashboard.png docs/figures/dashboard.png
 
-bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BoTorch where it is installed.
-	$(BIN)/kinband bench
+bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BENCH=exact for one part, service for the service.
+	$(BIN)/python -m benchmarks.speed $(BENCH)
 
 claims: $(INSTALLED) ## Measure every claim about learning, in about an hour; CLAIMS=--quick takes three minutes, --peers adds BoTorch and others.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.claims $(CLAIMS)
+
+trust: $(INSTALLED) ## Measure every promise of learning that an operator can trust, in hours; TRUST=--quick takes two minutes.
+	$(TEST_ENV) $(BIN)/python -m benchmarks.trust $(TRUST)
 
 lint: $(INSTALLED) ## Check format, style, types and the direction of imports.
 	$(BIN)/ruff format --check .

@@ -45,8 +45,8 @@ from benchmarks.peers import (
 from benchmarks.peers import QUICK as PEERS_QUICK
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan, play_all
+from benchmarks.studies.newcomers.results import AVERAGE, DESCRIBED
 from kinband.experiments.metrics import Estimate
-from kinband.experiments.studies.newcomers.results import AVERAGE, DESCRIBED
 
 SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
 """What the joint model is to save of learning alone."""

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.studies.speed import seconds
 from kinband.controller import Controller
 from kinband.environments import split_trace
 from kinband.experiments.pool import Job
-from kinband.experiments.studies.speed import seconds
 from kinband.trace import Trace
 from kinband.version import __version__
 

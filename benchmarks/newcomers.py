@@ -17,15 +17,15 @@ import numpy as np
 
 from benchmarks.findings import Size
 from benchmarks.runs import BETAS
+from benchmarks.studies.newcomers.playing import first_decisions, joined
+from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, STARTS
+from benchmarks.studies.newcomers.scene import Scene, warm_up
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
 from kinband.experiments.metrics import Estimate, saving_of
 from kinband.experiments.play.tables import table_problem
 from kinband.experiments.pool import Job
-from kinband.experiments.studies.newcomers.playing import first_decisions, joined
-from kinband.experiments.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, STARTS
-from kinband.experiments.studies.newcomers.scene import Scene, warm_up
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.version import __version__

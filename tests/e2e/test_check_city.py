@@ -1,4 +1,4 @@
-"""`kinband check-city`: figures, a table, and numbers that hang together."""
+"""`python -m benchmarks.city`: figures, a table, and numbers that hang together."""
 
 import json
 import math
@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import benchmarks.city.__main__ as command
 import pytest
+from benchmarks.city.__main__ import main
+from benchmarks.city.check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
+from benchmarks.city.figures import city_figures
 
-from kinband.cli import check_city as command
-from kinband.cli import main
 from kinband.environments.radio import Parameters, layers_at
-from kinband.experiments.city.check import BUSY_HOUR, HOURS, CityCheck, check_city, count_stages
-from kinband.experiments.city.figures import city_figures
 
 FIGURES = ["satisfied-share.png", "signal.png", "cqi-and-load.png", "handovers.png"]
 
@@ -95,7 +95,7 @@ def test_the_command_line_hands_over_what_was_asked(
     monkeypatch.setattr(command, "run_checks", canned)
     options = ["--stations", "33", "--seed", "7", "--seconds", "45", "--seeds", "3", "--json"]
     options += ["--load", "1.3", "--layers", "2.6,1.8,0.8"]
-    assert main(["check-city", "--out", str(tmp_path), *options]) == 0
+    assert main(["--out", str(tmp_path), *options]) == 0
     assert asked == [33, 7, 45.0, 3, 1.3, [2.6, 1.8, 0.8]]
     results = json.loads(capsys.readouterr().out)
     assert [Path(file).name for file in results["files"]] == FIGURES
@@ -103,14 +103,14 @@ def test_the_command_line_hands_over_what_was_asked(
 
 @pytest.mark.parametrize("arguments", [["--stations", "5"], ["--seeds", "1"], ["--seconds", "0"]])
 def test_too_little_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check-city", *arguments]) == 2
+    assert main([*arguments]) == 2
     assert arguments[0] in capsys.readouterr().err
 
 
 def test_layers_in_the_wrong_order_are_refused_before_anything_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check-city", "--out", str(tmp_path / "new"), "--layers", "0.8,2.6"]) == 2
+    assert main(["--out", str(tmp_path / "new"), "--layers", "0.8,2.6"]) == 2
     assert "falling order" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 

@@ -40,10 +40,10 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)|(?:src|hre
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 TOO_LONG = {
-    "kinband check-city": "minutes",
+    "python -m benchmarks.city": "minutes",
     "kinband compare": "half a minute",
     "kinband simulate": "minutes",
-    "python -m kinband.evaluation.coverage": "a minute",
+    "python -m benchmarks.coverage": "a minute",
     "python -m pip": "installs packages",
     "python tools/": "needs packages of others",
 }

@@ -258,12 +258,12 @@ def test_experiments_on_the_cluster_give_the_results_of_this_machine(address: st
         np.testing.assert_array_equal(one.realised, other.realised)
 
 
-@pytest.mark.parametrize("command", [["reproduce", "synthetic", "--quick"], ["bench", "fleet", "--quick"]])
+@pytest.mark.parametrize("command", [["kinband", "reproduce", "synthetic"], ["benchmarks.speed", "fleet"]])
 def test_commands_say_when_no_cluster_answers(command: list[str], tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
-        call = [sys.executable, "-m", "kinband", *command, "--ray", nowhere, "--out", str(tmp_path)]
+        call = [sys.executable, "-m", *command, "--quick", "--ray", nowhere, "--out", str(tmp_path)]
         done = subprocess.run(call, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert f"no Ray cluster answers at {nowhere}" in done.stderr

@@ -1,14 +1,13 @@
-"""`kinband trust` as a user meets it."""
+"""`python -m benchmarks.trust` as a user meets it."""
 
 import json
 from pathlib import Path
 
 import pytest
+from benchmarks.trust.__main__ import main
+from benchmarks.trust.table import BEGIN, END
 
-from kinband.cli import main
-from kinband.experiments.trust.table import BEGIN, END
-
-QUICK = ["trust", "evaluation", "--quick", "--runs", "1"]
+QUICK = ["evaluation", "--quick", "--runs", "1"]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ QUICK = ["trust", "evaluation", "--quick", "--runs", "1"]
 def test_nonsense_gets_one_sentence_and_exit_code_2(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["trust", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.strip().splitlines()) == 1

@@ -1,15 +1,15 @@
 """Do the intervals of an evaluation hold the truth where it is known, and are they needed?
 
-`python -m kinband.evaluation.coverage` prints the same counts for more cases. An interval that is right holds the truth
+`python -m benchmarks.coverage` prints the same counts for more cases. An interval that is right holds the truth
 in 95 of 100 logs, give or take a standard error of 2.2; 90 is the least that is accepted.
 """
 
 import numpy as np
 import pytest
+from benchmarks.coverage import World, count, synthetic_world, trace_world
 from scipy.stats import norm
 
 from kinband.evaluation import evaluate
-from kinband.evaluation.coverage import World, count, synthetic_world, trace_world
 from kinband.evaluation.estimators import by_model, inverse_propensity
 from kinband.evaluation.targets import Fixed
 

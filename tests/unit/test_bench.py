@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from kinband.cli import main
-from kinband.experiments.bench.figure import cost_figure
-from kinband.experiments.bench.limit import BareFactor
-from kinband.experiments.bench.measure import Measured, machine, summed
-from kinband.experiments.bench.problem import controller_of, states_of
-from kinband.experiments.bench.similarity import plain_pair
-from kinband.experiments.bench.suite import SUITES
+from benchmarks.speed.__main__ import main
+from benchmarks.speed.figure import cost_figure
+from benchmarks.speed.limit import BareFactor
+from benchmarks.speed.measure import Measured, machine, summed
+from benchmarks.speed.problem import controller_of, states_of
+from benchmarks.speed.similarity import plain_pair
+from benchmarks.speed.suite import SUITES
 
 
 def test_ratios_count_how_many_times_faster_where_that_is_the_aim() -> None:
@@ -61,7 +60,7 @@ def test_the_machine_is_recorded() -> None:
 
 
 def test_every_benchmark_runs_small_and_leaves_its_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "simulator", "--quick", "--json", "--threads", "1", "--out", str(tmp_path)]) == 0
+    assert main(["simulator", "--quick", "--json", "--threads", "1", "--out", str(tmp_path)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert json.loads((tmp_path / "simulator.json").read_text(encoding="utf-8")) == printed
     names = [line["name"] for line in printed["measured"]]
@@ -72,7 +71,7 @@ def test_every_benchmark_runs_small_and_leaves_its_results(tmp_path: Path, capsy
 def test_decisions_on_the_sparse_posterior_are_timed_early_and_late_and_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "sparse", "--quick", "--json", "--threads", "1", "--out", str(tmp_path)]) == 0
+    assert main(["sparse", "--quick", "--json", "--threads", "1", "--out", str(tmp_path)]) == 0
     measured = {line["name"]: line for line in json.loads(capsys.readouterr().out)["measured"]}
     assert list(measured) == ["sparse.limit", "sparse.early", "sparse.late"]
     assert [size for size, _ in measured["sparse.late"]["by_size"]] == [1000, 2000]
@@ -86,6 +85,6 @@ def test_without_costs_by_size_nothing_is_drawn(tmp_path: Path) -> None:
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "speed"]) == 2
+    assert main(["speed"]) == 2
     said = capsys.readouterr().err
     assert all(name in said for name in SUITES)

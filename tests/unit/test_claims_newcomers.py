@@ -9,11 +9,11 @@ from benchmarks import cost
 from benchmarks.claims import cost_claims
 from benchmarks.findings import Size
 from benchmarks.newcomers import ARRIVALS, Arrival, Draw, draws, parted, run, scene_of, welcome
+from benchmarks.studies.newcomers.playing import joined
+from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED
 
 from kinband.environments.measured import bundled_measured
 from kinband.experiments.pool import run_jobs
-from kinband.experiments.studies.newcomers.playing import joined
-from kinband.experiments.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED
 
 TINY = Arrival("tiny", "measured:gcc:exec", 3, network=8, newcomers=3, rounds=1, decisions=2)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import coverage
 from scipy.stats import t as student
 
 from kinband import ConfigurationSpace, Controller, StateScaler, TaskMatrix, Trace
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
 from kinband.errors import BadInputError, NotFoundError
-from kinband.evaluation import Evaluation, coverage, evaluate
+from kinband.evaluation import Evaluation, evaluate
 from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
     Contrast,

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.studies.neighbours.__main__ import main
+from benchmarks.studies.neighbours.network import columns_of
+from benchmarks.studies.neighbours.plan import QUICK
+from benchmarks.studies.neighbours.playing import measure
+from benchmarks.studies.neighbours.results import findings, table_of
 
 from kinband import ConfigurationSpace, Controller, Trace
 from kinband.environments.radio import RadioEnvironment
 from kinband.errors import BadInputError, ConflictError
-from kinband.experiments.studies.neighbours.__main__ import main
-from kinband.experiments.studies.neighbours.network import columns_of
-from kinband.experiments.studies.neighbours.plan import QUICK
-from kinband.experiments.studies.neighbours.playing import measure
-from kinband.experiments.studies.neighbours.results import findings, table_of
 from kinband.kpis import NeighbourReward
 
 SPACE = ConfigurationSpace(knob=range(5))

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.studies.newcomers import playing, scene
+from benchmarks.studies.newcomers.playing import measure
+from benchmarks.studies.newcomers.scene import Plan
 from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller import saving
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError, SavedStateError
-from kinband.experiments.studies.newcomers import playing, scene
-from kinband.experiments.studies.newcomers.playing import measure
-from kinband.experiments.studies.newcomers.scene import Plan
 from kinband.kernels import RBF, components
 from kinband.policies import Conservative, Setting
 from kinband.posterior import GroupedPosterior, make_posterior

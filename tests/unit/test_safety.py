@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.studies.safety.__main__ import main
+from benchmarks.studies.safety.playing import case_of, measure, watch
+from benchmarks.studies.safety.results import overdrawn
+from benchmarks.studies.safety.rules import rules_of
 
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.controller.explanation.choosing import held_back_text
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import binomial
-from kinband.experiments.studies.safety.__main__ import main
-from kinband.experiments.studies.safety.playing import case_of, measure, watch
-from kinband.experiments.studies.safety.results import overdrawn
-from kinband.experiments.studies.safety.rules import rules_of
 from kinband.kernels import RBF, Linear
 from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost, Theorem1
 from kinband.policies.safety import Rule, SafePolicy, Safety, safety_from, safety_from_dict, safety_to_dict

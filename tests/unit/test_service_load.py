@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.service.calling import Address, LoadError, all_at_once, one_by_one
+from benchmarks.service.pages import AIM, EMPTY, Browser, News, Took, figures
+from benchmarks.service.past import Past, record_past
+from benchmarks.service.problem import load_controller, rewards_of, states_of, station_names
+from benchmarks.service.statistics import Timings, percentile
 
 from kinband.errors import BadInputError
 from kinband.service.ledger import Ledger
-from kinband.service.load.calling import Address, LoadError, all_at_once, one_by_one
-from kinband.service.load.pages import AIM, EMPTY, Browser, News, Took, figures
-from kinband.service.load.past import Past, record_past
-from kinband.service.load.problem import load_controller, rewards_of, states_of, station_names
-from kinband.service.load.statistics import Timings, percentile
 
 
 @pytest.mark.parametrize("share", [0.07, 0.5, 0.9, 0.99, 1.0])

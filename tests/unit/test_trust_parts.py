@@ -1,4 +1,4 @@
-"""Every part of `kinband trust`, on hand-made results and on sizes of seconds."""
+"""Every part of `python -m benchmarks.trust`, on hand-made results and on sizes of seconds."""
 
 import hashlib
 import json
@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.coverage import Count
+from benchmarks.studies import rounds
+from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, Draw
+from benchmarks.studies.newcomers.results import finding as newcomers_finding
+from benchmarks.studies.safety.results import Tally, findings
+from benchmarks.trust import PARTS, Runner, Size, evaluation, newcomers, safety
+from benchmarks.trust import rounds as trust_rounds
 
-from kinband.evaluation.coverage import Count
 from kinband.experiments.play.cases import Case, Learner
 from kinband.experiments.play.models import model_of
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import Curve, controller_for
-from kinband.experiments.studies import rounds
-from kinband.experiments.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, Draw
-from kinband.experiments.studies.newcomers.results import finding as newcomers_finding
-from kinband.experiments.studies.safety.results import Tally, findings
-from kinband.experiments.trust import PARTS, Runner, Size, drift, evaluation, neighbours, newcomers, safety
-from kinband.experiments.trust import rounds as trust_rounds
-from kinband.experiments.trust import speed as trust_speed
-from kinband.experiments.trust.running import Call
 
 TINY = Size(runs=1, short=True)
 
@@ -38,23 +36,6 @@ def test_plain_rounds_leave_the_keys_of_earlier_cases_as_they_were() -> None:
     digest = hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:20]
     assert case().key == case(rounds="plain").key == digest
     assert case(rounds="aware").key != digest
-
-
-@pytest.mark.parametrize(
-    ("place", "call"),
-    [
-        ("trust.drift.drawn", drift._calls(TINY)[0]),
-        ("trust.evaluation.counted", evaluation._calls(TINY)[0]),
-        ("trust.neighbours.ran", neighbours._calls(TINY)[0]),
-        ("trust.newcomers.drawn", newcomers._calls(TINY)[0]),
-        ("trust.newcomers.bound", newcomers._bounds(TINY)[0]),
-        ("trust.safety.tallied", safety._calls("city", TINY)[0]),
-        ("speed.seconds", trust_speed._calls(TINY)[0]),
-    ],
-)
-def test_records_are_found_where_the_first_were_kept_whatever_has_moved_since(place: str, call: Call) -> None:
-    written = json.dumps([f"kinband.experiments.{place}", call.arguments], sort_keys=True, default=asdict)
-    assert call.key == hashlib.sha256(written.encode()).hexdigest()[:20]
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.trust import PARTS, measured, parts_named
+from benchmarks.trust.figure import draw_targets
+from benchmarks.trust.running import Call, Part, Runner
+from benchmarks.trust.table import BEGIN, END, cells, in_words, kept, markdown, to_json, write_into
+from benchmarks.trust.targets import Size, Target, target_of
 
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.metrics import Estimate, ratio_of, saving_gap_of
-from kinband.experiments.trust import PARTS, measured, parts_named
-from kinband.experiments.trust.figure import draw_targets
-from kinband.experiments.trust.running import Call, Part, Runner
-from kinband.experiments.trust.table import BEGIN, END, cells, in_words, kept, markdown, to_json, write_into
-from kinband.experiments.trust.targets import Size, Target, target_of
 from kinband.version import __version__
 
 
@@ -62,7 +62,7 @@ def test_a_size_without_runs_or_seeds_is_refused(given: dict[str, int]) -> None:
 
 def test_a_command_names_what_is_not_usual_and_no_folder() -> None:
     size = Size(runs=3, seed=5, short=True, trace="/home/somebody/table.parquet")
-    assert size.command("safety") == "kinband trust safety --quick --runs 3 --seed 5 --trace table.parquet"
+    assert size.command("safety") == "python -m benchmarks.trust safety --quick --runs 3 --seed 5 --trace table.parquet"
 
 
 def enumerated(statistic: Any, runs: int) -> tuple[list[float], float]:
@@ -121,7 +121,7 @@ def test_the_page_has_a_row_for_each_target_and_the_notes() -> None:
     assert [row.split("|")[-2].strip() for row in rows] == ["yes", "no"]
     assert all(row.count("|") == 7 for row in rows)
     assert "- part, name: twice as wide" in page
-    assert f"kinband {__version__} by `kinband trust part`" in page
+    assert f"kinband {__version__} by `python -m benchmarks.trust part`" in page
 
 
 def test_json_holds_every_field_and_null_for_what_one_run_cannot_tell() -> None:

@@ -1,14 +1,16 @@
 """The `kinband` command as a process: whatever happens becomes one sentence and an exit code.
 
-The commands are loaded here rather than above: that takes a while, in which a user may already press Ctrl-C.
+The commands are loaded here rather than above, and each when it is called: that takes a while, in which a user may
+already press Ctrl-C.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kinband.cli.interrupts import ctrl_c_ends_at_once, interrupted, remember
+from kinband.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,15 +21,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kinband ...
         0
     """
-    remember(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["--version"]:  # at once, for whoever asks often
+        sys.stdout.write(f"kinband {__version__}\n")
+        return 0
+    remember(given)
+    return run(_commands, given)
+
+
+def _commands() -> Any:
+    from kinband.cli.commands import app
+
+    return app
+
+
+def run(load: Callable[[], Any], arguments: Sequence[str], *, name: str = "kinband") -> int:
+    """Run a command line and return its exit code.
+
+    Args:
+        load: Returns the typer application.
+        arguments: What was typed behind the name.
+        name: What the command line is called, for sentences.
+    """
     try:
         with ctrl_c_ends_at_once():
             _use_one_thread()
-            from kinband.cli.commands import app
+            app = load()
         import typer
 
         try:
-            code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+            code = app(args=list(arguments), prog_name=name, standalone_mode=False)
         except typer.Exit as leaving:
             code = leaving.exit_code
         except typer.Abort:
@@ -36,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = 130
     except Exception as error:
         if not _interrupted(error):
-            return _fail(_sentence(error), 2)
+            return _fail(_sentence(error, name), 2)
         code = 130
     return _fail(interrupted(), 130) if code == 130 else int(code or 0)
 
@@ -61,7 +84,7 @@ def _interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, name: str) -> str:
     """Return what to tell the user of an error that is no fault of the program; any other goes on its way."""
     from concurrent.futures.process import BrokenProcessPool
 
@@ -78,16 +101,16 @@ def _sentence(error: Exception) -> str:
         return "a process was ended from outside, perhaps for want of memory; finished work is kept: try --workers 1"
     if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
         raise error
-    return f"{error.format_message()} (try: {_help_of(error)})" if error.format_message() else ""
+    return f"{error.format_message()} (try: {_help_of(error, name)})" if error.format_message() else ""
 
 
-def _help_of(error: Any) -> str:
+def _help_of(error: Any, name: str) -> str:
     """Return what to type for help on the command that could not be understood."""
     context, words = getattr(error, "ctx", None), ["--help"]
     while context is not None and context.parent is not None:
         words.insert(0, context.info_name)
         context = context.parent
-    return " ".join(["kinband", *words])
+    return " ".join([name, *words])
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -1,48 +1,63 @@
-"""The sub-commands of `kinband`, put together."""
+"""The sub-commands of `kinband`, put together; each is loaded when it is called."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from kinband.cli.audit import audit_command
-from kinband.cli.bench import bench
-from kinband.cli.check_city import check_city
-from kinband.cli.compare import compare
-from kinband.cli.demo import demo
-from kinband.cli.evaluate import evaluate
-from kinband.cli.ledger import ledger_app
-from kinband.cli.recommend import recommend
-from kinband.cli.replay import replay
-from kinband.cli.reproduce import reproduce
-from kinband.cli.serve import serve
-from kinband.cli.similarity import similarity
-from kinband.cli.simulate import simulate
-from kinband.cli.token import token_app
-from kinband.cli.trust import trust
+from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.version import __version__
+
+COMMANDS = {
+    "demo": "demo:demo",
+    "reproduce": "reproduce:reproduce",
+    "compare": "compare:compare",
+    "similarity": "similarity:similarity",
+    "simulate": "simulate:simulate",
+    "evaluate": "evaluate:evaluate",
+    "recommend": "recommend:recommend",
+    "audit": "audit:audit_command",
+    "replay": "replay:replay",
+    "ledger": "ledger:ledger_app",
+    "serve": "serve:serve",
+    "token": "token:token_app",
+}
+"""Where each command is: a module of this package, and a function or a group of commands in it."""
+
+
+class Commands(TyperGroup):
+    """The commands by name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return their names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Load a command; None for a name that is not one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        with ctrl_c_ends_at_once():
+            found = getattr(import_module(f"kinband.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, context_settings=_SETTINGS)
+            alone.command(cmd_name)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="kinband",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
-app.command()(demo)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(similarity)
-app.command()(simulate)
-app.command("check-city")(check_city)
-app.command()(evaluate)
-app.command()(recommend)
-app.command("audit")(audit_command)
-app.command()(trust)
-app.command()(replay)
-app.add_typer(ledger_app, name="ledger")
-app.command()(serve)
-app.add_typer(token_app, name="token")
-app.command()(bench)
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-KEEPING = ("compare", "demo", "reproduce", "trust")
+KEEPING = ("compare", "demo", "reproduce")
 """Commands that keep every run that is finished and go on there when they are called again."""
 
 _called: list[str] = []  # what this process was asked for

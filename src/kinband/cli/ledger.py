@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ledger_app = typer.Typer(
     help="Check, back up and upgrade the record of a service.\n\nExample: kinband ledger verify ledger.db",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 LedgerArgument = Annotated[

@@ -26,7 +26,7 @@ _HELP = """Create, list and revoke the tokens of the service.
 
 Example: kinband token create --ledger ledger.db --name nms --role operator
 """
-token_app = typer.Typer(help=_HELP, no_args_is_help=True)
+token_app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False)
 
 LedgerOption = Annotated[
     str,

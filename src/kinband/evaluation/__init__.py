@@ -4,7 +4,7 @@
 `targets` are the policies that can be judged, `beliefs` and `judging` the model's predictions, `propensities` and
 `frequencies` what the log's own habits were, `estimators` the three formulas with their intervals, `support` what was
 never tried.
-`python -m kinband.evaluation.coverage` checks the intervals where the truth is known.
+
 """
 
 from kinband.evaluation.estimators import Estimate

@@ -1,10 +1,8 @@
 """Learners on environments, room by room; a room imports only from rooms further down this list.
 
-- `trust`: promises held against measurements (`kinband trust`); `report`: the pages of the demonstration and of an
-  audit; `bench`: what things cost in seconds (`kinband bench`).
-- `studies`: one question each, played and counted; `demo`: the network that learns (`kinband demo`).
+- `report`: the pages of the demonstration and of an audit; `demo`: the network that learns (`kinband demo`).
 - `paper`: the paper's comparisons under both protocols (`kinband reproduce`), and a user's own (`kinband compare`).
 - `play`: one learner on one problem with one seed, from its description to its curve on disk.
 - `city`: where stations stand, and what is played on there; `pool`: many jobs over processes or a cluster.
-- `metrics`: numbers with intervals; `canvas`: what figures are drawn on.
+- `metrics`: numbers with intervals; `canvas`: what figures are drawn on; `pages`: tables in pages.
 """

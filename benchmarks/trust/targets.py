@@ -1,0 +1,140 @@
+"""A target and its measured value: what is promised, what was found, how sure that is, and whether it is kept.
+
+A target is judged by the *limit* of the 95 % interval that speaks against it: "at most 5 % worse" is kept if the upper
+limit of the ratio is below 1.05, "at least half" if the lower limit is not below 0.5. Rates that are stated as rates,
+such as how often a promise may be broken, are judged by their measured *value*: fifty runs without a single failure
+leave an upper limit of 7 %, so that no count of that size could ever confirm 5 %.
+
+A run that is shorter than the target says, or has fewer seeds, is shown and judged by nobody.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kinband.errors import BadInputError
+from kinband.experiments.metrics import Estimate
+
+Sense = Literal["at most", "at least"]
+Judge = Literal["limit", "value"]
+
+SHORT = "short run, not the target's size"
+LEAST_RUNS = 20
+"""Pairs of runs that a target takes, unless it says otherwise."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run.
+
+    Attributes:
+        runs: Seeds of every part; None for as many as each part's targets take.
+        seed: The first of them.
+        short: Whether to play small versions, for a look in two minutes.
+        trace: Where a trace of real base stations is (docs/coloran.md), for parts that play on one.
+
+    Example:
+        >>> list(Size(runs=2, seed=7).seeds(usual=50)), Size().command("safety")
+        ([7, 8], 'python -m benchmarks.trust safety')
+    """
+
+    runs: int | None = None
+    seed: int = 1
+    short: bool = False
+    trace: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs is not None and self.runs < 1:
+            raise BadInputError(f"runs must be 1 or more, got {self.runs}")
+        if self.seed < 1:
+            raise BadInputError(f"seed must be 1 or more, got {self.seed}")
+
+    def seeds(self, *, usual: int, short: int = 2) -> range:
+        """Return the seeds of a part that usually has so many, and so many in a short run."""
+        runs = self.runs or (short if self.short else usual)
+        return range(self.seed, self.seed + runs)
+
+    def command(self, part: str) -> str:
+        """Return what to type to measure a part in this size."""
+        words = ["python -m benchmarks.trust", part, *(["--quick"] if self.short else [])]
+        words += [f"--runs {self.runs}"] if self.runs is not None else []
+        words += [f"--seed {self.seed}"] if self.seed != 1 else []
+        words += [f"--trace {Path(self.trace).name}"] if self.trace is not None else []
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One line of the table.
+
+    Attributes:
+        part: Which part it belongs to.
+        name: What is measured, in words.
+        aim: The number that it is held against; None where a number is reported and none was promised.
+        sense: Which side of the aim is the good one.
+        value: What was measured.
+        low: Lower end of its 95 % interval, nan where one run gives none.
+        high: Upper end.
+        runs: How many runs it rests on, pairs of runs where it compares.
+        met: Whether the target is kept; None where none was promised, or where the run was too short to tell.
+        note: What else to know, in a few words.
+        command: What measures it.
+        judge: Whether the interval's limit or the value is held against the aim.
+        style: How to print its numbers, a format specification.
+        short: Whether the run was shorter than the target says, or on fewer seeds.
+
+    Example:
+        >>> target = target_of("newcomers", "saved", Estimate(0.62, 0.55, 0.7), aim=0.5, sense="at least", runs=20)
+        >>> target.met, target_of("a", "b", Estimate(1.02, 1.0, 1.06), aim=1.05, sense="at most", runs=20).met
+        (True, False)
+    """
+
+    part: str
+    name: str
+    aim: float | None
+    sense: Sense
+    value: float
+    low: float
+    high: float
+    runs: int
+    met: bool | None
+    note: str = ""
+    command: str = ""
+    judge: Judge = "limit"
+    style: str = ".1%"
+    short: bool = False
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its interval."""
+        return Estimate(self.value, self.low, self.high)
+
+
+def target_of(
+    part: str,
+    name: str,
+    found: Estimate,
+    *,
+    aim: float | None,
+    sense: Sense,
+    runs: int,
+    size: Size | None = None,
+    least_runs: int = LEAST_RUNS,
+    judge: Judge = "limit",
+    note: str = "",
+    style: str = ".1%",
+) -> Target:
+    """Hold what was found against an aim; the runs must be as many as the target takes, and of full size."""
+    size = size or Size()
+    short = size.short or runs < least_runs
+    met = None if aim is None or short else _kept(found, aim, sense, judge)
+    return Target(
+        part, name, aim, sense, found.value, found.low, found.high, runs, met,
+        note=note, command=size.command(part), judge=judge, style=style, short=short,
+    )  # fmt: skip
+
+
+def _kept(found: Estimate, aim: float, sense: Sense, judge: Judge) -> bool:
+    if judge == "value":
+        return found.value <= aim if sense == "at most" else found.value >= aim
+    return found.high < aim if sense == "at most" else found.low >= aim
