@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.environments import SyntheticTasks, TraceEnvironment
 from kinband.evaluation.estimators import Estimate
 from kinband.evaluation.evaluating import evaluate, learn, learned_beliefs
@@ -24,6 +23,7 @@ from kinband.evaluation.targets import Chosen, Recommended, Target
 from kinband.kernels import RBF
 from kinband.model import Model
 from kinband.similarity import TaskMatrix
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 _SHARE, _FOLDS = 0.4, 4

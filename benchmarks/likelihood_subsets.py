@@ -16,8 +16,7 @@ import numpy as np
 from kinband import Trace
 from kinband.environments import split_trace
 from kinband.kernels import FixedTasks
-from kinband.likelihood import Fit, fit, starting_kernel
-from kinband.likelihood.value import variances
+from kinband.likelihood import Fit, fit, starting_kernel, variances
 from kinband.posterior import ExactPosterior
 from kinband.records import Samples
 from kinband.similarity import Embedding

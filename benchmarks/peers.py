@@ -21,7 +21,6 @@ from benchmarks.peer_learners import BOTORCH, KMTL, KMTL_POOLED, LINUCB, PEERS, 
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import ALONE, BETAS, JOINT, Plan, case_of, learn_and_play, plans, play_all, read
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.experiments.metrics import Estimate, ratio_of, saving_of
 from kinband.experiments.play.cases import Case
@@ -29,6 +28,7 @@ from kinband.experiments.play.problem import Problem
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.pool import Job
 from kinband.policies import PolicyFactory
+from kinband.space import ConfigurationSpace
 
 TABLES = ("x264 bitrate", "x264 time", "gcc exec", "nodejs")
 CLASSES = ("digits", "wine")

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.service.problem import STATIONS, station_names
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.guard import rails_from_text
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
+from kinband.space import ConfigurationSpace
 
 SPACE = ConfigurationSpace(handover_threshold_dbm=range(-112, -83))
 RUNNING = {"handover_threshold_dbm": -98}

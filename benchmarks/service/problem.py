@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.kernels import RBF
 from kinband.policies.safety import Conservative
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 
 STATIONS, ROWS = 105, 4000
 STATE = ("active_users", "cqi_share", "small_packets", "small_volume", "users")

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.kernels import RBF
 from kinband.policies import UCB, Policy, Setting
 from kinband.posterior import BUDGET
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 
 STATIONS, ARMS, STATE = 105, 29, ("active_users", "cqi_share", "small_packets", "small_volume", "users")
 NOISE, MEAN, LENGTH_DB = 0.004, 0.8, 10.0

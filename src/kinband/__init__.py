@@ -1,7 +1,7 @@
 """kinband: base stations that learn their configuration from each other.
 
 The names below are the public interface; everything else is reachable but not promised. The rooms, from what flows to
-what users call: `records` and `errors`; `configurations`, `contexts` and `trace` (what comes in); `kernels` and
+what users call: `records` and `errors`; `space`, `contexts` and `trace` (what comes in); `kernels` and
 `likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try); `drift` and
 `kpis` (stations that change, and what else they answer for); `regressor` and `theory` for researchers; `controller`
 (the loop); `evaluation` (what a policy would have earned); `trust` (how far to believe it); `environments` to learn
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from kinband.version import __version__
 
 if TYPE_CHECKING:
-    from kinband.configurations import Categories, ConfigurationSpace, Range
     from kinband.contexts import StateScaler
     from kinband.controller import Controller, Explanation
     from kinband.drift import Drift
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from kinband.records import Decision, Samples
     from kinband.regressor import MultiTaskRegressor
     from kinband.similarity import TaskMatrix
+    from kinband.space import Categories, ConfigurationSpace, Range
     from kinband.trace import Trace
 
 _ROOM_OF = {
-    "Categories": "configurations",
-    "ConfigurationSpace": "configurations",
+    "Categories": "space",
+    "ConfigurationSpace": "space",
     "Conservative": "policies",
     "Controller": "controller",
     "Decision": "records",
@@ -42,7 +42,7 @@ _ROOM_OF = {
     "MultiTaskRegressor": "regressor",
     "NeighbourReward": "kpis",
     "Policy": "policies",
-    "Range": "configurations",
+    "Range": "space",
     "Samples": "records",
     "StateScaler": "contexts",
     "SwitchingCost": "policies",

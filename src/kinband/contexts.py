@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, finite_number
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError, SavedStateError
+from kinband.space import ConfigurationSpace
 
 LARGEST = 1e150
 """Larger numbers are refused: their squares, which variances and distances are made of, would overflow."""

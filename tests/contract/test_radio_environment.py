@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.environments import Environment, KnowsTruth
 from kinband.environments.radio import KNOB, STATE_NAMES, Parameters, PowerMap, RadioEnvironment, build_map, draw_layout
 from kinband.errors import BadInputError, NotFoundError
+from kinband.space import ConfigurationSpace
 
 SLOTS = 5
 Chooser = Callable[[RadioEnvironment], dict[str, int]]

@@ -15,7 +15,7 @@ ROOMS = [
     "kinband",
     "kinband.arrays",
     "kinband.changes",
-    "kinband.configurations",
+    "kinband.space",
     "kinband.contexts",
     "kinband.controller",
     "kinband.environments",

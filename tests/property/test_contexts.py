@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kinband.configurations import Categories, ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
+from kinband.space import Categories, ConfigurationSpace
 
 quick = settings(max_examples=40, deadline=None)
 integers = st.integers(-(10**6), 10**6)

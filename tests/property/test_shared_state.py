@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF, Categorical, Constant, Forgetting, Kernel, Matern52, MultiTaskKernel
-from kinband.kernels.splitting import split_kernel
+from kinband.kernels.serial import split_kernel
 from kinband.posterior import ExactPosterior, GroupedPosterior
 from kinband.posterior.contract import Question
 from kinband.posterior.shared_state import find_shared_state, pivoted

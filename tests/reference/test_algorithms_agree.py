@@ -13,7 +13,6 @@ import pytest
 from tests.reference import naive
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.kernels import RBF, Kernel, Linear
 from kinband.policies.contract import Setting
@@ -22,6 +21,7 @@ from kinband.policies.kernel_ucb import build_kernel_ucb
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.ucb import UCB
 from kinband.records import Observation, Query, Samples
+from kinband.space import ConfigurationSpace
 
 NO_TIE = 1e-7
 ENGINES = ["exact", "schur"]

@@ -4,8 +4,7 @@ import numpy as np
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.journal import Renewed
-from kinband.drift import Drift, Reset
-from kinband.drift.evidence import Evidence
+from kinband.drift import Drift, Evidence, Reset
 from kinband.kernels import RBF
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband.configurations import MAX_CONFIGURATIONS, Allowed, Categories, ConfigurationSpace, Range
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
+from kinband.space import MAX_CONFIGURATIONS, Allowed, Categories, ConfigurationSpace, Range
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, SavedStateError
+from kinband.space import ConfigurationSpace
 
 
 @pytest.fixture

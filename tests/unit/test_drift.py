@@ -10,10 +10,7 @@ from scipy import stats
 
 from kinband import ConfigurationSpace, Controller, Samples, Trace
 from kinband.controller.journal import Renewed
-from kinband.drift import Drift, Reset
-from kinband.drift.clock import read_time, seconds
-from kinband.drift.evidence import CLIP, PRIOR, SHIFTS, Evidence
-from kinband.drift.likeness import renewed_row
+from kinband.drift import CLIP, PRIOR, SHIFTS, Drift, Evidence, Reset, read_time, renewed_row, seconds
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import (
     RBF,
@@ -26,7 +23,7 @@ from kinband.kernels import (
     check_task_matrix,
     kernel_from_dict,
 )
-from kinband.kernels.splitting import split_kernel
+from kinband.kernels.serial import split_kernel
 from kinband.likelihood import fit
 from kinband.policies import Conservative, SwitchingCost
 from kinband.trust import audit

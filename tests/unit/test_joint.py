@@ -8,8 +8,7 @@ import pytest
 
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Categorical, Constant, Linear, Product, Sum
-from kinband.likelihood import starting_kernel
-from kinband.likelihood.start import LENGTH, LEVEL
+from kinband.likelihood import LENGTH, LEVEL, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, TaskMatrix
 from kinband.similarity.joint import _halves, centred

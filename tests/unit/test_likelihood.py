@@ -24,13 +24,13 @@ from kinband.kernels import (
 from kinband.likelihood import (
     BoundWarning,
     Fit,
+    Problem,
     fit,
     log_marginal_likelihood,
     spread_rows,
     starting_kernel,
     value_and_gradient,
 )
-from kinband.likelihood.search import Problem
 from kinband.model import learn_model
 from kinband.records import Samples
 

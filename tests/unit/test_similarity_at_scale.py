@@ -10,8 +10,7 @@ from tests.reference import naive
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, FixedTasks, Kernel, Linear, Matern52
-from kinband.likelihood import choose_rows, fit, station_groups, value_and_gradient
-from kinband.likelihood.search import Problem
+from kinband.likelihood import Problem, choose_rows, fit, station_groups, value_and_gradient
 from kinband.records import Samples
 from kinband.similarity import Embedding
 from kinband.similarity.gram import FARTHEST, gram

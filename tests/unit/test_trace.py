@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from kinband.configurations import Categories, ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, KinbandError, NotFoundError
+from kinband.space import Categories, ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.rewards import mixes_units
 from kinband.trace.values import RowError

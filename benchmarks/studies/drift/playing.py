@@ -17,7 +17,6 @@ from benchmarks.studies.drift.results import (
     Plan,
     Record,
 )
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.drift import Drift
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
@@ -27,6 +26,7 @@ from kinband.experiments.city.stage import LOG_ROWS, stage_of
 from kinband.experiments.play import Referee
 from kinband.model import Model, learn_model
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 
 SCENARIOS: tuple[How, ...] = ("none", "step", "slow")
 PROBLEMS = ("city", "synthetic")

@@ -8,7 +8,6 @@ import numpy as np
 
 from benchmarks.studies.safety.results import Finding, Played, Tally, findings, tally_of
 from benchmarks.studies.safety.rules import PROBLEMS, rules_of
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.errors import BadInputError
@@ -16,6 +15,7 @@ from kinband.experiments.city.stage import LOG_ROWS, stage_of
 from kinband.experiments.play import Referee
 from kinband.model import Search, learn_model
 from kinband.policies.safety import safety_from
+from kinband.space import ConfigurationSpace
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,11 @@ from kinband.changes.present import Present
 from kinband.changes.reasons import best_reason, never_reason, small_reason, uncertain_reason
 from kinband.changes.seen import Seen, Tried
 from kinband.changes.steps import within_steps
-from kinband.configurations import ConfigurationSpace
 from kinband.controller.explanation.words import listed
 from kinband.controller.roster import InForce
 from kinband.errors import KinbandError
 from kinband.posterior import AnyPosterior
+from kinband.space import ConfigurationSpace
 
 NORMAL_95 = 1.96
 """Standard deviations on either side of a 95 % interval."""

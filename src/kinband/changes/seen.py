@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
+from kinband.space import ConfigurationSpace
 
 BEYOND = 1.0
 """How many standard deviations outside the range of the log a feature may lie."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from kinband.arrays import BoolArray, finite_number
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 
 _ROUNDING = 1e-9
 

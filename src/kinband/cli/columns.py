@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.cli.logs import MOST_ROWS
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError, NotFoundError
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import read_column
 from kinband.trace.rewards import mixes_units

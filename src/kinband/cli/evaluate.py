@@ -36,12 +36,12 @@ from kinband.cli.leaks import with_ignore
 from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import check_log, log_in_words, noted
 from kinband.cli.progress import progress
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.evaluation import Estimate, Evaluation
 from kinband.evaluation import evaluate as evaluation_of
 from kinband.evaluation.evaluating import LEARN_ROWS
 from kinband.evaluation.result import MODEL
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 _LARGEST = 10_000  # rows that a model can be learned from

@@ -14,9 +14,9 @@ from rich.console import Console
 from kinband.cli.columns import LogOptions
 from kinband.cli.likeness import likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, finite_array
-from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
 from kinband.controller.journal import Journal
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.standing import Standings, arm_of, check_standing
-from kinband.drift.clock import CLOCK, untimed
+from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.packed import Alternatives
 from kinband.records import NO_MEMO, Choice, Decision, Observation, Query, Samples, Standing
+from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]
 

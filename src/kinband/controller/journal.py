@@ -134,7 +134,7 @@ class Renewed:
         task: Its number from now on, one more than the last.
         likeness: Its row of the task matrix, its own variance last, (task + 1,).
         id: The decision whose reward showed it.
-        evidence: How much spoke for a change; see `kinband.drift.evidence`.
+        evidence: How much spoke for a change; see `kinband.drift`.
     """
 
     station: str

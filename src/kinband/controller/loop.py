@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
 from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
 from kinband.controller.explanation import MOST_ROWS, Explanation, explain
@@ -36,8 +35,7 @@ from kinband.controller.telling import (
     told_together,
     with_neighbours,
 )
-from kinband.drift import Drift
-from kinband.drift.clock import timed_state
+from kinband.drift import Drift, timed_state
 from kinband.kernels import Kernel
 from kinband.kpis import KpisLike, NeighbourReward, WeightedReward
 from kinband.model import SimilarityLike
@@ -47,6 +45,7 @@ from kinband.policies.safety import SafetyLike
 from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
+from kinband.space import Allowed, ConfigurationSpace
 from kinband.trace import Trace
 
 _log = logging.getLogger(__name__)

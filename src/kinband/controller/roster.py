@@ -19,7 +19,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.controller.journal import Entry, Estimated, Joined, Left, Newcomer, Renewed, Returned
 from kinband.controller.settings import Settings
-from kinband.drift.rules import Drift
+from kinband.drift import Drift
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix
 from kinband.similarity.newcomers import with_row

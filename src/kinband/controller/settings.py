@@ -9,8 +9,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
 from kinband.contexts import ContextEncoder
-from kinband.drift.clock import CLOCK
-from kinband.drift.rules import Drift, drift_from_dict, drift_to_dict
+from kinband.drift import CLOCK, Drift, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.kpis import Kpi, NeighbourReward, WeightedReward

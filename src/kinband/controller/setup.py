@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, finite_array, finite_number, positive_number
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.defaults import as_in_the_paper, usual_beta, usual_safety
 from kinband.controller.roster import check_past_names
@@ -30,7 +29,7 @@ from kinband.controller.timing import (
     timed_trace,
 )
 from kinband.counting import counted
-from kinband.drift.rules import Drift, drift_from
+from kinband.drift import Drift, drift_from
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
 from kinband.kpis import Kpi, KpiFloor, KpisLike, NeighbourReward, WeightedReward
@@ -45,6 +44,7 @@ from kinband.posterior import ENGINES, SWITCH_ROWS, checked_budget
 from kinband.records import Samples
 from kinband.similarity import Log, TaskMatrix, similarity_from
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state
 from kinband.trace.weighted import weighted_from

@@ -12,12 +12,12 @@ reward will come; in a budget it counts as `kinband.policies.safety.replaced` sa
 from collections.abc import Mapping
 from math import fsum
 
-from kinband.configurations import ConfigurationSpace
 from kinband.controller.journal import Asked, CalledOff, Entry, Journal, Ran, Told
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError
 from kinband.policies.safety import held_lower
 from kinband.records import Query
+from kinband.space import ConfigurationSpace
 
 
 class Standings:

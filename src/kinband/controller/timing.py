@@ -12,8 +12,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.contexts import ContextEncoder
-from kinband.drift.clock import CLOCK, forgetful, seconds, timed_samples, timed_scaler, untimed
-from kinband.drift.rules import LEARNED, Drift
+from kinband.drift import CLOCK, LEARNED, Drift, forgetful, seconds, timed_samples, timed_scaler, untimed
 from kinband.errors import BadInputError
 from kinband.kernels import Forgetting, Kernel, Product, as_kernel
 from kinband.likelihood import starting_kernel

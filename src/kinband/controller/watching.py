@@ -6,7 +6,7 @@ recorded, and every right time after it refused. A reward may come as late as it
 decision. Stations are judged by the predictions that were stored when asking, of what they ran, and by rewards as they
 were first told, so that a replay stands where the original stood; a correction does not undo a reset.
 
-A station that has changed is a newcomer: it gets a new task, whose row of the task matrix `kinband.drift.likeness`
+A station that has changed is a newcomer: it gets a new task, whose row of the task matrix `kinband.drift`
 finds. Nothing is learned anew, its old rewards stay evidence for those it resembled, and its past is called
 "<station> until <decision>".
 """
@@ -22,9 +22,7 @@ from kinband.controller.journal import Asked, Entry, Journal, Renewed, Told
 from kinband.controller.roster import InForce
 from kinband.controller.settings import Settings
 from kinband.controller.timing import log_end
-from kinband.drift.clock import read_time
-from kinband.drift.evidence import Evidence, residual
-from kinband.drift.likeness import renewed_row
+from kinband.drift import Evidence, read_time, renewed_row, residual
 from kinband.errors import BadInputError
 
 LEAP = 50.0

@@ -21,9 +21,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 
 
 @dataclass(frozen=True, eq=False)

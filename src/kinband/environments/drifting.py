@@ -15,9 +15,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import Environment, KnowsTruth, Outcome, Slot, Truth, checked_arms, whole_number
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 
 How = Literal["step", "slow", "none"]
 

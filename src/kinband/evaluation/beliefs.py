@@ -20,7 +20,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import MultiTaskKernel
-from kinband.kernels.splitting import Split, split_kernel
+from kinband.kernels.serial import Split, split_kernel
 from kinband.model import Model
 from kinband.records import Samples
 

@@ -26,7 +26,7 @@ from kinband.evaluation.result import BOTH, MODEL, WEIGHTS, Evaluation, Judgemen
 from kinband.evaluation.support import support_of, tried_rows
 from kinband.evaluation.targets import Choices, Chooser, Chosen, Fixed, Recommended, Target, Usual, check_chooser
 from kinband.kernels import as_kernel
-from kinband.likelihood.start import refuse_large
+from kinband.likelihood import refuse_large
 from kinband.model import Model, SimilarityLike, learn_model
 from kinband.trace import Trace
 from kinband.trace.leaks import reward_in_state

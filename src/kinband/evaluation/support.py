@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller.explanation import configuration_text
 from kinband.evaluation.targets import Choices
+from kinband.space import ConfigurationSpace
 
 FEW = 5
 """With fewer rows than this, a station has hardly tried a configuration."""

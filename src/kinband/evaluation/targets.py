@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray, finite_array
-from kinband.configurations import ConfigurationSpace
 from kinband.controller.explanation import configuration_text
 from kinband.errors import BadInputError, NotFoundError
 from kinband.evaluation.beliefs import Beliefs
+from kinband.space import ConfigurationSpace
 
 Chooser = Callable[[str, Mapping[str, float]], Any]
 """From station and state to a configuration, or to one probability per configuration of the space."""

@@ -15,7 +15,6 @@ from typing import TypeVar
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.fleet.blocks import DescriptorLikeness, coarse_blocks
 from kinband.fleet.engine import Engine, InProcess, one_blas_thread, processors
@@ -23,6 +22,7 @@ from kinband.fleet.fleet import Fleet
 from kinband.fleet.shards import shard_blocks
 from kinband.kernels import RBF
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 
 _REACH = 1.5  # distance over which stations resemble each other
 _PANEL = 128  # rows that are solved at once, as in the factor of the exact posterior

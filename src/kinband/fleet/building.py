@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Settings
 from kinband.controller.settings import checked_seed
 from kinband.controller.setup import checked_space, cold_settings
@@ -14,6 +13,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.fleet.shards import Shards, shard_stations
 from kinband.model import SimilarityLike, learn_model
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 

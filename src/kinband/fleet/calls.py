@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Protocol
 
 from numpy.typing import ArrayLike
 
-from kinband.configurations import Allowed
 from kinband.controller import Controller, Settings
 from kinband.controller.asking import State
 from kinband.controller.journal import CalledOff, Corrected, Entry, Told
 from kinband.errors import KinbandError
 from kinband.policies.contract import KeepsState
+from kinband.space import Allowed
 
 
 class Call(Protocol):

@@ -17,7 +17,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from kinband.arrays import positive_number
-from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation, Settings
 from kinband.controller.asking import State, queries_for, query_for
@@ -36,6 +35,7 @@ from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory
 from kinband.posterior import BUDGET
 from kinband.records import Decision, Samples
+from kinband.space import Allowed, ConfigurationSpace
 from kinband.trace import Trace
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.guard.fallback import fall_after_change
 from kinband.guard.history import History
@@ -25,6 +24,7 @@ from kinband.guard.rules import (
 )
 from kinband.guard.verdicts import LISTED, Outcome, Proposal, Refusal, Verdict
 from kinband.guard.windows import utc
+from kinband.space import ConfigurationSpace
 
 
 class Guard:

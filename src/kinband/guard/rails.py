@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, timedelta, tzinfo
 from math import isfinite
 
-from kinband.configurations import ConfigurationSpace
-from kinband.configurations.knobs import Knob, Scalar
 from kinband.errors import BadInputError
 from kinband.guard.windows import Window
+from kinband.space import ConfigurationSpace, Knob, Scalar
 
 _ROUNDING = 1e-9  # so that 0.1 * 3 is not outside "up to 0.3"
 

@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.guard.nodes import Entry, entry_of
 from kinband.guard.rails import Rails, check_rails
 from kinband.guard.sections import Known, check_fallback, fallback_of, freeze_of, got, limits_of, windows_of, zone_of
+from kinband.space import ConfigurationSpace
 
 _TOP = ("zone", "stop", "knobs", "stations", "changes", "neighbours", "maintenance", "forbidden", "freeze", "fallback")
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 
-from kinband.configurations import ConfigurationSpace
 from kinband.guard.history import History
 from kinband.guard.rails import Rails
 from kinband.guard.verdicts import Refusal
+from kinband.space import ConfigurationSpace
 
 
 @dataclass

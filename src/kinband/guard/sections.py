@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 from typing import TypeVar
 
-from kinband.configurations import ConfigurationSpace
-from kinband.configurations.knobs import Knob, Scalar
 from kinband.guard.nodes import Entry, near
 from kinband.guard.rails import Fallback, Freeze, KnobLimit, check_limit
 from kinband.guard.windows import DAY_END, DAYS, Window, zone_named
+from kinband.space import ConfigurationSpace, Knob, Scalar
 
 T = TypeVar("T")
 D = TypeVar("D")

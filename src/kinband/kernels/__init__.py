@@ -14,15 +14,19 @@ Example:
     True
 """
 
-from kinband.kernels.algebra import Product, Sum
-from kinband.kernels.base import Kernel, KernelBase, Parameter, Pullback
-from kinband.kernels.foreign import SklearnKernel, as_kernel
-from kinband.kernels.forgetting import Forgetting
-from kinband.kernels.matrix import MultiTaskKernel, check_task_matrix, components
-from kinband.kernels.serial import default_kernel, kernel_from_dict
-from kinband.kernels.simple import Categorical, Constant, Linear
-from kinband.kernels.stationary import RBF, Matern32, Matern52
-from kinband.kernels.tasks import FactorTasks, FixedTasks, GaussianTasks, PartialPooling, TaskModel
+from kinband.kernels.base import Kernel, KernelBase, Parameter, Product, Pullback, Sum
+from kinband.kernels.functions import RBF, Categorical, Constant, Forgetting, Linear, Matern32, Matern52
+from kinband.kernels.serial import SklearnKernel, as_kernel, default_kernel, kernel_from_dict
+from kinband.kernels.tasks import (
+    FactorTasks,
+    FixedTasks,
+    GaussianTasks,
+    MultiTaskKernel,
+    PartialPooling,
+    TaskModel,
+    check_task_matrix,
+    components,
+)
 
 __all__ = [
     "RBF",

@@ -16,7 +16,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import MultiTaskKernel
-from kinband.kernels.splitting import Split, split_kernel
+from kinband.kernels.serial import Split, split_kernel
 from kinband.posterior.factor import PANEL
 
 RESIDUAL = 1e-14

@@ -25,8 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
 from kinband.kernels import FixedTasks
-from kinband.likelihood import log_marginal_likelihood
-from kinband.likelihood.value import variances
+from kinband.likelihood import log_marginal_likelihood, variances
 from kinband.model import Model, Search, learn_model
 from kinband.posterior import make_posterior
 from kinband.records import Samples

@@ -14,10 +14,10 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from kinband.changes.files import safe_text
-from kinband.configurations import ConfigurationSpace
 from kinband.service.ledger import Event
 from kinband.service.operations import Item, Operations
 from kinband.service.operations.prospects import expected_gain, foretold
+from kinband.space import ConfigurationSpace
 
 AT_ONCE = 500
 """Rows of a chunk."""

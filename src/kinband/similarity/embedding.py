@@ -18,8 +18,7 @@ import numpy as np
 from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, GaussianTasks, Kernel
-from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit
-from kinband.likelihood.value import variances
+from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit, variances
 from kinband.records import Samples
 from kinband.similarity.landmarks import landmark_products
 from kinband.similarity.learned import Learned, learn_kernel, settings, without_level

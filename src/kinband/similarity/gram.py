@@ -15,7 +15,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF, Kernel, Product
-from kinband.kernels.columns import Columns, pick
+from kinband.kernels.base import Columns, pick
 
 Gram = Callable[[slice, slice], FloatArray]
 """Ranges of rows of X and of Y → the kernel between them."""

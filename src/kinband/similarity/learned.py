@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import IntArray
 from kinband.kernels import Constant, FixedTasks, Kernel, Linear, Product, Sum, as_kernel
-from kinband.kernels.scaled import Scaled
+from kinband.kernels.functions import Scaled
 from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit, starting_kernel
 from kinband.records import Samples
 

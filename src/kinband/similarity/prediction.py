@@ -19,7 +19,7 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_number, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel
-from kinband.likelihood.value import variances
+from kinband.likelihood import variances
 from kinband.records import Samples
 from kinband.similarity.learned import learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix

@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 from kinband.trace.files import bundled_file, path_of, read_file, write_table
 from kinband.trace.lines import located
 from kinband.trace.rewards import as_shares, check_counted, check_range, noise_of_shares, range_of

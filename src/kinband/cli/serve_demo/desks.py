@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kinband.cli.serve_demo.manager import Seen
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import ConflictError, NotFoundError
+from kinband.space import ConfigurationSpace
 
 if TYPE_CHECKING:
     from kinband.service.client import Decision, KinbandClient

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.radio.land_use import LAND_USES
 from kinband.environments.trace.neighbours import NearestRows
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City, city_of
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 LEAST, MOST = 6, 105

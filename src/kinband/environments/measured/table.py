@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import whole_number
 from kinband.environments.measured.columns import FAILED, knob_names, knob_values, known_column, marks
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 from kinband.trace.roles import Table, table_of
 from kinband.trace.values import RowError, floats, station_names
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.configurations import ConfigurationSpace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.environments.contract import Outcome, Slot, checked_arms, whole_number
 from kinband.environments.radio.counters import STATE_NAMES, Report
@@ -22,6 +21,7 @@ from kinband.environments.radio.maps import PowerMap, build_map
 from kinband.environments.radio.network import Network
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 
 KNOB = "handover_threshold_dbm"
 """Name of the knob: a sector's threshold of event A2 on all layers but the last (TS 28.658: a2ThresholdRsrp − 140)."""

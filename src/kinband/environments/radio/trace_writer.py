@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import whole_number
 from kinband.environments.radio.counters import STATE_NAMES, Report
 from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM
@@ -31,6 +30,7 @@ from kinband.environments.radio.maps import PowerMap, build_map
 from kinband.environments.radio.network import Network
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import write_table
 from kinband.version import __version__

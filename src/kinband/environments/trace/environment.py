@@ -17,11 +17,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from kinband.arrays import IntArray, positive_number
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import whole_number
 from kinband.environments.trace.neighbours import NearestRows, points_of
 from kinband.environments.trace.rows import Answers, RowsEnvironment
 from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 

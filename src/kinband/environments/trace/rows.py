@@ -11,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
 from kinband.errors import BadInputError, NotFoundError
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 Value = TypeVar("Value")

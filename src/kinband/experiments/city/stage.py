@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from kinband.arrays import IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.environments.radio import KNOB
 from kinband.environments.trace.smooth import LEAST
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City, city_of
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import bundled_file
 from kinband.version import __version__

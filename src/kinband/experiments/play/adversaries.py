@@ -13,12 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from kinband.configurations import ConfigurationSpace
 from kinband.environments import TraceEnvironment, split_by_group, split_trace
 from kinband.environments.drawn import DrawnBandit, groups
 from kinband.errors import BadInputError
 from kinband.experiments.play.problem import Problem
 from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 STATIONS = 20

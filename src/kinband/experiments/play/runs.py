@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Controller
 from kinband.experiments.play.cases import Case
 from kinband.experiments.play.models import model_of, read_model, write_model
@@ -23,6 +22,7 @@ from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.referee import play
 from kinband.experiments.pool import Job, run_jobs
 from kinband.model import Model
+from kinband.space import ConfigurationSpace
 from kinband.version import __version__
 
 _POINTS = 400

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinband.configurations import ConfigurationSpace
 from kinband.guard import Rails, Verdict
 from kinband.packed import Alternative
 from kinband.service import ledger
 from kinband.service.http import answers
 from kinband.service.operations import Card, Item, Outlook, Picture, Point, RailsOnRecord, Site
 from kinband.service.operations.prospects import expected_gain, foretold
+from kinband.space import ConfigurationSpace
 
 SLOTS = 24
 """Slots over which a station's recent reward is averaged."""

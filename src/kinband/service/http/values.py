@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from kinband.configurations import Range
 from kinband.service.operations.texts import LONGEST_COMMENT
+from kinband.space import Range
 
 LARGEST = 1e15
 """Numbers beyond this are refused: no counter is as large, and their squares would overflow."""

@@ -7,8 +7,8 @@ request, so that advice to declare something else is turned into what a caller c
 
 import re
 
-from kinband.configurations import ConfigurationSpace
 from kinband.guard.guard import in_words
+from kinband.space import ConfigurationSpace
 
 _SENTENCES = (
     ("leave time= out, or declare one by drift=Drift(half_life=..., clock=...)", "leave time out"),

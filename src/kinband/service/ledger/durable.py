@@ -15,7 +15,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from kinband.configurations import Allowed
 from kinband.controller import Controller, Explanation, Settings
 from kinband.controller.asking import State
 from kinband.controller.explanation import MOST_ROWS
@@ -29,6 +28,7 @@ from kinband.service.ledger.origin import read_settings, write_settings
 from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_digest, requests_of
 from kinband.service.ledger.store import Ledger, Writer
 from kinband.service.ledger.turns import Call, Turns, Watcher
+from kinband.space import Allowed
 
 
 class DurableController:

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.configurations import Allowed, ConfigurationSpace
 from kinband.controller import Controller
 from kinband.controller.asking import State
 from kinband.controller.standing import arm_of
-from kinband.drift.clock import CLOCK
+from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
 from kinband.service.ledger.events import Event
 from kinband.service.ledger.packing import digest
+from kinband.space import Allowed, ConfigurationSpace
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kinband.configurations import Allowed
 from kinband.controller import Controller
 from kinband.controller.asking import State
 from kinband.controller.telling import KpiValues
@@ -26,6 +25,7 @@ from kinband.service.operations.repeating import check_repeated
 from kinband.service.operations.reporting import reported
 from kinband.service.operations.reviewing import Review, applied_note, applied_notes, check_known
 from kinband.service.operations.texts import checked_comment
+from kinband.space import Allowed
 
 
 class Deciding(ABC):

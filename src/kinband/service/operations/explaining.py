@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinband.configurations import ConfigurationSpace
 from kinband.controller import Explanation
 from kinband.controller.explanation.words import configuration_text, listed, ran_text
 from kinband.guard import Verdict
 from kinband.service.operations.records import Item
+from kinband.space import ConfigurationSpace
 
 _TO_PROGRAMS = " (most_rows allows it)"  # advice that nobody can follow who asks a service
 

@@ -6,7 +6,7 @@ from typing import Any
 from kinband.arrays import FloatArray
 from kinband.changes.borrowing import beliefs_of, borrowed
 from kinband.controller import Controller
-from kinband.drift.clock import CLOCK
+from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.posterior import AnyPosterior
 from kinband.records import Choice

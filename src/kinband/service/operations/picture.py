@@ -13,7 +13,7 @@ from typing import Any
 
 from kinband.controller import Settings
 from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
-from kinband.drift.clock import CLOCK
+from kinband.drift import CLOCK
 from kinband.guard import CalledOff as TakenBack
 from kinband.guard import Changed, Verdict, event_from
 from kinband.guard.events import By

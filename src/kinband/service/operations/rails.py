@@ -7,9 +7,9 @@ is put in force while a service runs holds for the next decision everywhere.
 import hashlib
 from collections.abc import Iterable
 
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import BadInputError
 from kinband.guard import Rails, rails_from_text
+from kinband.space import ConfigurationSpace
 
 MOST_TEXT = 200_000
 """Characters of a file of rails; a limit for each of a thousand stations fits."""

@@ -8,12 +8,12 @@ record says by now.
 
 from collections.abc import Iterator, Mapping
 
-from kinband.configurations import ConfigurationSpace
 from kinband.errors import ConflictError
 from kinband.guard.guard import in_words
 from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.records import Card
+from kinband.space import ConfigurationSpace
 
 
 def check_repeated(

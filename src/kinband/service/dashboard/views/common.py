@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from kinband.configurations import ConfigurationSpace
 from kinband.service.dashboard.figures import knobs, moves
 from kinband.service.dashboard.views.holding import Held, held_of
 from kinband.service.operations import Item, Operations, Site
 from kinband.service.operations.prospects import expected_gain
+from kinband.space import ConfigurationSpace
 
 Moves = tuple[tuple[str, str, str], ...]
 """Knobs that move: name, old value, new value."""

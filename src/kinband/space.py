@@ -1,28 +1,278 @@
-"""The finite set of configurations a station can run, and their features.
+"""What a station can run: knobs, the finite space of their values, and what of it is allowed."""
 
-A configuration is one value for every knob; it is an *arm* of the bandit, addressed outside by its values and
-inside by its number. A space is either the product of its knobs or an explicit list, with up to 50,000
-configurations. Each knob becomes one feature column: quantities are standardised over the configurations of
-the space, so that a length-scale of 1 means about one standard deviation whatever the unit; categories become
-codes 0, 1, 2, ... for a kernel that only asks whether two codes are equal. Sums are exactly rounded
-(`math.fsum`), hence the features are the same bits after saving and loading. The paper has one knob with 29
-thresholds; several knobs, categories and explicit lists are ours.
-"""
-
+import difflib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
-from kinband.configurations.allowed import Allowed, Range, allowed_mask
-from kinband.configurations.knobs import Categories, Knob, Scalar, choices, plain_scalar
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 
-__all__ = ["MAX_CONFIGURATIONS", "Allowed", "Categories", "ConfigurationSpace", "Range"]
+# --- One knob of a base station: the finite list of values it can take ----------------------------------------------
+#
+# A knob is either a *quantity* (numbers; the distance between two values means something) or a *category*
+# (strings, booleans, or numbers wrapped in `Categories`; two values are the same or they are not). Values are
+# kept as plain Python scalars, so that they print, compare and turn into JSON as the user wrote them. What a
+# user looks up may come as an integer, a float or a NumPy scalar: equal numbers find each other, and a float
+# that differs by rounding alone (0.1 * 3 against 0.3) finds its value too.
+
+Scalar = str | bool | int | float
+"""What a knob can be set to."""
+
+_ROUNDING = 1e-9
+_STEPS = 1e-14
+_LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Marks the values of a knob as categories, for numbers that are names and not quantities.
+
+    Example:
+        >>> Categories([0, 1, 2]).values
+        (0, 1, 2)
+    """
+
+    values: tuple[Any, ...]
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        object.__setattr__(self, "values", tuple(choices("Categories", values)))
+
+
+@dataclass(frozen=True)
+class Knob:
+    """The name of a knob, its values in order, and whether they are categories.
+
+    Example:
+        >>> knob = Knob.of("threshold", range(-100, -96))
+        >>> knob.values, knob.categorical, knob.find(np.float32(-98))
+        ((-100, -99, -98, -97), False, -98)
+    """
+
+    name: str
+    values: tuple[Scalar, ...]
+    categorical: bool
+
+    @classmethod
+    def of(cls, name: str, values: Iterable[Any] | Categories) -> "Knob":
+        """Return the knob of that name after checking its values."""
+        _check_name(name)
+        wrapped = isinstance(values, Categories)
+        listed = values.values if isinstance(values, Categories) else choices(name, values)
+        plain = tuple(plain_scalar(value, name=name) for value in listed)
+        kinds = {_kind(value) for value in plain}
+        if not plain:
+            raise BadInputError(f"knob {name!r} has no values: list at least one")
+        if len(kinds) > 1:
+            raise BadInputError(f"knob {name!r} mixes {' and '.join(sorted(kinds))}: write all values as strings")
+        _refuse_duplicates(name, plain)
+        return cls(name, plain, wrapped or kinds != {"numbers"})
+
+    @cached_property
+    def codes(self) -> dict[Scalar, int]:
+        """Position of every value; equal numbers of different types find the same one."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    def find(self, value: object) -> Scalar:
+        """Return the knob's own spelling of `value`, or say what is known instead."""
+        given = plain_scalar(value, name=self.name)
+        known = _kind(self.values[0])
+        if _kind(given) != known:
+            raise NotFoundError(f"knob {self.name!r} takes {known}, got {value!r}: {self._some()}")
+        if given in self.codes:
+            return self.values[self.codes[given]]
+        if self.categorical or isinstance(given, str):
+            raise NotFoundError(f"knob {self.name!r} has no value {given!r}: {self._some(near=given)}")
+        numbers = np.array(self.values, dtype=np.float64)
+        nearest = self.values[int(np.argmin(np.abs(numbers - given)))]
+        # A sum of steps that should be 0 is off by rounding of the largest value, not of 0.
+        if abs(float(nearest) - given) <= _ROUNDING * abs(float(nearest)) + _STEPS * float(np.abs(numbers).max()):
+            return nearest
+        raise NotFoundError(f"knob {self.name!r} has no value {given!r}: the nearest known value is {nearest!r}")
+
+    def _some(self, near: Scalar | None = None) -> str:
+        close = difflib.get_close_matches(near, map(str, self.values), n=1) if isinstance(near, str) else []
+        shown = ", ".join(repr(value) for value in self.values[:8]) + (", ..." if len(self.values) > 8 else "")
+        return f"did you mean {close[0]!r}?" if close else f"known values are {shown}"
+
+
+def plain_scalar(value: object, *, name: str) -> Scalar:
+    """Return `value` as a plain Python string, boolean, integer or finite float.
+
+    Single-precision numbers take their shortest decimal, so that `np.float32(0.1)` is 0.1.
+
+    Example:
+        >>> plain_scalar(np.float32(0.1), name="offset"), plain_scalar(np.int64(3), name="offset")
+        (0.1, 3)
+    """
+    if isinstance(value, np.generic):
+        value = float(str(value)) if isinstance(value, np.float32 | np.float16) else value.item()
+    if isinstance(value, str | bool):
+        return value
+    if not isinstance(value, int | float):
+        raise BadInputError(f"knob {name!r} takes numbers, strings or booleans, got {value!r}")
+    if math.isnan(value) or not -_LARGEST <= value <= _LARGEST:
+        raise BadInputError(f"knob {name!r} takes finite numbers up to {_LARGEST:g}, got {value!r}")
+    return value
+
+
+def choices(name: str, values: object, *, ordered: bool = True) -> Collection[Any]:
+    """Return `values` as something that has a length, after refusing what is no list of values."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise BadInputError(f"knob {name!r} takes a list of values, got {values!r}: write [{values!r}] for just one")
+    if ordered and isinstance(values, Set):
+        raise BadInputError(f"knob {name!r} was given a set, which has no order: pass a list")
+    return values if isinstance(values, Collection) else tuple(values)
+
+
+def _kind(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "booleans"
+    return "strings" if isinstance(value, str) else "numbers"
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise BadInputError(f"a knob's name must be a non-empty string, got {name!r}")
+
+
+def _refuse_duplicates(name: str, values: tuple[Scalar, ...]) -> None:
+    seen: set[str | float] = set()
+    for value in values:
+        key = value if isinstance(value, str) else float(value)
+        if key in seen:
+            raise BadInputError(f"knob {name!r} lists the value {value!r} twice: list each value once")
+        seen.add(key)
+
+
+# --- Which configurations may be chosen, said in whichever way is handy ---------------------------------------------
+#
+# A guard rail knows a range of a knob, a plan knows a list of configurations, a program knows a boolean for
+# each: all become one boolean per configuration. Every form is told apart by its type alone, so that none can
+# be taken for another: numbers are always configuration numbers, and an interval is always a `Range`.
+
+Allowed = None | Iterable[Any] | Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
+"""Which configurations may be chosen; see `ConfigurationSpace.mask`."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`, both included; where one is not given there is no limit.
+
+    Example:
+        >>> Range(-100, -90).low, Range(high=3).low
+        (-100, -inf)
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        limits: tuple[object, ...] = (self.low, self.high)
+        for limit in limits:
+            if not isinstance(limit, Real):
+                raise BadInputError(f"Range takes numbers, got {limit!r}: list the values of a knob instead")
+        if not self.low <= self.high:
+            raise BadInputError(f"Range needs low <= high, got {self.low} and {self.high}")
+
+
+def allowed_mask(space: "ConfigurationSpace", allowed: Allowed) -> BoolArray:
+    """Return which configurations of the space are allowed, (N,); it is an error when none is.
+
+    Example:
+        >>> from kinband.space import ConfigurationSpace
+        >>> allowed_mask(ConfigurationSpace(tilt=[2, 4, 6]), {"tilt": Range(high=4)}).tolist()
+        [True, True, False]
+    """
+    if allowed is None:
+        chosen = np.ones(len(space), dtype=np.bool_)
+    elif callable(allowed):
+        chosen = np.array([bool(allowed(configuration)) for configuration in space])
+    elif isinstance(allowed, Mapping):
+        chosen = _within(space, allowed)
+    else:
+        chosen = _listed(space, allowed)
+    if not chosen.any():
+        raise BadInputError("no configuration is allowed: widen what is allowed")
+    return chosen
+
+
+def _within(space: "ConfigurationSpace", allowed: Mapping[str, Any]) -> BoolArray:
+    chosen = np.ones(len(space), dtype=np.bool_)
+    for name, wanted in allowed.items():
+        column, knob = space.knob(name)
+        chosen &= _accepted(knob, wanted)[space.codes[:, column]]
+    return chosen
+
+
+def _accepted(knob: Knob, wanted: object) -> BoolArray:
+    """Which of the knob's values are wanted, (len(knob.values),)."""
+    if isinstance(wanted, Range):
+        if knob.categorical:
+            raise BadInputError(f"knob {knob.name!r} holds categories, which have no Range: list the values")
+        numbers = np.array(knob.values, dtype=np.float64)
+        return (numbers >= wanted.low) & (numbers <= wanted.high)
+    single = isinstance(wanted, str) or not isinstance(wanted, Iterable)
+    listed = [wanted] if single else choices(knob.name, wanted, ordered=False)
+    try:
+        found = {knob.find(value) for value in listed}
+    except NotFoundError as error:
+        advice = "" if knob.categorical else "; allow an interval by Range(low, high)"
+        raise NotFoundError(f"{error}{advice}") from error
+    return np.array([value in found for value in knob.values], dtype=np.bool_)
+
+
+def _listed(space: "ConfigurationSpace", allowed: object) -> BoolArray:
+    """The mask of an iterable of booleans, of configuration numbers or of configurations."""
+    iterable = isinstance(allowed, Iterable) and not isinstance(allowed, str)
+    items: list[Any] = list(cast(Iterable[Any], allowed)) if iterable else [None]
+    chosen = np.zeros(len(space), dtype=np.bool_)
+    kinds = {_form(item) for item in items}
+    if kinds == {"boolean"}:
+        if len(items) != len(space):
+            raise BadInputError(
+                f"allowed has {len(items)} booleans, the space {len(space)} configurations: give one for each"
+            )
+        chosen[:] = items
+    elif kinds == {"configuration"}:
+        chosen[[space.index(item) for item in items]] = True
+    elif kinds == {"number"}:
+        outside = [int(item) for item in items if not 0 <= item < len(space)]
+        if outside:
+            raise NotFoundError(f"there is no configuration {outside[0]}: the space has 0 to {len(space) - 1}")
+        chosen[[int(item) for item in items]] = True
+    elif kinds:
+        raise BadInputError(
+            "allowed must be None, booleans, configuration numbers, configurations, a mapping from knob to "
+            f"a Range or values, or a function, got {allowed!r}"
+        )
+    return chosen
+
+
+def _form(item: object) -> str:
+    if isinstance(item, bool | np.bool_):
+        return "boolean"
+    if isinstance(item, Mapping):
+        return "configuration"
+    return "number" if isinstance(item, int | np.integer) else "other"
+
+
+# --- The finite set of configurations a station can run, and their features -----------------------------------------
+#
+# A configuration is one value for every knob; it is an *arm* of the bandit, addressed outside by its values and
+# inside by its number. A space is either the product of its knobs or an explicit list, with up to 50,000
+# configurations. Each knob becomes one feature column: quantities are standardised over the configurations of
+# the space, so that a length-scale of 1 means about one standard deviation whatever the unit; categories become
+# codes 0, 1, 2, ... for a kernel that only asks whether two codes are equal. Sums are exactly rounded
+# (`math.fsum`), hence the features are the same bits after saving and loading. The paper has one knob with 29
+# thresholds; several knobs, categories and explicit lists are ours.
 
 MAX_CONFIGURATIONS = 50_000
 """The most configurations a space may hold: every decision scores all of them."""
