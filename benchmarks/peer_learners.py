@@ -18,7 +18,7 @@ from kinband.experiments.play.problem import Problem
 from kinband.kernels import Kernel
 from kinband.model import learn_model
 from kinband.policies import Exploration, LinUCB, PolicyFactory
-from kinband.policies.contract import pick_best
+from kinband.policies.base import pick_best
 from kinband.posterior import ExactPosterior
 from kinband.records import Choice, Observation, Query, Samples
 

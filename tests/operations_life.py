@@ -9,7 +9,7 @@ import numpy as np
 
 from kinband import ConfigurationSpace, Controller
 from kinband.guard import Rails, rails_from_text
-from kinband.policies.contract import Setting
+from kinband.policies.base import Setting
 from kinband.records import Choice, Observation, Query
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Item, Operations

@@ -5,7 +5,7 @@ others a round later; taking turns (Algorithm 2) it helps at once. The paper's s
 regret of learning alone when rounds take the place of turns. Three learners play rounds here:
 
 - *plain*: UCB, all stations from the same beliefs, as in the paper;
-- *aware*: UCB, each station with the widths that the round's earlier picks leave (`kinband.policies.awareness`);
+- *aware*: UCB, each station with the widths that the round's earlier picks leave (`kinband.policies.base`);
 - *thompson*: each station draws its own function from the posterior, so that alike stations try different things.
 
 The mode is judged by savings, each against learning alone in the same mode, since a run in turns and one in rounds meet

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from kinband.controller import Controller, Explanation
     from kinband.drift import Drift
     from kinband.errors import KinbandError
-    from kinband.kpis import KpiFloor, NeighbourReward, WeightedReward
+    from kinband.kpis import KpiFloor, NeighbourReward
     from kinband.policies import Conservative, Floor, Policy, SwitchingCost, check_policy
     from kinband.records import Decision, Samples
     from kinband.regressor import MultiTaskRegressor
     from kinband.similarity import TaskMatrix
     from kinband.space import Categories, ConfigurationSpace, Range
     from kinband.trace import Trace
+    from kinband.trace.rewards import WeightedReward
 
 _ROOM_OF = {
     "Categories": "space",
@@ -48,7 +49,7 @@ _ROOM_OF = {
     "SwitchingCost": "policies",
     "TaskMatrix": "similarity",
     "Trace": "trace",
-    "WeightedReward": "kpis",
+    "WeightedReward": "trace.rewards",
     "check_policy": "policies",
 }
 

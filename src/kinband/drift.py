@@ -16,8 +16,7 @@ from kinband.kernels.functions import HALF_LIFE_BOUNDS, Scaled
 from kinband.packed import PackedState
 from kinband.records import Samples
 from kinband.similarity.newcomers import with_row
-from kinband.trace.times import times
-from kinband.trace.values import RowError
+from kinband.trace.values import RowError, times
 
 # --- What a user declares of drift: frozen records of a few numbers -------------------------------------------------
 #

@@ -7,7 +7,7 @@ import pytest
 
 from kinband.errors import BadInputError
 from kinband.policies import POLICIES, Policy, Setting, check_policy
-from kinband.policies.simple import RandomArm
+from kinband.policies.baselines import RandomArm
 from kinband.records import Choice, Observation, Query
 
 OPTIONS: dict[str, dict[str, Any]] = {"super-ucb": {"horizon": 60}, "fixed": {"arm": 0}}

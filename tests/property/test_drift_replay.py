@@ -13,7 +13,7 @@ from kinband.controller.journal import Renewed
 from kinband.drift import Drift, Reset, renewed_row
 from kinband.kernels import RBF, check_task_matrix, components
 from kinband.policies import Conservative
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.records import Samples
 from kinband.similarity.newcomers import with_row
 

@@ -13,7 +13,7 @@ from kinband import ConfigurationSpace, Conservative, Controller, Decision, Drif
 from kinband.controller.journal import Estimated, Joined, Renewed
 from kinband.drift import Reset
 from kinband.kernels import RBF
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.records import Samples
 
 STATIONS = list("abcd")

@@ -8,7 +8,7 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller, Drift, Trace
 from kinband.drift import Reset
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.trust import Account, account_of, audit, audit_of
 
 SPACE = ConfigurationSpace(tilt=range(6))

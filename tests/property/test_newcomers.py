@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.kernels import RBF, check_task_matrix
 from kinband.policies import Conservative
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.similarity.newcomers import average_row, descriptor_row, fit_descriptor_kernel, with_row
 from kinband.similarity.newcomers.likeness import OWN, correlations
 

@@ -25,7 +25,7 @@ from kinband.drift import Drift, Reset
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor, NeighbourReward
 from kinband.policies import POLICIES, Conservative, SwitchingCost
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.records import Samples
 from kinband.service.ledger.restoring import FollowingController
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.kernels import RBF, Matern32
 from kinband.policies import POLICIES
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.records import Samples
 
 STATIONS = ["a", "b", "c", "d"]

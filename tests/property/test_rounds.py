@@ -12,9 +12,9 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.policies import UCB, Constant, Setting, Thompson
-from kinband.policies.awareness import Pending
+from kinband.policies.base import Pending
 from kinband.posterior import ExactPosterior, SparsePosterior, make_posterior
-from kinband.posterior.contract import Question
+from kinband.posterior.base import Question
 from kinband.records import Observation, Query
 
 SPACE = ConfigurationSpace(knob=range(20))

@@ -15,7 +15,7 @@ from kinband.arrays import FloatArray
 from kinband.kernels import RBF
 from kinband.policies import UCB, Conservative
 from kinband.posterior import Column, ExactPosterior, make_posterior
-from kinband.posterior.contract import Question
+from kinband.posterior.base import Question
 from kinband.records import Choice, Decision, Query
 
 THRESHOLDS: FloatArray = np.linspace(-1.7, 1.7, 29, dtype=np.float64)[:, None]

@@ -12,7 +12,7 @@ from kinband.arrays import FloatArray
 from kinband.kernels import RBF, Categorical, Constant, Forgetting, Kernel, Matern52, MultiTaskKernel
 from kinband.kernels.serial import split_kernel
 from kinband.posterior import ExactPosterior, GroupedPosterior
-from kinband.posterior.contract import Question
+from kinband.posterior.base import Question
 from kinband.posterior.shared_state import find_shared_state, pivoted
 
 THRESHOLDS: FloatArray = np.linspace(-14.0, 14.0, 29, dtype=np.float64)[:, None] / np.float64(8.4)

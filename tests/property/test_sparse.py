@@ -106,7 +106,7 @@ def test_stored_beliefs_go_on_bit_for_bit(seed: int, budget: int) -> None:
 def test_points_stay_within_the_budget_and_beliefs_accurate_over_many_refreshes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kinband.posterior.sparse.posterior.REFRESH", 64)
+    monkeypatch.setattr("kinband.posterior.sparse.REFRESH", 64)
     rng = np.random.default_rng(3)
     posterior = SparsePosterior(RBF(0.12, variance=2.0), [[1.0, 0.6], [0.6, 0.8]], noise=0.05, mean=0.2, budget=30)
     tasks, X = rng.integers(0, 2, size=3000), rng.uniform(size=(3000, 1))

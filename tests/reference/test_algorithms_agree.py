@@ -15,9 +15,9 @@ from tests.reference import naive
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.kernels import RBF, Kernel, Linear
-from kinband.policies.contract import Setting
+from kinband.policies.base import Setting
+from kinband.policies.baselines import build_kernel_ucb
 from kinband.policies.exploration import Constant, Exploration, Theorem1
-from kinband.policies.kernel_ucb import build_kernel_ucb
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.ucb import UCB
 from kinband.records import Observation, Query, Samples

@@ -15,9 +15,9 @@ from tests.reference import naive, naive_sparse
 from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import RBF
 from kinband.posterior import SparsePosterior
-from kinband.posterior.contract import Rows
-from kinband.posterior.sparse.posterior import TOLERANCE as NO_POINT
-from kinband.posterior.sparse.start import choose_points
+from kinband.posterior.base import Rows
+from kinband.posterior.sparse import TOLERANCE as NO_POINT
+from kinband.posterior.sparse import choose_points
 
 TOLERANCE = 1e-6
 SEEDS = range(12)

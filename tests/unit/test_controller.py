@@ -13,8 +13,8 @@ from kinband import ConfigurationSpace, Controller, Range
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.kernels import RBF
 from kinband.packed import Alternatives
-from kinband.policies.contract import Policy, Setting
-from kinband.policies.simple import RandomArm
+from kinband.policies.base import Policy, Setting
+from kinband.policies.baselines import RandomArm
 from kinband.records import Choice, Observation, Query, Samples
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-100, -92))

@@ -22,7 +22,7 @@ from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
 from kinband.packed import Alternative
 from kinband.policies import Floor, SwitchingCost
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 from kinband.records import Samples
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))

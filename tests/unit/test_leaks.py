@@ -12,7 +12,7 @@ from kinband import Controller, Trace
 from kinband.cli import compare as compare_room
 from kinband.cli import main
 from kinband.evaluation import evaluate
-from kinband.trace.leaks import reward_in_state
+from kinband.trace.table import reward_in_state
 
 OPTIONS = ["--configuration", "tilt", "--time", "hour"]
 

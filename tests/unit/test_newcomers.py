@@ -19,7 +19,7 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundE
 from kinband.kernels import RBF, components
 from kinband.policies import Conservative, Setting
 from kinband.posterior import GroupedPosterior, make_posterior
-from kinband.posterior.growing import TakesTasks
+from kinband.posterior.base import TakesTasks
 from kinband.records import Choice, Observation, Query
 from kinband.similarity.newcomers import (
     average_row,

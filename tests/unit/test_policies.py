@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF
 from kinband.policies import UCB, Constant, KrauseOng, LinUCB, Setting, Theorem1, policy_factory
-from kinband.policies.contract import check_choice, pick_best
+from kinband.policies.base import check_choice, pick_best
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
 from kinband.policies.super_ucb import SuperUCB, super_levels
 from kinband.posterior import Column, Prediction

@@ -17,7 +17,7 @@ from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedSta
 from kinband.kernels import RBF
 from kinband.kpis import KpiFloor
 from kinband.policies import Conservative
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.service.ledger import DurableController, Ledger, replay
 from kinband.trust import audit
 from kinband.trust.told import predictions_of

@@ -11,7 +11,7 @@ from kinband import ConfigurationSpace, Controller
 from kinband.controller import saving
 from kinband.errors import BadInputError, SavedStateError
 from kinband.policies import Policy, Setting
-from kinband.policies.simple import RandomArm
+from kinband.policies.baselines import RandomArm
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from kinband.controller.explanation import Hindsight
 from kinband.controller.explanation.evidence import shares_of
 from kinband.errors import BadInputError
 from kinband.kernels import components
-from kinband.kpis.policy import KpiPolicy
+from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Policy
-from kinband.policies.learning import learn_block
+from kinband.policies.base import learn_block
 from kinband.policies.safety.policy import SafePolicy
 from kinband.posterior import (
     AnyPosterior,
@@ -28,7 +28,7 @@ from kinband.posterior import (
     SchurPosterior,
     SwitchingPosterior,
 )
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
 
 Keeper = ExactPosterior | SchurPosterior

@@ -16,8 +16,8 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
+from kinband.trace.columns import Table, table_of
 from kinband.trace.files import check_file, read_csv, read_parquet
-from kinband.trace.roles import Table, table_of
 from kinband.trace.values import floats, station_names
 
 

@@ -18,8 +18,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import read_column
-from kinband.trace.rewards import mixes_units
-from kinband.trace.weighted import WeightedReward, is_sum
+from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
 
 _PANEL = "The log and its columns"
 

@@ -36,7 +36,7 @@ from kinband.experiments.paper.comparisons import Figure
 from kinband.experiments.play.cases import Mode
 from kinband.experiments.play.parts import part_trace, store_parts
 from kinband.trace import Trace
-from kinband.trace.leaks import reward_in_state
+from kinband.trace.table import reward_in_state
 
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
 _BETAS = (0.1, 0.3, 1.0)

@@ -7,7 +7,7 @@ _LEAK = re.compile(r"(state column (?P<mark>['\"])(?P<name>.*)(?P=mark) is all b
 
 
 def with_ignore(sentence: str) -> str:
-    """Return a sentence of `kinband.trace.leaks` with the option that leaves the column out; any other as it is.
+    """Return a sentence of `kinband.trace.table` with the option that leaves the column out; any other as it is.
 
     Example:
         >>> with_ignore("state column 'thr mbps' is all but the reward (...): leave it out of the state (ignore) if")

@@ -48,7 +48,7 @@ from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
-from kinband.trace.lines import located
+from kinband.trace.files import located
 
 _SHOWN = 20  # stations listed on the screen; the files list all
 

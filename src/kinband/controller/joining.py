@@ -16,11 +16,11 @@ from kinband.controller.roster import InForce, check_past_names
 from kinband.controller.settings import Settings
 from kinband.controller.standing import arm_of
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.kpis.policy import KpiPolicy
+from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Policy, PolicyFactory, SuperUCB
-from kinband.policies.contract import Setting
+from kinband.policies.base import Setting
 from kinband.policies.safety.policy import SafePolicy
-from kinband.posterior.growing import TakesTasks
+from kinband.posterior.base import TakesTasks
 from kinband.similarity.newcomers import Descriptors, average_row, check_kinds, checked_descriptors, descriptor_row
 from kinband.similarity.newcomers.likeness import correlations, given_row
 

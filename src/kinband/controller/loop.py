@@ -37,16 +37,17 @@ from kinband.controller.telling import (
 )
 from kinband.drift import Drift, timed_state
 from kinband.kernels import Kernel
-from kinband.kpis import KpisLike, NeighbourReward, WeightedReward
+from kinband.kpis import KpisLike, NeighbourReward
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, Policy, PolicyFactory
-from kinband.policies.contract import ChoosesRounds, check_choice
+from kinband.policies.base import ChoosesRounds, check_choice
 from kinband.policies.safety import SafetyLike
 from kinband.posterior import BUDGET
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed, ConfigurationSpace
 from kinband.trace import Trace
+from kinband.trace.rewards import WeightedReward
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from kinband.controller.standing import Standings
 from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
 from kinband.controller.watching import Watch
 from kinband.policies import Policy
-from kinband.policies.contract import KeepsState, LearnsLogs
+from kinband.policies.base import KeepsState, LearnsLogs
 from kinband.records import Observation
 
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept

@@ -17,7 +17,7 @@ from kinband.controller.journal import Asked, Journal, Ran
 from kinband.controller.settings import Settings
 from kinband.controller.standing import arm_of
 from kinband.errors import BadInputError, ConflictError
-from kinband.kpis.policy import KpiPolicy
+from kinband.kpis import KpiPolicy
 from kinband.policies import Policy
 from kinband.policies.safety import SafePolicy
 

@@ -23,7 +23,7 @@ from kinband.controller.entries import entry_from_dict, entry_to_dict
 from kinband.controller.journal import Journal
 from kinband.controller.settings import Settings, settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
-from kinband.policies.contract import KeepsState, Policy, PolicyFactory
+from kinband.policies.base import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
 from kinband.version import __version__
 

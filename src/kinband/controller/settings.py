@@ -12,15 +12,14 @@ from kinband.contexts import ContextEncoder
 from kinband.drift import CLOCK, Drift, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.kernels import Kernel, kernel_from_dict
-from kinband.kpis import Kpi, NeighbourReward, WeightedReward
-from kinband.kpis.floors import kpi_from_dict, kpi_to_dict
-from kinband.kpis.policy import kpi_factory
+from kinband.kpis import Kpi, NeighbourReward, kpi_factory, kpi_from_dict, kpi_to_dict
 from kinband.policies import PolicyFactory, Setting, policy_factory
 from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
 from kinband.policies.safety import Safety, safe_factory, safety_from_dict, safety_to_dict
 from kinband.posterior import BUDGET
 from kinband.records import Samples
 from kinband.similarity.newcomers import DescriptorKernel, Descriptors, useful_descriptor_kernel
+from kinband.trace.rewards import WeightedReward
 
 _LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 

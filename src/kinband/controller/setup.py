@@ -32,9 +32,7 @@ from kinband.counting import counted
 from kinband.drift import Drift, drift_from
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, check_task_matrix, default_kernel
-from kinband.kpis import Kpi, KpiFloor, KpisLike, NeighbourReward, WeightedReward
-from kinband.kpis.floors import floors_from
-from kinband.kpis.models import declared_kpis, fitted_kpis
+from kinband.kpis import Kpi, KpiFloor, KpisLike, NeighbourReward, declared_kpis, fitted_kpis, floors_from
 from kinband.likelihood import starting_kernel
 from kinband.model import Search, SimilarityLike, learn_model
 from kinband.policies import Exploration, PolicyFactory, policy_factory
@@ -46,8 +44,8 @@ from kinband.similarity import Log, TaskMatrix, similarity_from
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
-from kinband.trace.leaks import reward_in_state
-from kinband.trace.weighted import weighted_from
+from kinband.trace.rewards import WeightedReward, weighted_from
+from kinband.trace.table import reward_in_state
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it.
 
-What a station earned is noted as told; where neighbours count (`kinband.kpis.neighbours`), so is what was learned of
+What a station earned is noted as told; where neighbours count (`kinband.kpis`), so is what was learned of
 it, and beside whose rewards. A replay learns what was noted and mixes nothing anew; a correction of one reward puts
 right what was learned of every decision that it was mixed into.
 
@@ -21,9 +21,9 @@ from kinband.arrays import positive_number
 from kinband.controller.journal import NO_KPIS, Corrected, Entry, Journal, Told
 from kinband.controller.settings import Settings, told_number
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.kpis import Measured, NeighbourReward
-from kinband.kpis.policy import KpiPolicy
-from kinband.policies.contract import Corrects, Policy
+from kinband.kpis import KpiPolicy, NeighbourReward
+from kinband.policies.base import Corrects, Policy
+from kinband.trace.rewards import Measured
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from kinband.kernels import as_kernel
 from kinband.likelihood import refuse_large
 from kinband.model import Model, SimilarityLike, learn_model
 from kinband.trace import Trace
-from kinband.trace.leaks import reward_in_state
+from kinband.trace.table import reward_in_state
 
 LEARN_ROWS = 2000
 """Rows of each part that models are learned from, spread over the stations, unless the caller says otherwise."""

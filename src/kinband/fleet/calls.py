@@ -16,7 +16,7 @@ from kinband.controller import Controller, Settings
 from kinband.controller.asking import State
 from kinband.controller.journal import CalledOff, Corrected, Entry, Told
 from kinband.errors import KinbandError
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.space import Allowed
 
 

@@ -24,7 +24,7 @@ from kinband.fleet.ahead import replay_ahead
 from kinband.fleet.engine import one_blas_thread
 from kinband.fleet.errors import FleetError
 from kinband.fleet.log import ShardLog
-from kinband.policies.contract import KeepsState, Policy, PolicyFactory
+from kinband.policies.base import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
 from kinband.version import __version__
 

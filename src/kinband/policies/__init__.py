@@ -6,14 +6,11 @@ pooled learner, `linucb` and `simple` the rest. `exploration` is the β of them 
 its own picks, `safety` the rules that trials may have to keep.
 """
 
-from kinband.policies.checker import check_policy
-from kinband.policies.contract import Policy, PolicyFactory, Setting
+from kinband.policies.base import Policy, PolicyFactory, Setting
+from kinband.policies.baselines import FixedArm, LinUCB, RandomArm, build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
 from kinband.policies.exploration import Constant, Exploration, KrauseOng, Theorem1
-from kinband.policies.kernel_ucb import build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
-from kinband.policies.linucb import LinUCB
-from kinband.policies.registry import POLICIES, policy_factory
+from kinband.policies.registry import POLICIES, check_policy, policy_factory
 from kinband.policies.safety import Conservative, Floor, SwitchingCost
-from kinband.policies.simple import FixedArm, RandomArm
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.thompson import Thompson
 from kinband.policies.ucb import UCB

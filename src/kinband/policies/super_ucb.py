@@ -16,11 +16,10 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.policies.contract import Setting, check_options, pick_best
+from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
-from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Prediction, make_posterior
-from kinband.posterior.contract import FullPosterior
+from kinband.posterior.base import FullPosterior
 from kinband.records import Choice, Observation, Query
 
 

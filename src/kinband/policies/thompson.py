@@ -15,9 +15,9 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.contract import Setting, check_options, pick_best
+from kinband.policies.base import Setting, check_options, pick_best
 from kinband.policies.ucb import UCB
-from kinband.posterior.contract import Prediction, Question
+from kinband.posterior.base import Prediction, Question
 from kinband.posterior.together import PredictsTogether
 from kinband.records import Choice, Query
 

@@ -14,12 +14,10 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.awareness import Pending
-from kinband.policies.contract import Setting, check_options, pick_best
+from kinband.policies.base import Pending, Setting, check_options, learn_block, learn_one, pick_best
 from kinband.policies.exploration import Exploration
-from kinband.policies.learning import learn_block, learn_one
 from kinband.posterior import Column, Prediction
-from kinband.posterior.contract import FullPosterior, Question, ScoresArms, SolvesColumns
+from kinband.posterior.base import FullPosterior, Question, ScoresArms, SolvesColumns
 from kinband.records import Choice, Observation, Query
 
 Rounds = Literal["plain", "aware"]

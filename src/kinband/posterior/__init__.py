@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel, check_task_matrix, components
-from kinband.posterior.contract import Correctable, Posterior, Prediction, Restorable, Samplable
+from kinband.posterior.base import Correctable, Posterior, Prediction, Restorable, Samplable
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.factor import Column
-from kinband.posterior.grouped import Engine, GroupedPosterior, Member
+from kinband.posterior.grouped import SWITCH_ROWS, Engine, GroupedPosterior, Member, SwitchingPosterior
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import BUDGET, SparsePosterior, checked_budget
-from kinband.posterior.switching import SWITCH_ROWS, SwitchingPosterior
 
 AnyPosterior = Member | GroupedPosterior
 

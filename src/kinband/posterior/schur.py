@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel
-from kinband.posterior.contract import Prediction
-from kinband.posterior.dense import DensePosterior
+from kinband.posterior.base import Prediction
+from kinband.posterior.exact import DensePosterior
 from kinband.posterior.factor import Column
 
 _STRIPE = 256  # rows updated at a time, so that no n × n temporary is made

@@ -18,7 +18,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import MultiTaskKernel
-from kinband.posterior.contract import Prediction, Question
+from kinband.posterior.base import Prediction, Question
 
 
 class Joint(Protocol):

@@ -4,7 +4,7 @@
 several, `lines` says where in a file a row is.
 """
 
-from kinband.trace.roles import ColumnMap
+from kinband.trace.columns import ColumnMap
 from kinband.trace.table import Trace
 
 __all__ = ["ColumnMap", "Trace"]

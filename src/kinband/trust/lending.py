@@ -16,7 +16,7 @@ from kinband.controller.explanation.hindsight import Part
 from kinband.controller.journal import Asked
 from kinband.counting import counted
 from kinband.kernels import components
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 from kinband.trust.told import Epoch, Recorded, epochs_of, settings_of
 
 RECENT = 5

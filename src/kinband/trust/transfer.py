@@ -25,7 +25,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
 from kinband.controller.explanation.evidence import task_matrix_of
 from kinband.controller.explanation.hindsight import Part, told_rows_of
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 from kinband.trust.lending import Lending, lending_of
 from kinband.trust.statistics import Interval, discoveries_by_evidence, mean_of
 from kinband.trust.told import Predictions, Recorded, epoch_numbers, epochs_of, log_density, settings_of

@@ -20,7 +20,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller.explanation.hindsight import Part
 from kinband.controller.settings import Settings
 from kinband.kernels import components
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from kinband.controller.journal import Journal
 from kinband.controller.settings import Settings
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel
-from kinband.posterior.contract import Rows
+from kinband.posterior.base import Rows
 
 
 class Hindsight:

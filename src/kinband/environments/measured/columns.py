@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray, IntArray
 from kinband.errors import BadInputError
-from kinband.trace.roles import Table
+from kinband.trace.columns import Table
 from kinband.trace.values import RowError, looks_like_number, settings
 
 ARM = "arm"
@@ -31,7 +31,7 @@ def known_column(table: Table, name: object, *, role: str) -> str:
     """Return the name of a column that is there, or say which there are.
 
     Example:
-        >>> from kinband.trace.roles import table_of
+        >>> from kinband.trace.columns import table_of
         >>> known_column(table_of({"task": ["a"], "seconds": [2.0]}), "second", role="outcome")
         Traceback (most recent call last):
             ...
@@ -58,7 +58,7 @@ def knob_names(
         task: The task of each row, (n,).
 
     Example:
-        >>> from kinband.trace.roles import table_of
+        >>> from kinband.trace.columns import table_of
         >>> columns = {"arm": [0, 1, 0, 1], "tilt": [2, 4, 2, 4], "speed": [1.0, 1.5, 1.2, 1.1]}
         >>> knob_names(table_of(columns), taken=(), knobs=None, ignore=(), task=np.array([0, 0, 1, 1]))
         (['tilt'], ['speed'])
@@ -83,7 +83,7 @@ def knob_values(table: Table, name: str) -> NDArray[Any]:
     """Return the settings of a knob: numbers where all of them are numbers or their text, else as they are, (n,).
 
     Example:
-        >>> from kinband.trace.roles import table_of
+        >>> from kinband.trace.columns import table_of
         >>> table = table_of({"ref": ["1", "2.0"], "direct": ["None", "1"]})
         >>> knob_values(table, "ref").tolist(), knob_values(table, "direct").tolist()
         ([1, 2], ['None', '1'])
@@ -106,7 +106,7 @@ def marks(table: Table, name: str) -> BoolArray:
     """Return which runs a column marks as failed, (n,): true, yes or 1; a missing mark says that it did not fail.
 
     Example:
-        >>> from kinband.trace.roles import table_of
+        >>> from kinband.trace.columns import table_of
         >>> marks(table_of({"crashed": ["no", "yes", None]}), "crashed").tolist()
         [False, True, False]
     """

@@ -8,8 +8,7 @@ from typing import Any
 from kinband.environments.measured.environment import MeasuredEnvironment
 from kinband.environments.measured.table import Goal, MeasuredTable
 from kinband.errors import BadInputError
-from kinband.trace.files import check_file, path_of, read_csv, read_parquet
-from kinband.trace.lines import located
+from kinband.trace.files import check_file, located, path_of, read_csv, read_parquet
 
 BUNDLED: Mapping[str, Mapping[str, Goal]] = {
     "x264": {"kbs": "min", "etime": "min"},

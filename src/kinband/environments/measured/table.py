@@ -18,7 +18,7 @@ from kinband.environments.contract import whole_number
 from kinband.environments.measured.columns import FAILED, knob_names, knob_values, known_column, marks
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
-from kinband.trace.roles import Table, table_of
+from kinband.trace.columns import Table, table_of
 from kinband.trace.values import RowError, floats, station_names
 
 Goal = Literal["min", "max"]

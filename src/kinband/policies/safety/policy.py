@@ -14,7 +14,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.policies.contract import Policy, PolicyFactory, Setting, pick_best
+from kinband.policies.base import Policy, PolicyFactory, Setting, pick_best
 from kinband.policies.safety.budget import Budget
 from kinband.policies.safety.drafts import Draft, Work, noted
 from kinband.policies.safety.floor import above_floor
@@ -160,7 +160,7 @@ def safe_factory(factory: PolicyFactory, safety: Safety) -> PolicyFactory:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> from kinband.policies.simple import RandomArm
+        >>> from kinband.policies.baselines import RandomArm
         >>> safe_factory(RandomArm.build, Safety())(Setting(RBF(), np.eye(2), noise=0.1, arms=3))
         Traceback (most recent call last):
             ...

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from kinband.controller import Controller, Settings
 from kinband.controller.journal import Asked, Entry
 from kinband.errors import ConflictError, KinbandError
-from kinband.policies.contract import KeepsState
+from kinband.policies.base import KeepsState
 from kinband.service.ledger.errors import LedgerUnavailableError
 from kinband.service.ledger.events import FIRST, Draft, Event, check_chain, draft_of
 from kinband.service.ledger.mutex import Mutex

@@ -1,8 +1,4 @@
-"""What a posterior is: the contract every engine keeps, and the checks at its door.
-
-The core is small, predict and update; what only some engines can do (correct a reward, forget one, draw joint
-samples) stands beside it as capabilities. Widths are standard deviations of f, observation noise excluded.
-"""
+"""What every posterior can be asked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +9,13 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array
 from kinband.errors import BadInputError
+from kinband.kernels import MultiTaskKernel, check_task_matrix
 from kinband.posterior.factor import Column
+
+# --- What a posterior is: the contract every engine keeps, and the checks at its door -------------------------------
+#
+# The core is small, predict and update; what only some engines can do (correct a reward, forget one, draw joint
+# samples) stands beside it as capabilities. Widths are standard deviations of f, observation noise excluded.
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,3 +263,148 @@ def draw_joint(mean: FloatArray, covariance: FloatArray, *, size: int, rng: np.r
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     draws: FloatArray = mean + rng.standard_normal((size, len(mean))) @ root.T
     return draws
+
+
+# --- The rows an engine has learned, in arrays that grow without being copied at every step -------------------------
+
+_NAMES = ("tasks", "X", "y", "noise")
+
+
+class LearnedRows:
+    """Tasks, contexts, rewards and noise of all rows so far; each property is a view of what is filled.
+
+    Example:
+        >>> rows = LearnedRows()
+        >>> rows.append(Rows(np.array([0]), np.ones((1, 2)), np.array([0.5]), np.array([0.1])))
+        >>> len(rows), rows.width, rows.y
+        (1, 2, array([0.5]))
+    """
+
+    def __init__(self) -> None:
+        self._filled = 0
+        self._tasks = np.empty(0, dtype=np.int64)
+        self._X = np.empty((0, 0))
+        self._y, self._noise = np.empty(0), np.empty(0)
+
+    def __len__(self) -> int:
+        return self._filled
+
+    @property
+    def width(self) -> int | None:
+        """Number of context features, None before the first row."""
+        return self._X.shape[1] if self._filled else None
+
+    @property
+    def tasks(self) -> IntArray:
+        """Task of each row, (n,)."""
+        return self._tasks[: self._filled]
+
+    @property
+    def X(self) -> FloatArray:
+        """Context of each row, (n, d)."""
+        return self._X[: self._filled]
+
+    @property
+    def y(self) -> FloatArray:
+        """Reward of each row, (n,)."""
+        return self._y[: self._filled]
+
+    @property
+    def noise(self) -> FloatArray:
+        """Variance of each reward, (n,)."""
+        return self._noise[: self._filled]
+
+    def append(self, rows: Rows) -> None:
+        """Add rows at the end."""
+        start, stop = self._filled, self._filled + len(rows.y)
+        if stop > len(self._y) or not start:
+            self._grow(max(stop, 2 * start, 16), rows.X.shape[1])
+        self._tasks[start:stop], self._X[start:stop] = rows.tasks, rows.X
+        self._y[start:stop], self._noise[start:stop] = rows.y, rows.noise
+        self._filled = stop
+
+    def remove(self, index: int) -> None:
+        """Take out one row; later rows move up."""
+        self.restore({name: np.delete(getattr(self, name), index, axis=0) for name in _NAMES})
+
+    def state(self) -> dict[str, FloatArray | IntArray]:
+        """Return copies of the filled arrays by name."""
+        return {name: getattr(self, name).copy() for name in _NAMES}
+
+    def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
+        """Take up what `state` returned."""
+        self._tasks = np.array(state["tasks"], dtype=np.int64)
+        self._X = np.array(state["X"], dtype=np.float64)
+        self._y, self._noise = np.array(state["y"], np.float64), np.array(state["noise"], np.float64)
+        self._filled = len(self._y)
+
+    def _grow(self, capacity: int, width: int) -> None:
+        tasks, X = np.zeros(capacity, dtype=np.int64), np.zeros((capacity, width))
+        y, noise = np.zeros(capacity), np.zeros(capacity)
+        if self._filled:
+            tasks[: self._filled], X[: self._filled] = self.tasks, self.X
+            y[: self._filled], noise[: self._filled] = self.y, self.noise
+        self._tasks, self._X, self._y, self._noise = tasks, X, y, noise
+
+
+# --- A posterior takes in further tasks: nothing that it knows changes, and nothing is learned anew -----------------
+#
+# Covariances between old rows do not depend on tasks that have no rows yet, so the factor of K̃ + diag(noise), an
+# inverse or a belief at inducing points all stay as they are. What grows is the task matrix that later rows and
+# questions look into. The present matrix must be the leading block of the new one: tasks come behind those there are,
+# and how alike those are is not to change. (Changing it means learning the log anew, which is the business of whoever
+# keeps the log.)
+
+
+@runtime_checkable
+class TakesTasks(Protocol):
+    """A posterior that can take in further tasks; every engine of ours can.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> posterior = ExactPosterior(RBF(0.5), [[1.0]], noise=0.05)
+        >>> posterior.update([0], [[0.2]], [0.9])
+        >>> posterior.extend_tasks([[1.0, 0.8], [0.8, 1.0]])
+        >>> posterior.predict([1], [[0.2]]).mean.round(3)
+        array([0.686])
+    """
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; all or nothing.
+
+        A posterior that would have to join rows that it no longer keeps raises `CannotCorrectError`; its log has to be
+        learned anew.
+        """
+
+
+def extended(K_Z: ArrayLike, present: FloatArray) -> FloatArray:
+    """Return a task matrix (M', M') that begins with the present one (M, M), or say why it does not.
+
+    Example:
+        >>> extended([[1.0, 0.5], [0.5, 1.0]], np.array([[2.0]]))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: further tasks must leave the likeness of the 1 there are as it is: ...
+    """
+    larger, M = check_task_matrix(K_Z), len(present)
+    if len(larger) < M or not np.array_equal(larger[:M, :M], present):
+        raise BadInputError(
+            f"further tasks must leave the likeness of the {M} there are as it is: learn the log anew to change it"
+        )
+    return larger
+
+
+def extended_kernel(kernel: MultiTaskKernel, K_Z: ArrayLike) -> MultiTaskKernel:
+    """Return the product kernel with further tasks.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> len(extended_kernel(MultiTaskKernel(RBF(), np.eye(1)), np.eye(3)).K_Z)
+        3
+    """
+    return MultiTaskKernel(kernel.context, extended(K_Z, kernel.K_Z))

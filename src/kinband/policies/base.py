@@ -1,13 +1,4 @@
-"""What a policy is: it answers queries and learns from rewards. Yours plugs in wherever ours do.
-
-A policy has two methods. `choose` answers a query without changing what the policy believes; `learn` takes in one
-reward. Everything random comes from the generator handed to `choose`, which is keyed by the decision, so that a
-replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's memo
-(JSON-able, stored in the log); work it would rather not repeat goes into its cache (never stored).
-
-A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
-`kinband.policies.check_policy(factory)` on yours.
-"""
+"""What a policy is asked and answers, how policies are found by name, and a check of one's own."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +11,20 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
-from kinband.posterior import BUDGET, AnyPosterior, make_posterior
+from kinband.posterior import BUDGET, AnyPosterior, Column, make_posterior
+from kinband.posterior.base import FullPosterior
+from kinband.posterior.together import Joint
 from kinband.records import Choice, Observation, Query
+
+# --- What a policy is: it answers queries and learns from rewards. Yours plugs in wherever ours do ------------------
+#
+# A policy has two methods. `choose` answers a query without changing what the policy believes; `learn` takes in one
+# reward. Everything random comes from the generator handed to `choose`, which is keyed by the decision, so that a
+# replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's memo
+# (JSON-able, stored in the log); work it would rather not repeat goes into its cache (never stored).
+#
+# A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
+# `kinband.policies.check_policy(factory)` on yours.
 
 
 class Policy(Protocol):
@@ -201,3 +204,81 @@ def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
         return 0
     ties = np.flatnonzero(score >= best - 1e-12 * max(1.0, abs(best)))
     return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
+
+
+# --- From observations to updates of a posterior: what every policy with a posterior does in `learn` ----------------
+#
+# What is told of a reward's variance, p(1−p)/n for a share over n users, says how well it was measured. What its
+# context does not explain, the posterior's own noise, comes on top of it; forgetting that made a learner ten times too
+# sure.
+
+
+def learn_one(posterior: FullPosterior, observation: Observation) -> None:
+    """Add one reward, taking up the column solved while choosing or, in a replay, its lane."""
+    o = observation
+    column = o.cache if isinstance(o.cache, Column) else Column.recall(o.memo)
+    noise = None if o.noise is None else posterior.noise + o.noise
+    posterior.update([o.task], o.x[None], [o.reward], noise=noise, column=column)
+
+
+def learn_block(posterior: FullPosterior, observations: Sequence[Observation]) -> None:
+    """Add many rewards at once."""
+    tasks = np.array([o.task for o in observations], dtype=np.int64)
+    noise = posterior.noise + np.array([0.0 if o.noise is None else o.noise for o in observations])
+    X, y = np.array([o.x for o in observations]), [o.reward for o in observations]
+    posterior.update(tasks, X, y, noise=noise)
+
+
+# --- A round that knows its own picks: what is already being tried this slot need not be tried again next door ------
+#
+# Stations of a parallel round decide from the same beliefs, so those that resemble each other try the same thing at
+# the same time, and only the first trial teaches much. A pending reward is not known, but how much it will narrow
+# every width is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
+# each with the widths that the others' picks leave (Desautels, Krause and Burdick 2014, GP-BUCB, who call the pending
+# rewards hallucinated); means stay as they are.
+#
+# With c the covariance of a pick with everything still open, given the data and earlier picks, and λ the noise, the
+# variances fall by c²/(c_pick + λ): one row of a Cholesky factor per pick, over all arms of the round.
+
+
+class Pending:
+    """The widths of a round as its picks narrow them.
+
+    Args:
+        together: The predictions of the round, with their covariances.
+        noise: Variance of a reward, λ.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> from kinband.posterior.base import Question
+        >>> posterior = ExactPosterior(RBF(0.5), [[1.0, 1.0], [1.0, 1.0]], noise=0.25)
+        >>> X, arms = np.array([[0.0], [9.0]]), np.array([0, 1])
+        >>> pending = Pending(posterior.predict_together([Question(0, X, arms), Question(1, X, arms)]), noise=0.25)
+        >>> pending.pick(0, 1)  # the first station tries the second arm
+        >>> (pending.width(1) ** 2).round(2).tolist()
+        [1.0, 0.2]
+    """
+
+    def __init__(self, together: Joint, *, noise: float) -> None:
+        self._together, self._noise = together, noise
+        self._left = np.concatenate([prediction.width for prediction in together.predictions]) ** 2
+        self._rows: list[FloatArray] = []
+
+    def width(self, i: int) -> FloatArray:
+        """Return the widths of a question's arms that the picks so far leave, (m,)."""
+        return np.asarray(np.sqrt(np.maximum(self._left[self._slice(i)], 0.0)))
+
+    def pick(self, i: int, position: int) -> None:
+        """Take in that a question was answered with the arm at a position."""
+        at = self._slice(i).start + position
+        c = self._together.with_all(i, position)
+        for row in self._rows:
+            c = c - row[at] * row
+        row = c / np.sqrt(max(self._left[at], 0.0) + self._noise)
+        self._left = self._left - row**2
+        self._rows.append(row)
+
+    def _slice(self, i: int) -> slice:
+        ends = self._together.ends
+        return slice(int(ends[i - 1]) if i else 0, int(ends[i]))

@@ -1,11 +1,4 @@
-"""Which column of a table plays which role, and the clean arrays that come of it.
-
-A log arrives as a data frame of pandas, polars or pyarrow (through narwhals, none of them is imported here) or
-as a plain mapping from name to values. A *column map* says which column is the station, the time, the reward,
-its noise or sample count, and which are state features and knobs. Only the knobs must be named: the others
-have default names, and every numeric column without another role is a state feature. The reward may be a weighted sum
-of several columns (`weighted`), and further KPIs may be named that are neither reward nor state.
-"""
+"""Which column of a table is what."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.errors import BadInputError
-from kinband.trace.times import times
+from kinband.trace.rewards import WeightedReward, is_sum, weighted_from
 from kinband.trace.values import (
     RowError,
     column,
@@ -27,8 +20,16 @@ from kinband.trace.values import (
     looks_like_number,
     settings,
     station_names,
+    times,
 )
-from kinband.trace.weighted import WeightedReward, is_sum, weighted_from
+
+# --- Which column of a table plays which role, and the clean arrays that come of it ---------------------------------
+#
+# A log arrives as a data frame of pandas, polars or pyarrow (through narwhals, none of them is imported here) or
+# as a plain mapping from name to values. A *column map* says which column is the station, the time, the reward,
+# its noise or sample count, and which are state features and knobs. Only the knobs must be named: the others
+# have default names, and every numeric column without another role is a state feature. The reward may be a weighted sum
+# of several columns (`weighted`), and further KPIs may be named that are neither reward nor state.
 
 ColumnMap = Mapping[str, Any]
 """Role to column name; for "state", "configuration" and "kpis" a list of names, or a mapping from new name to column,
