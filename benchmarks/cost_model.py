@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.speed.problem import STATE, controller_of
 from kinband.controller import Controller
-from kinband.controller.entries import entry_to_dict
+from kinband.controller.events import entry_to_dict
 from kinband.posterior import BUDGET, SWITCH_ROWS
 
 SIZES = (1000, 2000, 3000, 4000)

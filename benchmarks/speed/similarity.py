@@ -12,8 +12,8 @@ from benchmarks.speed.measure import Measured, median_time
 from benchmarks.speed.problem import NOISE, STATIONS, bench_kernel, log_of
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF
+from kinband.similarity.base import embedding_products
 from kinband.similarity.landmarks import landmark_products
-from kinband.similarity.operators import embedding_products
 
 ROWS = 539
 MANY = 1000

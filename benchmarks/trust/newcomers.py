@@ -8,7 +8,7 @@ from benchmarks.studies.newcomers.results import AVERAGE, DESCRIBED, KNOWN, Draw
 from benchmarks.studies.newcomers.scene import Plan
 from benchmarks.trust.running import Call, Part, Record, Runner
 from benchmarks.trust.targets import Size, Target, target_of
-from kinband.similarity.newcomers.fitting import JUDGED
+from kinband.similarity.newcomers import JUDGED
 
 NAME = "newcomers"
 SAVED = 0.5

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from kinband import ConfigurationSpace, Controller, Drift
 from kinband.cli import main
 from kinband.cli.commands import app
-from kinband.controller.entries import entry_to_dict
-from kinband.controller.journal import Asked, Entry
+from kinband.controller.events import Asked, Entry, entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.service.access import Tokens
 from kinband.service.ledger import (

@@ -13,7 +13,7 @@ from tests.ledger_stores import fresh_database, postgres_server
 from tests.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
 
 from kinband import Controller
-from kinband.controller.entries import entry_to_dict
+from kinband.controller.events import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.store import Writer

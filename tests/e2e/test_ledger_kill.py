@@ -25,7 +25,7 @@ from tests.ledger_stores import (
 )
 
 from kinband import Controller
-from kinband.controller.entries import entry_to_dict
+from kinband.controller.events import entry_to_dict
 from kinband.service.ledger import DurableController, Ledger, LedgerUnavailableError
 
 ROOT = Path(__file__).parents[2]

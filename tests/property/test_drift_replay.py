@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinband import ConfigurationSpace, Controller, Decision
-from kinband.controller.journal import Renewed
+from kinband.controller.events import Renewed
 from kinband.drift import Drift, Reset, renewed_row
 from kinband.kernels import RBF, check_task_matrix, components
 from kinband.policies import Conservative

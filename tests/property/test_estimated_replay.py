@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kinband import ConfigurationSpace, Conservative, Controller, Decision, Drift, Floor, KpiFloor
-from kinband.controller.journal import Estimated, Joined, Renewed
+from kinband.controller.events import Estimated, Joined, Renewed
 from kinband.drift import Reset
 from kinband.kernels import RBF
 from kinband.policies.base import KeepsState

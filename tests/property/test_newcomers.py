@@ -12,8 +12,7 @@ from kinband import ConfigurationSpace, Controller, Decision
 from kinband.kernels import RBF, check_task_matrix
 from kinband.policies import Conservative
 from kinband.policies.base import KeepsState
-from kinband.similarity.newcomers import average_row, descriptor_row, fit_descriptor_kernel, with_row
-from kinband.similarity.newcomers.likeness import OWN, correlations
+from kinband.similarity.newcomers import OWN, average_row, correlations, descriptor_row, fit_descriptor_kernel, with_row
 
 KINDS = ["urban", "rural", "harbour"]
 OPTIONS: dict[str, dict[str, Any]] = {"super-ucb": {"horizon": 300}, "fixed": {"arm": 2}}

@@ -20,7 +20,7 @@ from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.arrays import FloatArray
-from kinband.controller.journal import Asked, Entry, Ran
+from kinband.controller.events import Asked, Entry, Ran
 from kinband.drift import Drift, Reset
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor, NeighbourReward

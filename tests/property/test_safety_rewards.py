@@ -18,7 +18,7 @@ from tests.reference import naive
 
 from kinband import Controller
 from kinband.arrays import FloatArray
-from kinband.controller.journal import Told
+from kinband.controller.events import Told
 from kinband.policies import Conservative
 
 BLOCK = 8

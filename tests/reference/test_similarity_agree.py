@@ -15,7 +15,7 @@ from kinband.arrays import FloatArray
 from kinband.kernels import RBF, Kernel, Linear, Matern52
 from kinband.records import Samples
 from kinband.similarity import Embedding, PredictionSimilarity, embedding_distances, r_squared_matrix
-from kinband.similarity.operators import embedding_products
+from kinband.similarity.base import embedding_products
 
 TOLERANCE = 1e-8
 SEEDS = [1, 2, 3, 4]
@@ -27,7 +27,7 @@ Rows = list[tuple[FloatArray, FloatArray]]
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels between stations come in pieces; cut them small too, as a long log would."""
     if request.param == "small pieces":
-        monkeypatch.setattr("kinband.similarity.rows.BLOCK_ENTRIES", 60)
+        monkeypatch.setattr("kinband.similarity.base.BLOCK_ENTRIES", 60)
 
 
 def positive(rng: np.random.Generator, low: float, high: float) -> float:

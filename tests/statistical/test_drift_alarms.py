@@ -3,7 +3,7 @@
 import numpy as np
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.journal import Renewed
+from kinband.controller.events import Renewed
 from kinband.drift import Drift, Evidence, Reset
 from kinband.kernels import RBF
 

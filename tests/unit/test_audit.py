@@ -12,8 +12,8 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.cli.audit import _transfer_row
 from kinband.contexts import StateScaler
-from kinband.controller.explanation import told_rows_of
-from kinband.controller.journal import Asked, Told
+from kinband.controller.events import Asked, Told
+from kinband.controller.explain import told_rows_of
 from kinband.experiments.report.audit_page import audit_html, audit_pictures, write_audit
 from kinband.kernels import RBF
 from kinband.records import Samples

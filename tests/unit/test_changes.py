@@ -17,7 +17,7 @@ from kinband.changes.files import safe_text
 from kinband.changes.seen import Seen, Tried
 from kinband.cli.logs import LARGEST
 from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller.settings import _LARGEST_LOG
+from kinband.controller.config import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
 from kinband.posterior import make_posterior

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from kinband import ConfigurationSpace, Controller, Samples, Trace
-from kinband.controller.journal import Renewed
+from kinband.controller.events import Renewed
 from kinband.drift import CLIP, PRIOR, SHIFTS, Drift, Evidence, Reset, read_time, renewed_row, seconds
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import (

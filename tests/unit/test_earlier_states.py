@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.explanation import told_rows_of
-from kinband.controller.journal import Asked, Estimated, Told
+from kinband.controller.events import Asked, Estimated, Told
+from kinband.controller.explain import told_rows_of
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.trust.lending import lending_of

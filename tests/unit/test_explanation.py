@@ -13,11 +13,17 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation
-from kinband.controller.explanation import Hindsight
-from kinband.controller.explanation.comparison import Comparison
-from kinband.controller.explanation.evidence import Evidence, shares_of, weigh, worth_of
-from kinband.controller.explanation.words import against_text, evidence_text
-from kinband.controller.journal import Asked, Told
+from kinband.controller.events import Asked, Told
+from kinband.controller.explain import (
+    Comparison,
+    Evidence,
+    Hindsight,
+    against_text,
+    evidence_text,
+    shares_of,
+    weigh,
+    worth_of,
+)
 from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
 from kinband.packed import Alternative

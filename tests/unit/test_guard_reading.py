@@ -24,8 +24,8 @@ from kinband.guard import (
     rails_from_text,
     read_rails,
 )
-from kinband.guard.fallback import fall_after_change
-from kinband.guard.windows import zone_named
+from kinband.guard.rails import zone_named
+from kinband.guard.review import fall_after_change
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-112, -83), scheduler=["pf", "rr", "max"], idle=[False, True])
 STATIONS = ["3714", "3715", "3716", "3720", "3721", "007", "NO"]

@@ -7,7 +7,7 @@ import pytest
 
 from kinband.errors import BadInputError
 from kinband.guard import Window
-from kinband.guard.windows import zone_named
+from kinband.guard.rails import zone_named
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Conservative, Controller, Floor, SwitchingCost, Trace
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.config import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor, floors_from

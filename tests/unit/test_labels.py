@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kinband import TaskMatrix
 from kinband.experiments.report.audit_pictures import lending_picture
-from kinband.similarity.labels import LONGEST, labels_of, width_of, written
+from kinband.similarity.picture import LONGEST, labels_of, width_of, written
 
 LONG = {
     "alike in front": [f"operator-north-region-site-of-many-{n}" for n in range(8)],

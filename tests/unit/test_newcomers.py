@@ -22,18 +22,19 @@ from kinband.posterior import GroupedPosterior, make_posterior
 from kinband.posterior.base import TakesTasks
 from kinband.records import Choice, Observation, Query
 from kinband.similarity.newcomers import (
+    OWN,
     average_row,
     check_kinds,
     checked_descriptors,
+    correlations,
     descriptor_row,
     fit_descriptor_kernel,
     given_row,
     held_out,
+    left_out,
     useful_descriptor_kernel,
     with_row,
 )
-from kinband.similarity.newcomers.fitting import left_out
-from kinband.similarity.newcomers.likeness import OWN, correlations
 
 SPACE = ConfigurationSpace(tilt=range(5))
 LENGTH, VARIANCE, NOISE, MEAN = 0.7, 0.6, 0.07, 0.3

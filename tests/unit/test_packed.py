@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.entries import entry_to_dict
+from kinband.controller.events import entry_to_dict
 from kinband.packed import Alternatives, PackedState
 
 states = st.dictionaries(st.text(max_size=8), st.floats(allow_nan=False), max_size=7)

@@ -10,8 +10,7 @@ import pytest
 from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.entries import check_entry, entry_from_dict, entry_to_dict
-from kinband.controller.journal import CalledOff, Entry, Ran
+from kinband.controller.events import CalledOff, Entry, Ran, check_entry, entry_from_dict, entry_to_dict
 from kinband.drift import Drift, Reset
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.kernels import RBF

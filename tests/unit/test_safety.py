@@ -17,8 +17,8 @@ from benchmarks.studies.safety.results import overdrawn
 from benchmarks.studies.safety.rules import rules_of
 
 from kinband import ConfigurationSpace, Controller, Decision
-from kinband.controller.explanation.choosing import held_back_text
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.config import settings_from_parts, settings_to_parts
+from kinband.controller.explain import held_back_text
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import binomial
 from kinband.kernels import RBF, Linear

@@ -30,8 +30,8 @@ from kinband.similarity import (
     r_squared_matrix,
     similarity_from,
 )
+from kinband.similarity.base import low_rank_factor
 from kinband.similarity.learned import learn_kernel, without_level
-from kinband.similarity.operators import low_rank_factor
 
 
 def log_of(

@@ -13,10 +13,8 @@ from kinband.kernels import RBF, FixedTasks, Kernel, Linear, Matern52
 from kinband.likelihood import Problem, choose_rows, fit, station_groups, value_and_gradient
 from kinband.records import Samples
 from kinband.similarity import Embedding
-from kinband.similarity.gram import FARTHEST, gram
-from kinband.similarity.landmarks import LandmarkWarning, landmark_products
-from kinband.similarity.nystrom import draw_landmarks, forward, unexplained
-from kinband.similarity.operators import embedding_products
+from kinband.similarity.base import FARTHEST, embedding_products, gram
+from kinband.similarity.landmarks import LandmarkWarning, draw_landmarks, forward, landmark_products, unexplained
 
 KERNELS: list[Kernel] = [
     RBF([0.4, 2.3], variance=1.7),

@@ -9,7 +9,7 @@ import pytest
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.similarity import ProjectionWarning, TaskMatrix, nearest_correlation
-from kinband.similarity.saving import FORMAT
+from kinband.similarity.matrix import FORMAT
 
 
 def matrix_of(size: int, *, seed: int, rank: int = 3) -> FloatArray:

@@ -1,6 +1,6 @@
 """How much of an estimate was borrowed, and from whom.
 
-What a station's share is, `kinband.controller.explanation.evidence` says. The exact posterior keeps a factor of the
+What a station's share is, `kinband.controller.explain` says. The exact posterior keeps a factor of the
 matrix, not the weights of its rows, so they are solved for here, once for all contexts of a plan, with the beliefs of
 now. Decisions of the past are looked at with the beliefs of then (`Controller.explain`, `kinband.trust`).
 """
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.controller.explanation import Hindsight
-from kinband.controller.explanation.evidence import shares_of
+from kinband.controller.explain import Hindsight, shares_of
 from kinband.errors import BadInputError
 from kinband.kernels import components
 from kinband.kpis import KpiPolicy

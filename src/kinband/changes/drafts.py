@@ -17,7 +17,7 @@ from kinband.changes.present import Present
 from kinband.changes.reasons import best_reason, never_reason, small_reason, uncertain_reason
 from kinband.changes.seen import Seen, Tried
 from kinband.changes.steps import within_steps
-from kinband.controller.explanation.words import listed
+from kinband.controller.explain import listed
 from kinband.controller.roster import InForce
 from kinband.errors import KinbandError
 from kinband.posterior import AnyPosterior

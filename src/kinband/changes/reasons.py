@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinband.controller.explanation import configuration_text
-from kinband.controller.explanation.words import listed
+from kinband.controller.explain import configuration_text, listed
 from kinband.counting import counted
 
 LENT = 0.005

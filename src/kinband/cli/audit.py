@@ -12,7 +12,7 @@ from rich.text import Text
 from kinband.cli.columns import AsJson
 from kinband.cli.folders import make_folder
 from kinband.controller import Controller, Explanation
-from kinband.controller.explanation import explain
+from kinband.controller.explain import explain
 from kinband.counting import counted
 from kinband.errors import NotFoundError, SavedStateError
 from kinband.fleet.log import ShardLog, split_id

@@ -43,7 +43,7 @@ from kinband.cli.leaks import with_ignore
 from kinband.cli.likeness import LikenessOption, likeness_of
 from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
 from kinband.controller import Controller
-from kinband.controller.explanation import configuration_text
+from kinband.controller.explain import configuration_text
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.cli.columns import AsJson
-from kinband.controller.explanation import MOST_ROWS
+from kinband.controller.explain import MOST_ROWS
 from kinband.errors import BadInputError, SavedStateError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ that comes about; `roster` is what is in force once stations have come and gone,
 `asking` turns questions into queries, `explanation` gives reasons, `saving` is its folder on disk.
 """
 
-from kinband.controller.explanation import Explanation
+from kinband.controller.config import Settings
+from kinband.controller.explain import Explanation
 from kinband.controller.loop import Controller
-from kinband.controller.settings import Settings
 
 __all__ = ["Controller", "Explanation", "Settings"]

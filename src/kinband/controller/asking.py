@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
-from kinband.controller.journal import Journal
-from kinband.controller.roster import InForce
-from kinband.controller.settings import Settings
-from kinband.controller.standing import Standings, arm_of, check_standing
+from kinband.controller.config import Settings
+from kinband.controller.events import Journal
+from kinband.controller.roster import InForce, Standings, arm_of, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.packed import Alternatives

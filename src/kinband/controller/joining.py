@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.controller.journal import Estimated, Joined, Returned, Shaping
-from kinband.controller.roster import InForce, check_past_names
-from kinband.controller.settings import Settings
-from kinband.controller.standing import arm_of
+from kinband.controller.config import Settings
+from kinband.controller.events import Estimated, Joined, Returned, Shaping
+from kinband.controller.roster import InForce, arm_of, check_past_names
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Policy, PolicyFactory, SuperUCB
 from kinband.policies.base import Setting
 from kinband.policies.safety.policy import SafePolicy
 from kinband.posterior.base import TakesTasks
-from kinband.similarity.newcomers import Descriptors, average_row, check_kinds, checked_descriptors, descriptor_row
-from kinband.similarity.newcomers.likeness import correlations, given_row
+from kinband.similarity.newcomers import (
+    Descriptors,
+    average_row,
+    check_kinds,
+    checked_descriptors,
+    correlations,
+    descriptor_row,
+    given_row,
+)
 
 
 def joining(

@@ -19,18 +19,18 @@ from numpy.typing import ArrayLike
 
 from kinband.contexts import StateScaler
 from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
-from kinband.controller.explanation import MOST_ROWS, Explanation, explain
+from kinband.controller.config import Settings
+from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
+from kinband.controller.explain import MOST_ROWS, Explanation, explain
 from kinband.controller.joining import joining, likeness
-from kinband.controller.journal import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
-from kinband.controller.memory import Memory
-from kinband.controller.replacing import ran_instead
 from kinband.controller.roster import InForce
-from kinband.controller.settings import Settings
 from kinband.controller.setup import DescriptorsLike, Running, cold_settings, settings_from_log, settings_from_trace
+from kinband.controller.state import Memory
 from kinband.controller.telling import (
     KpiValues,
     checked_others,
     correction,
+    ran_instead,
     told_entry,
     told_together,
     with_neighbours,

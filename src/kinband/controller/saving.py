@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from kinband.controller.entries import entry_from_dict, entry_to_dict
-from kinband.controller.journal import Journal
-from kinband.controller.settings import Settings, settings_from_parts, settings_to_parts
+from kinband.controller.config import Settings, settings_from_parts, settings_to_parts
+from kinband.controller.events import Journal, entry_from_dict, entry_to_dict
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.policies.base import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, finite_array, finite_number, positive_number
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
-from kinband.controller.defaults import as_in_the_paper, usual_beta, usual_safety
-from kinband.controller.roster import check_past_names
-from kinband.controller.settings import Settings, checked_seed
-from kinband.controller.standing import arm_of
-from kinband.controller.timing import (
+from kinband.controller.config import Settings, as_in_the_paper, checked_seed, usual_beta, usual_safety
+from kinband.controller.roster import (
+    arm_of,
     check_judged,
+    check_past_names,
     half_life_note,
     learned_drift,
     search_of,

@@ -1,29 +1,96 @@
-"""From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it.
-
-What a station earned is noted as told; where neighbours count (`kinband.kpis`), so is what was learned of
-it, and beside whose rewards. A replay learns what was noted and mixes nothing anew; a correction of one reward puts
-right what was learned of every decision that it was mixed into.
-
-Whose reward belongs to a decision: of each neighbour, that of the same round, told in the same call or before it; for
-decisions made alone, that of the same call; and before either, what the caller says that it earned in this slot
-(`others`), which serves cells that decide nothing. `tell_all` takes no further ones, and a station none of whose
-neighbours' came learns its own reward. `tell` brings one reward at a time, so that those of the round may be still to
-come: in their place it takes the last that a neighbour was told, which says nothing of this slot but keeps the reward
-on its level.
-"""
+"""From a reward to what is learned."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kinband.arrays import positive_number
-from kinband.controller.journal import NO_KPIS, Corrected, Entry, Journal, Told
-from kinband.controller.settings import Settings, told_number
-from kinband.errors import BadInputError, CannotCorrectError
+from kinband.arrays import FloatArray, positive_number
+from kinband.controller.config import Settings, told_number
+from kinband.controller.events import NO_KPIS, Asked, Corrected, Entry, Journal, Ran, Told
+from kinband.controller.roster import arm_of
+from kinband.errors import BadInputError, CannotCorrectError, ConflictError
 from kinband.kpis import KpiPolicy, NeighbourReward
 from kinband.policies.base import Corrects, Policy
+from kinband.policies.safety import SafePolicy
 from kinband.trace.rewards import Measured
+
+# --- What ran in the place of a decision: a guard rail replaced it, a person rejected it, or it was only a
+# recommendation
+#
+# Told as if nothing had happened, the reward of one configuration would be learned as that of another. So it is said
+# what ran, before the reward is told, and the reward is learned for that, in the state that was asked with. What the
+# policy kept of the decision, for an exact and quick update, belongs to what was decided and is not used; the row is
+# learned like one of a log.
+#
+# Stored predictions are used where they were kept, of the best-scored configurations: drift and audits judge a reward
+# by what was foretold of what ran, and leave it out where nothing was.
+
+
+def ran_instead(
+    journal: Journal, settings: Settings, policy: Policy, *, decision_id: str, configuration: Mapping[str, Any]
+) -> Ran | None:
+    """Return the entry that says what a station ran; None where nothing else is on record.
+
+    Args:
+        journal: What was decided and told.
+        settings: To find the configuration and its context by.
+        policy: To bound what it may cost, where a budget is kept; read only.
+        decision_id: The decision.
+        configuration: What ran.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"])
+        >>> decision = controller.ask("a", {"load": 0.3}, allowed=[0])
+        >>> made = controller.journal, controller.settings, controller.policy
+        >>> entry = ran_instead(*made, decision_id=decision.id, configuration={"tilt": 4})
+        >>> entry.arm, entry.x
+        (1, array([0.3, 1. ]))
+        >>> ran_instead(*made, decision_id=decision.id, configuration={"tilt": 2}) is None
+        True
+    """
+    asked = journal.find(decision_id)
+    if decision_id in journal.told:
+        raise ConflictError(
+            f"decision {decision_id} was already told the reward {journal.reward(decision_id):g}: call ran() before "
+            "telling"
+        )
+    space, decision = settings.encoder.space, asked.decision
+    arm = arm_of(configuration, space, station=decision.station, said="ran")
+    if settings.features is not None and (decision.configuration is None or arm != decision.arm):
+        raise BadInputError(
+            f"decision {decision_id} was asked with context rows, and only the chosen one is on record: what another "
+            "configuration earned cannot be learned, call it off"
+        )
+    if arm == journal.ran(decision_id):
+        return None
+    if arm == decision.arm:
+        return Ran(decision_id, arm, asked.x)
+    x = settings.encoder.contexts(asked.state or {})[arm].copy()
+    return Ran(decision_id, arm, x, _lower(policy, asked, x))
+
+
+def _lower(policy: Policy, asked: Asked, x: FloatArray) -> float | None:
+    """What the decision counts with in a budget until its reward is told, with context x (d,) in its place."""
+    safe = policy.inner if isinstance(policy, KpiPolicy) else policy
+    if not isinstance(safe, SafePolicy):
+        return None
+    return safe.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
+
+
+# --- From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it ----------
+#
+# What a station earned is noted as told; where neighbours count (`kinband.kpis`), so is what was learned of
+# it, and beside whose rewards. A replay learns what was noted and mixes nothing anew; a correction of one reward puts
+# right what was learned of every decision that it was mixed into.
+#
+# Whose reward belongs to a decision: of each neighbour, that of the same round, told in the same call or before it; for
+# decisions made alone, that of the same call; and before either, what the caller says that it earned in this slot
+# (`others`), which serves cells that decide nothing. `tell_all` takes no further ones, and a station none of whose
+# neighbours' came learns its own reward. `tell` brings one reward at a time, so that those of the round may be still to
+# come: in their place it takes the last that a neighbour was told, which says nothing of this slot but keeps the reward
+# on its level.
 
 _log = logging.getLogger(__name__)
 

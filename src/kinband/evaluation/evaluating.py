@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, positive_number
 from kinband.contexts import ContextEncoder
-from kinband.controller.settings import checked_seed
+from kinband.controller.config import checked_seed
 from kinband.errors import BadInputError
 from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller.explanation import configuration_text
+from kinband.controller.explain import configuration_text
 from kinband.evaluation.targets import Choices
 from kinband.space import ConfigurationSpace
 

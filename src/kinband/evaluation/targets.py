@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, IntArray, finite_array
-from kinband.controller.explanation import configuration_text
+from kinband.controller.explain import configuration_text
 from kinband.errors import BadInputError, NotFoundError
 from kinband.evaluation.beliefs import Beliefs
 from kinband.space import ConfigurationSpace

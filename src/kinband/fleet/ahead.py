@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kinband.controller.entries import check_entry, entry_from_dict, entry_to_dict
-from kinband.controller.journal import Entry
+from kinband.controller.events import Entry, check_entry, entry_from_dict, entry_to_dict
 from kinband.errors import KinbandError, SavedStateError
 from kinband.fleet.errors import FleetError
 from kinband.fleet.log import ShardLog
@@ -30,7 +29,7 @@ class AheadLog:
 
     Example:
         >>> import tempfile
-        >>> from kinband.controller.journal import CalledOff
+        >>> from kinband.controller.events import CalledOff
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     AheadLog(Path(folder)).write({3: [CalledOff("d000012")]})
         ...     (Path(folder) / "ahead.log").read_text().partition(" ")[2]

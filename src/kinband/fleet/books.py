@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kinband.controller.journal import Asked, Entry
+from kinband.controller.events import Asked, Entry
 from kinband.errors import BadInputError, NotFoundError
 from kinband.fleet.ahead import AheadLog
 from kinband.fleet.calls import Call, GetReady, ShowBeliefs

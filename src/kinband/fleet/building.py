@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinband.controller import Settings
-from kinband.controller.settings import checked_seed
+from kinband.controller.config import checked_seed
 from kinband.controller.setup import checked_space, cold_settings
 from kinband.errors import BadInputError, NotFoundError
 from kinband.fleet.shards import Shards, shard_stations

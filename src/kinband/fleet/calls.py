@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from kinband.controller import Controller, Settings
 from kinband.controller.asking import State
-from kinband.controller.journal import CalledOff, Corrected, Entry, Told
+from kinband.controller.events import CalledOff, Corrected, Entry, Told
 from kinband.errors import KinbandError
 from kinband.policies.base import KeepsState
 from kinband.space import Allowed

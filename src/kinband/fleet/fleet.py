@@ -20,8 +20,8 @@ from kinband.arrays import positive_number
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation, Settings
 from kinband.controller.asking import State, queries_for, query_for
-from kinband.controller.explanation import explain
-from kinband.controller.journal import CalledOff, Corrected, Told
+from kinband.controller.events import CalledOff, Corrected, Told
+from kinband.controller.explain import explain
 from kinband.errors import BadInputError
 from kinband.fleet.books import Books
 from kinband.fleet.building import declared_settings, settings_of_trace

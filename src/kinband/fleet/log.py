@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kinband.controller import Settings
-from kinband.controller.journal import Asked, Entry, Journal
+from kinband.controller.events import Asked, Entry, Journal
 from kinband.errors import KinbandError, NotFoundError
 from kinband.fleet.calls import Origin
 from kinband.records import Decision

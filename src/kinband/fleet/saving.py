@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kinband.controller import Controller, Settings
-from kinband.controller.journal import Journal
+from kinband.controller.events import Journal
 from kinband.controller.saving import save_controller
 from kinband.errors import BadInputError, SavedStateError
 from kinband.fleet.ahead import replay_ahead

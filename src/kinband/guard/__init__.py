@@ -33,23 +33,27 @@ Two rails have counterparts in 3GPP's models (TS 28.541: `minimumTimeBetweenHoTr
 28.627).
 """
 
-from kinband.guard.events import (
+from kinband.guard.rails import Fallback, Freeze, KnobLimit, Rails, Window
+from kinband.guard.reading import example_text, rails_from_text, read_rails
+from kinband.guard.review import (
     CalledOff,
     Changed,
+    Code,
     Event,
     Frozen,
+    Guard,
+    History,
+    Outcome,
+    Proposal,
+    Refusal,
     Resumed,
     Rewarded,
     Stopped,
     Thawed,
+    Verdict,
+    changes_of,
     event_from,
 )
-from kinband.guard.guard import Guard
-from kinband.guard.history import History
-from kinband.guard.rails import Fallback, Freeze, KnobLimit, Rails
-from kinband.guard.reading import example_text, rails_from_text, read_rails
-from kinband.guard.verdicts import Code, Outcome, Proposal, Refusal, Verdict, changes_of
-from kinband.guard.windows import Window
 
 __all__ = [
     "CalledOff",

@@ -6,8 +6,7 @@ from datetime import timedelta, tzinfo
 from typing import TypeVar
 
 from kinband.guard.nodes import Entry, near
-from kinband.guard.rails import Fallback, Freeze, KnobLimit, check_limit
-from kinband.guard.windows import DAY_END, DAYS, Window, zone_named
+from kinband.guard.rails import DAY_END, DAYS, Fallback, Freeze, KnobLimit, Window, check_limit, zone_named
 from kinband.space import ConfigurationSpace, Knob, Scalar
 
 T = TypeVar("T")

@@ -28,13 +28,12 @@ Example:
 from typing import Any, Protocol, runtime_checkable
 
 from kinband.errors import BadInputError, NotFoundError
+from kinband.similarity.base import Log, embedding_distances
 from kinband.similarity.coregionalisation import Coregionalisation
-from kinband.similarity.embedding import Embedding, embedding_distances
+from kinband.similarity.embedding import Embedding, ProjectionWarning, nearest_correlation
 from kinband.similarity.joint import Joint
 from kinband.similarity.matrix import TaskMatrix
-from kinband.similarity.nearest import ProjectionWarning, nearest_correlation
 from kinband.similarity.prediction import PredictionSimilarity, r_squared_matrix
-from kinband.similarity.rows import Log
 from kinband.similarity.simple import Custom, Given, Independent, Pooled
 
 __all__ = [

@@ -20,6 +20,7 @@ from kinband.errors import BadInputError
 from kinband.kernels import FactorTasks, Kernel, as_kernel
 from kinband.likelihood import Fit, fit, spread_rows
 from kinband.records import Samples
+from kinband.similarity.base import Log, with_rows
 from kinband.similarity.learned import (
     Learned,
     learn_kernel,
@@ -28,7 +29,6 @@ from kinband.similarity.learned import (
     with_variance,
 )
 from kinband.similarity.matrix import TaskMatrix
-from kinband.similarity.rows import Log, with_rows
 
 TRIAL = 30
 """Iterations for which each of several first guesses is followed."""

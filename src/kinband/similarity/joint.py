@@ -25,10 +25,10 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import Kernel, PartialPooling, check_task_matrix
 from kinband.likelihood import BLOCK_ROWS, Fit, fit, starting_kernel
 from kinband.records import Samples
+from kinband.similarity.base import Log, samples_of
 from kinband.similarity.embedding import Embedding
 from kinband.similarity.learned import Learned, settings, without_level
 from kinband.similarity.matrix import TaskMatrix
-from kinband.similarity.rows import Log, samples_of
 
 PULL = 1.0
 """Standard deviation of the logarithm of a parameter around what suits the units of a log: the prior of a fit."""

@@ -21,10 +21,10 @@ from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel
 from kinband.likelihood import variances
 from kinband.records import Samples
+from kinband.similarity.base import Log, by_station, kernel_blocks, with_rows
+from kinband.similarity.embedding import ProjectionWarning, nearest_correlation
 from kinband.similarity.learned import learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
-from kinband.similarity.nearest import ProjectionWarning, nearest_correlation
-from kinband.similarity.rows import Log, by_station, kernel_blocks, with_rows
 
 WORTH_A_WARNING = 1e-6
 """A projection that moves no entry further than this goes unmentioned."""

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_array
 from kinband.errors import BadInputError
+from kinband.similarity.base import Log, samples_of
 from kinband.similarity.matrix import TaskMatrix
-from kinband.similarity.rows import Log, samples_of
 
 
 @dataclass(frozen=True)

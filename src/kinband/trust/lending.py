@@ -1,6 +1,6 @@
 """Who borrows from whom: the shares of evidence in the latest decisions of every station, as of each.
 
-What a share and what the worth of evidence are, `kinband.controller.explanation.evidence` says. One factor of all rows
+What a share and what the worth of evidence are, `kinband.controller.explain` says. One factor of all rows
 of related stations gives the weights of every decision, each with the rows that were known to it (`hindsight`). The
 beliefs of now would tell another story: once its reward is known, an estimate rests on that more than on anything else.
 A decision is looked at by the task matrix that was in force then.
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller.explanation.evidence import shares_of, task_matrix_of, worth_of
-from kinband.controller.explanation.hindsight import Part
-from kinband.controller.journal import Asked
+from kinband.controller.events import Asked
+from kinband.controller.explain import Part, shares_of, task_matrix_of, worth_of
 from kinband.counting import counted
 from kinband.kernels import components
 from kinband.posterior.base import Rows

@@ -15,7 +15,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
-from kinband.controller.journal import Asked, Estimated, Journal, Told
+from kinband.controller.events import Asked, Estimated, Journal, Told
 from kinband.controller.roster import InForce
 from kinband.counting import counted
 from kinband.errors import BadInputError

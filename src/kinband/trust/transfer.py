@@ -23,8 +23,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
-from kinband.controller.explanation.evidence import task_matrix_of
-from kinband.controller.explanation.hindsight import Part, told_rows_of
+from kinband.controller.explain import Part, task_matrix_of, told_rows_of
 from kinband.posterior.base import Rows
 from kinband.trust.lending import Lending, lending_of
 from kinband.trust.statistics import Interval, discoveries_by_evidence, mean_of

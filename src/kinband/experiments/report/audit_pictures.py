@@ -14,7 +14,7 @@ from kinband.experiments.report.theme import (
     SHARED_COLOUR,
     Picture,
 )
-from kinband.similarity.labels import LONGEST, labels_of
+from kinband.similarity.picture import LONGEST, labels_of
 from kinband.trust import Audit, Calibration
 from kinband.trust.calibration import BINS, FITS, LEVELS, NARROW, WIDE
 from kinband.trust.statistics import Interval

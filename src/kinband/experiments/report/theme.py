@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinband.similarity.labels import written
+from kinband.similarity.picture import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

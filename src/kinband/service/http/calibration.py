@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import cast
 
-from kinband.controller.journal import Journal, Told
+from kinband.controller.events import Journal, Told
 
 LAST = 500
 """Rewards that are looked at."""

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kinband.guard.verdicts import Code
+from kinband.guard.review import Code
 from kinband.service.http.calibration import NO_DEVIATIONS, Inside, inside, recent_z
 from kinband.service.http.shapes import SLOTS
 from kinband.service.operations import STATUSES, Item, Operations, Picture

@@ -7,7 +7,7 @@ request, so that advice to declare something else is turned into what a caller c
 
 import re
 
-from kinband.guard.guard import in_words
+from kinband.guard.review import in_words
 from kinband.space import ConfigurationSpace
 
 _SENTENCES = (

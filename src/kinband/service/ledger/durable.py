@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from kinband.controller import Controller, Explanation, Settings
 from kinband.controller.asking import State
-from kinband.controller.explanation import MOST_ROWS
+from kinband.controller.explain import MOST_ROWS
 from kinband.controller.joining import likeness
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError

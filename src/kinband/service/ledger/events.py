@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinband.controller.entries import entry_to_dict
-from kinband.controller.journal import (
+from kinband.controller.events import (
     Asked,
     CalledOff,
     Corrected,
@@ -30,6 +29,7 @@ from kinband.controller.journal import (
     Renewed,
     Returned,
     Told,
+    entry_to_dict,
 )
 from kinband.errors import BadInputError, SavedStateError
 

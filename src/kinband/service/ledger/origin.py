@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from kinband.controller import Settings
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.config import settings_from_parts, settings_to_parts
 from kinband.errors import ConflictError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.events import Draft

@@ -13,9 +13,8 @@ from typing import Any
 from sqlalchemy import select
 
 from kinband.controller import Explanation, Settings
-from kinband.controller.entries import entry_to_dict
-from kinband.controller.explanation import MOST_ROWS, explain
-from kinband.controller.journal import Asked
+from kinband.controller.events import Asked, entry_to_dict
+from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger.events import Event

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from kinband.controller import Controller
 from kinband.controller.asking import State
-from kinband.controller.standing import arm_of
+from kinband.controller.roster import arm_of
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinband.controller import Controller, Settings
-from kinband.controller.entries import entry_from_dict
-from kinband.controller.journal import Entry, Told
+from kinband.controller.events import Entry, Told, entry_from_dict
 from kinband.errors import KinbandError, SavedStateError
 from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import ENTRIES, FIRST, Event, check_chain

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kinband.controller import Controller, Settings
-from kinband.controller.journal import Asked, Entry
+from kinband.controller.events import Asked, Entry
 from kinband.errors import ConflictError, KinbandError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger.errors import LedgerUnavailableError

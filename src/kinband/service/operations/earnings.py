@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from kinband.controller.journal import Corrected, Told
+from kinband.controller.events import Corrected, Told
 from kinband.controller.telling import own_of
 from kinband.guard import Rewarded
 from kinband.records import Decision, alternative_of

@@ -1,6 +1,6 @@
 """Why a decision was made, and what the guard made of it: one paragraph, and the same as data.
 
-The controller explains what it chose (`kinband.controller.explanation`). It knows neither guard nor people, so that its
+The controller explains what it chose (`kinband.controller.explain`). It knows neither guard nor people, so that its
 words tell only half of a choice that was refused, replaced or never approved: here the other half is put where it
 belongs, before what the station ran.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinband.controller import Explanation
-from kinband.controller.explanation.words import configuration_text, listed, ran_text
+from kinband.controller.explain import configuration_text, listed, ran_text
 from kinband.guard import Verdict
 from kinband.service.operations.records import Item
 from kinband.space import ConfigurationSpace

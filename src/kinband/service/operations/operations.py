@@ -13,9 +13,9 @@ from time import monotonic
 from typing import Any
 
 from kinband.controller import Controller, Settings
-from kinband.controller.explanation.explaining import MOST_ROWS
+from kinband.controller.explain import MOST_ROWS
 from kinband.guard import Guard, Rails
-from kinband.guard.windows import utc
+from kinband.guard.rails import utc
 from kinband.policies import PolicyFactory
 from kinband.service.ledger import DurableController, Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.origin import read_settings

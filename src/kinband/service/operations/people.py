@@ -7,7 +7,7 @@ from typing import Any
 
 from kinband.errors import BadInputError, ConflictError
 from kinband.guard import Frozen, Guard, Proposal, Resumed, Stopped, Thawed, Verdict
-from kinband.guard.events import Event as GuardEvent
+from kinband.guard.review import Event as GuardEvent
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call, Turn
 from kinband.service.operations.deciding import Deciding

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from kinband.controller import Settings
-from kinband.controller.journal import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
+from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
 from kinband.drift import CLOCK
 from kinband.guard import CalledOff as TakenBack
 from kinband.guard import Changed, Verdict, event_from
-from kinband.guard.events import By
+from kinband.guard.review import By
 from kinband.service.ledger import Event
 from kinband.service.operations.earnings import Earnings
 from kinband.service.operations.records import Card, Item, RailsOnRecord, Status, checked_mode

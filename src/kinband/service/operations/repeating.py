@@ -9,7 +9,7 @@ record says by now.
 from collections.abc import Iterator, Mapping
 
 from kinband.errors import ConflictError
-from kinband.guard.guard import in_words
+from kinband.guard.review import in_words
 from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.records import Card

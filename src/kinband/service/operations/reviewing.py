@@ -19,7 +19,7 @@ from typing import Any
 from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.guard import Guard, History, Proposal, Verdict, changes_of
-from kinband.guard.rules import Situation, out_of_range, out_of_reach, tried_in_vain
+from kinband.guard.review import Situation, out_of_range, out_of_reach, tried_in_vain
 from kinband.records import Choice, Decision
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.records import Card, Mode, Status

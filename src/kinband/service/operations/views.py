@@ -11,7 +11,7 @@ from itertools import islice
 
 from kinband.errors import NotFoundError
 from kinband.guard import History
-from kinband.guard.events import Event as GuardEvent
+from kinband.guard.review import Event as GuardEvent
 from kinband.service.operations.records import Card, Gain, Item, Mode, Point, RailsOnRecord, Status
 from kinband.service.operations.tally import Tally
 from kinband.service.operations.trails import Trail

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from kinband.controller import Explanation
-from kinband.controller.explanation import MOST_ROWS
+from kinband.controller.explain import MOST_ROWS
 from kinband.counting import counted
 from kinband.errors import KinbandError
 from kinband.service.ledger import replay

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kinband.guard.verdicts import Code, Outcome
+from kinband.guard.review import Code, Outcome
 from kinband.service.http import examples
 from kinband.service.http.answers.shared import Knobs, answer
 from kinband.service.operations.records import Mode, Status

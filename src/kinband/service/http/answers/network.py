@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from kinband.guard.verdicts import Code
+from kinband.guard.review import Code
 from kinband.service.http import examples
 from kinband.service.http.answers.shared import Knobs, answer
 from kinband.service.operations.records import Mode

@@ -1,0 +1,948 @@
+"""Why a decision was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from math import erf, floor, log10, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.controller.asking import ALTERNATIVES, starting_rows
+from kinband.controller.config import Settings
+from kinband.controller.events import Asked, Journal
+from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.kernels import Kernel, MultiTaskKernel, components
+from kinband.packed import Alternative, Alternatives
+from kinband.policies.safety import BUDGET, FLOOR
+from kinband.posterior.base import Rows
+from kinband.records import Decision
+from kinband.similarity.matrix import sharing_text
+
+# --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
+#
+# The difference of two estimates is surer than either where both are uncertain for the same reason, so its variance
+# takes their covariance: σ(a − b)² = σ(a)² + σ(b)² − 2cov(a, b). One more reward r of the runner-up b, in the same
+# state and with noise λ, would move its mean by (r − f̂(b))σ(b)²/(σ(b)² + λ) and that of the chosen a in proportion to
+# cov(a, b), and narrow both; the reward at which the two scores (12) meet follows from that.
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was chosen against the runner-up, as of the decision.
+
+    Attributes:
+        difference: Expected reward of what was chosen, less that of the runner-up.
+        deviation: Standard deviation of that difference; None where it was not weighed.
+        probability: That what was chosen earns more, under the model; None likewise.
+        needed_mean: Expected reward with which the runner-up, as uncertain as it was, would have come first; None where
+            scores did not decide.
+        needed_reward: One more reward of the runner-up in the same state that would have put it first; None where no
+            single reward would, or where it was not worked out.
+
+    Example:
+        >>> Comparison(0.02, 0.01, 0.977, needed_mean=0.93, needed_reward=None).to_dict()["difference"]
+        0.02
+    """
+
+    difference: float
+    deviation: float | None
+    probability: float | None
+    needed_mean: float | None
+    needed_reward: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def compare(
+    decision: Decision, runner_up: Alternative | None, *, C: FloatArray | None, beta: float | None, noise: float
+) -> Comparison | None:
+    """Return how a decision stands against its runner-up; None where one of them has no scores.
+
+    Args:
+        decision: With its scores as stored when asking.
+        runner_up: Likewise.
+        C: Covariance of f at the two, (2, 2), if it was worked out.
+        beta: Weight of a width in the scores, if it is known.
+        noise: Variance of one more reward.
+    """
+    if runner_up is None or runner_up.mean is None or decision.mean is None:
+        return None
+    difference = decision.mean - runner_up.mean
+    deviation = None if C is None else sqrt(max(float(C[0, 0] + C[1, 1] - 2 * C[0, 1]), 0.0))
+    held_back = "held_back" in decision.memo.get("safety", {})
+    if held_back or decision.ucb is None or runner_up.ucb is None:
+        return Comparison(difference, deviation, _probability(difference, deviation), None, None)
+    gap = max(decision.ucb - runner_up.ucb, 0.0)
+    reward = None if C is None or beta is None else needed_reward(C, gap=gap, beta=beta, noise=noise)
+    reward = None if reward is None else runner_up.mean + reward
+    return Comparison(difference, deviation, _probability(difference, deviation), runner_up.mean + gap, reward)
+
+
+def needed_reward(C: FloatArray, *, gap: float, beta: float, noise: float) -> float | None:
+    """Return by how much a reward of the runner-up must beat its mean to close a gap of scores; None if none can.
+
+    Args:
+        C: Covariance of f at what was chosen and at the runner-up, (2, 2).
+        gap: By how much the score of what was chosen is larger.
+        beta: Weight of a width in the scores.
+        noise: Variance of the reward.
+
+    Example:
+        >>> import numpy as np
+        >>> needed_reward(np.array([[0.1, 0.0], [0.0, 0.1]]), gap=0.2, beta=0.0, noise=0.1)
+        0.4
+    """
+    a, b, both = float(C[0, 0]), float(C[1, 1]), float(C[0, 1])
+    slope = (b - both) / (b + noise)
+    if slope <= 1e-12:
+        return None
+    narrower_a = sqrt(max(a - both**2 / (b + noise), 0.0)) - sqrt(max(a, 0.0))
+    narrower_b = sqrt(b * noise / (b + noise)) - sqrt(b)
+    return (gap - beta * (narrower_b - narrower_a)) / slope
+
+
+def _probability(difference: float, deviation: float | None) -> float | None:
+    """That a normal variable of this mean and deviation is above zero."""
+    if not deviation:
+        return None
+    return 0.5 * (1.0 + erf(difference / (deviation * sqrt(2.0))))
+
+
+# --- Beliefs as they were: one factor of all rows, in the order of telling, holds the beliefs after any number of
+# them
+#
+# The leading block of a Cholesky factor L of K̃ + diag(noise) is the factor of the leading rows. With v = L⁻¹k̃(x̃)
+# set to zero from row `known` on, mean and variance (9), (11) come out as they were when only the first `known` rows
+# were there, and so do the weights a = L⁻ᵀv of the rewards in the mean, which are zero for the rows to come. A
+# thousand decisions of the past take one factor and two triangular solves, whatever each of them knew.
+#
+# Widths and weights do not depend on rewards; a mean takes rewards as they stand, corrections included.
+
+
+class Hindsight:
+    """What an exact posterior believed after any number of its rows.
+
+    Args:
+        kernel: Kernel over tasks and contexts.
+        rows: The rows in the order of telling, with the whole variance of each reward.
+        mean: Constant prior mean.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> rows = Rows(np.array([0, 1]), np.zeros((2, 1)), np.array([0.9, 0.7]), np.array([0.25, 0.25]))
+        >>> past = Hindsight(MultiTaskKernel(RBF(0.5), np.array([[1.0, 0.5], [0.5, 1.0]])), rows, mean=0.0)
+        >>> mean, variance = past.predict(np.array([0, 0, 0]), np.zeros((3, 1)), known=[0, 1, 2])
+        >>> mean.round(3), variance.round(3)
+        (array([0.   , 0.72 , 0.752]), array([1.  , 0.2 , 0.19]))
+    """
+
+    def __init__(self, kernel: MultiTaskKernel, rows: Rows, *, mean: float = 0.0) -> None:
+        from scipy.linalg import cholesky, solve_triangular
+
+        self.kernel, self.rows, self.mean = kernel, rows, mean
+        self._L, self._w = np.empty((0, 0)), np.empty(0)
+        if not len(rows.y):
+            return
+        K = kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
+        K[np.diag_indices_from(K)] += rows.noise
+        try:  # .T: in place only column by column
+            self._L = cholesky(K.T, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefiniteError(
+                "the weights of an estimate cannot be solved for: increase `noise`, or log fewer repeated rows"
+            ) from None
+        self._w = solve_triangular(self._L, rows.y - mean, lower=True, check_finite=False)
+
+    def __len__(self) -> int:
+        return len(self.rows.y)
+
+    def predict(self, tasks: IntArray, X: FloatArray, *, known: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f for tasks (m,) at contexts X (m, d), after `known` rows each, (m,) or one."""
+        V = self._solved(tasks, X, known)
+        variance = self.kernel.diag(tasks, X) - np.einsum("ij,ij->j", V, V)
+        return self.mean + self._w @ V, np.maximum(variance, 0.0)
+
+    def weights(self, tasks: IntArray, X: FloatArray, *, known: ArrayLike) -> FloatArray:
+        """Return the weights of all rows in the means of `predict`, (n, m); 0 for rows that were not known."""
+        from scipy.linalg import cho_solve, solve_triangular
+
+        if len(self) and np.min(known) >= len(self):
+            k = self.kernel.cross(self.rows.tasks, self.rows.X, tasks, X)
+            return np.asarray(cho_solve((self._L, True), k, check_finite=False))
+        V = self._solved(tasks, X, known)
+        if not len(self):
+            return V
+        found: FloatArray = solve_triangular(self._L, V, lower=True, trans="T", check_finite=False)
+        return found
+
+    def covariance(self, tasks: IntArray, X: FloatArray, *, known: int) -> FloatArray:
+        """Return the covariance of f at contexts X (m, d) after so many rows, (m, m)."""
+        V = self._solved(tasks, X, known)
+        found: FloatArray = self.kernel.cross(tasks, X, tasks, X) - V.T @ V
+        return found
+
+    def _solved(self, tasks: IntArray, X: FloatArray, known: ArrayLike) -> FloatArray:
+        """L⁻¹k̃, (n, m), each column cut off at what was known."""
+        from scipy.linalg import solve_triangular
+
+        if not len(self):
+            return np.empty((0, len(X)))
+        k = self.kernel.cross(self.rows.tasks, self.rows.X, tasks, X)
+        V: FloatArray = solve_triangular(self._L, k, lower=True, check_finite=False)
+        V[np.arange(len(V))[:, None] >= np.broadcast_to(np.asarray(known), len(X))] = 0.0
+        return V
+
+
+def told_rows_of(settings: Settings, journal: Journal, *, known: int | None = None) -> Rows:
+    """Return every row that a controller has learned from, in the order of learning, with its whole variance.
+
+    Args:
+        settings: Of the controller, every station that ever joined among them.
+        journal: Its log.
+        known: Only so many of the first; a decision knew the first `Decision.known`.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25)
+        >>> controller.tell(controller.ask("b").id, 0.5, noise=0.05)
+        >>> rows = told_rows_of(controller.settings, controller.journal)
+        >>> rows.tasks, rows.y, rows.noise
+        (array([1]), array([0.5]), array([0.3]))
+    """
+    start = starting_rows(settings.start)
+    told = islice(journal.told.values(), None if known is None else max(known - len(start), 0))
+    learned = [*start[:known], *map(journal.observation, told)]
+    width = len(learned[0].x) if learned else 0
+    return Rows(
+        np.array([o.task for o in learned], dtype=np.int64),
+        np.array([o.x for o in learned], dtype=np.float64).reshape(len(learned), width),
+        np.array([o.reward for o in learned], dtype=np.float64),
+        settings.noise + np.array([o.noise or 0.0 for o in learned], dtype=np.float64),
+    )
+
+
+class Part:
+    """The rows of a few tasks, numbered 0, 1, ... in the order given, and where they stood among all.
+
+    Args:
+        rows: All rows, in the order of learning.
+        members: The tasks wanted, ascending.
+
+    Example:
+        >>> rows = Rows(np.array([2, 0, 2]), np.zeros((3, 1)), np.array([0.1, 0.2, 0.3]), np.ones(3))
+        >>> part = Part(rows, [1, 2])
+        >>> part.rows.tasks, part.rows.y, part.known([0, 1, 3])
+        (array([1, 1]), array([0.1, 0.3]), array([0, 1, 2]))
+    """
+
+    def __init__(self, rows: Rows, members: Sequence[int] | IntArray) -> None:
+        self.members = np.asarray(members, dtype=np.int64)
+        self._index = np.flatnonzero(np.isin(rows.tasks, self.members))
+        chosen = self._index
+        self.rows = Rows(self.local(rows.tasks[chosen]), rows.X[chosen], rows.y[chosen], rows.noise[chosen])
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def local(self, tasks: ArrayLike) -> IntArray:
+        """Return the numbers that tasks (m,) have here."""
+        return np.searchsorted(self.members, np.asarray(tasks)).astype(np.int64)
+
+    def known(self, known: ArrayLike) -> IntArray:
+        """Return how many of these rows were among the first `known` of all, (m,)."""
+        return np.searchsorted(self._index, np.asarray(known)).astype(np.int64)
+
+    def hindsight(self, kernel: Kernel, K_Z: FloatArray, *, mean: float) -> Hindsight:
+        """Return the beliefs of a model of these tasks alone, K_Z (M, M) being that of all."""
+        return Hindsight(MultiTaskKernel(kernel, K_Z[np.ix_(self.members, self.members)]), self.rows, mean=mean)
+
+
+# --- Whose evidence an estimate rests on, and how many rewards' worth of it was borrowed ----------------------------
+#
+# The posterior mean is linear in the rewards, f̂(x̃) = mean + a·(y − mean) with the weights a = (K̃ + diag(noise))⁻¹
+# k̃(x̃) of (9). A station's *share* is that of Σ|a| which lies on its rows.
+#
+# What evidence is *worth* is counted in rewards. A further reward of the station itself, in the very context x and
+# with noise λ, adds 1/λ to the precision 1/σ² of f(x), whatever else is known. So the rows that narrow σ₀ to σ are
+# worth λ(1/σ² − 1/σ₀²) such rewards: with σ₀ from the prior and σ from the station's own rows it is what its own rows
+# are worth here, with σ₀ from its own rows and σ from all rows what it borrowed, and the two add up to the worth of
+# all.
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an estimate rested on when its decision was made.
+
+    Attributes:
+        station: Whose estimate it is.
+        shares: Share of every station that has one, its own among them, largest first; they add up to 1, and there are
+            none where nothing told says anything about the context.
+        own_rows: Rewards of the station that were known.
+        other_rows: Rewards of all stations that it shares with.
+        prior_width: Standard deviation of f before any reward.
+        width_alone: The same from the station's own rewards alone.
+        width: The same from all rewards.
+        own_worth: What its own rewards are worth here, in rewards of its own in the same context.
+        borrowed_worth: What the others' rewards add, in the same measure.
+
+    Example:
+        >>> evidence = Evidence("a", {"a": 0.75, "b": 0.25}, 8, 40, 1.0, 0.2, 0.1, own_worth=6.0, borrowed_worth=18.75)
+        >>> evidence.own_share, evidence.lenders
+        (0.75, {'b': 0.25})
+    """
+
+    station: str
+    shares: Mapping[str, float]
+    own_rows: int
+    other_rows: int
+    prior_width: float
+    width_alone: float
+    width: float
+    own_worth: float
+    borrowed_worth: float
+
+    @property
+    def own_share(self) -> float:
+        """The station's own share."""
+        return self.shares.get(self.station, 0.0)
+
+    @property
+    def lenders(self) -> dict[str, float]:
+        """The shares of the other stations, largest first."""
+        return {name: share for name, share in self.shares.items() if name != self.station}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**asdict(self), "shares": dict(self.shares), "own_share": self.own_share}
+
+
+def worth_of(variance: ArrayLike, before: ArrayLike, *, noise: float) -> FloatArray:
+    """Return how many rewards with this noise narrow a variance `before` (m,) to `variance` (m,).
+
+    Example:
+        >>> worth_of([0.2, 1.0], [1.0, 1.0], noise=0.25)
+        array([1., 0.])
+    """
+    after, first = np.atleast_1d(np.asarray(variance, float)), np.atleast_1d(np.asarray(before, float))
+    sure = np.minimum(after, first) <= 0.0  # known without any reward: nothing is left to be worth something
+    worth = noise * (1.0 / np.where(sure, 1.0, after) - 1.0 / np.where(sure, 1.0, first))
+    return np.where(sure, 0.0, np.maximum(worth, 0.0))
+
+
+def shares_of(weights: FloatArray, tasks: IntArray, *, size: int) -> FloatArray:
+    """Return the share of each of `size` tasks in m estimates, (m, size), from the weights (n, m) of its rows.
+
+    Example:
+        >>> shares_of(np.array([[0.3], [-0.1]]), np.array([1, 0]), size=2)
+        array([[0.25, 0.75]])
+    """
+    totals = np.equal.outer(np.arange(size), tasks) @ np.abs(weights)
+    whole = totals.sum(axis=0)
+    found: FloatArray = (totals / np.where(whole > 0, whole, 1.0)).T
+    return found
+
+
+def task_matrix_of(settings: Settings) -> FloatArray | None:
+    """Return the task matrix that a controller's policy shares by, (M, M); None where it has no such posterior.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> alone = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], similarity="pooled", policy="kernel-ucb")
+        >>> task_matrix_of(alone.settings)
+        array([[1., 0.],
+               [0., 1.]])
+    """
+    match settings.policy:
+        case "ucb" | "thompson":
+            return settings.K_Z
+        case "pooled":
+            return np.ones_like(settings.K_Z)
+        case "kernel-ucb" | "cgp-ucb":
+            return np.eye(len(settings.K_Z))
+    return None
+
+
+def related(K_Z: FloatArray, task: int) -> IntArray:
+    """Return the tasks that share evidence with one, itself among them, ascending.
+
+    Example:
+        >>> related(np.array([[1, 0, 0.5], [0, 1, 0], [0.5, 0, 1]]), 2)
+        array([0, 2])
+    """
+    return next(members for members in components(K_Z) if task in members)
+
+
+def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
+    """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
+
+    Args:
+        rows: The rows known, of all tasks.
+        task: Number of the station.
+        X: Its contexts.
+        settings: For the kernel, the noise, the prior mean and the names.
+        K_Z: The task matrix to share by, (M, M).
+    """
+    part, alone = Part(rows, related(K_Z, task)), Part(rows, [task])
+    past, own = (one.hindsight(settings.kernel, K_Z, mean=settings.mean) for one in (part, alone))
+    here, self_ = np.full(len(X), part.local(task)), np.zeros(1, dtype=np.int64)
+    C = past.covariance(here, X, known=len(part))
+    a = past.weights(here[:1], X[:1], known=len(part))
+    before = float(own.predict(self_, X[:1], known=len(alone))[1][0])
+    prior = float(own.predict(self_, X[:1], known=0)[1][0])
+    lent = shares_of(a, part.rows.tasks, size=len(part.members))[0]
+    # Rounding put right: rows never widen, and without others' rows nothing changes.
+    variance = min(max(float(C[0, 0]), 0.0), before) if len(part) > len(alone) else before
+    names = [settings.stations[m] for m in part.members]
+    order = [int(i) for i in np.argsort(-lent, kind="stable") if lent[i] > 0]
+    evidence = Evidence(
+        settings.stations[task],
+        {names[i]: float(lent[i]) for i in order},
+        own_rows=len(alone),
+        other_rows=len(part) - len(alone),
+        prior_width=prior**0.5,
+        width_alone=before**0.5,
+        width=variance**0.5,
+        own_worth=float(worth_of(before, prior, noise=settings.noise)[0]),
+        borrowed_worth=float(worth_of(variance, before, noise=settings.noise)[0]),
+    )
+    return evidence, C
+
+
+# --- An explanation in words: short sentences that make one paragraph, each from numbers that are also given as data
+
+_LENDERS = 3  # how many are named
+_SHARE = 0.005  # a share below half a per cent is not worth a word
+
+
+def configuration_text(configuration: Mapping[str, Any] | None, arm: int) -> str:
+    """Return a configuration in words.
+
+    Example:
+        >>> configuration_text({"tilt": 4, "scheduler": "pf"}, 3), configuration_text(None, 3)
+        ('tilt=4, scheduler=pf', 'arm 3')
+    """
+    if configuration is None:
+        return f"arm {arm}"
+    return ", ".join(f"{knob}={value}" for knob, value in configuration.items())
+
+
+def configuration_of(decision: Decision, arm: int) -> Mapping[str, Any] | None:
+    """Return the configuration of any arm that a decision could have chosen; None where arms have no names.
+
+    Example:
+        >>> scored = Alternatives([(1, 0.9, 0.1, 1.0)], [{"tilt": 2}, {"tilt": 4}])
+        >>> configuration_of(Decision("d1", "a", 1, {"tilt": 4}, 0.9, 0.1, 1.0, scored), 0)
+        {'tilt': 2}
+    """
+    scored = decision.alternatives
+    return scored.configuration(arm) if isinstance(scored, Alternatives) else None
+
+
+def choice_text(decision: Decision) -> str:
+    """Say what was chosen and what was expected of it."""
+    what = configuration_text(decision.configuration, decision.arm)
+    if decision.mean is None or decision.width is None:
+        return f"{decision.station} should run {what}; the policy predicts nothing."
+    known = "1 reward" if decision.known == 1 else f"{decision.known:,} rewards"
+    return (
+        f"{decision.station} should run {what}: expected reward {decision.mean:.3f}, give or take "
+        f"{decision.width:.3f} (one standard deviation), with {known} known so far."
+    )
+
+
+def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
+    """Say what was expected of KPIs that have a floor, given in words by KPI, and how many configurations keep it.
+
+    Example:
+        >>> note = {"open": 3, "kept": True, "arms": [1], "means": {"load": [0.5]}, "widths": {"load": [0.1]}}
+        >>> decision = Decision("d1", "a", 1, None, 0.9, 0.1, 1.0, memo={"kpis": note})
+        >>> kpis_text(decision, {"load": "at most 0.9"})
+        'load, which must be at most 0.9, is expected to be 0.500, give or take 0.100. 3 configurations keep to that.'
+    """
+    note = decision.memo.get("kpis")
+    if note is None:
+        return ""
+    said = [
+        f"{name}, which must be {floors.get(name, 'within limits')}, is expected to be {means[0]:.3f}, give or take "
+        f"{note['widths'][name][0]:.3f}."
+        for name, means in note["means"].items()
+    ]
+    overruled = "held_back" in decision.memo.get("safety", {})
+    match note.get("fallback"):
+        case str() if overruled:
+            end = "No configuration is sure to keep to that, and a rule of safety had the last word."
+        case "running":
+            end = "No configuration is sure to keep to that: the station keeps what it runs."
+        case "closest":
+            end = "No configuration is sure to keep to that: this one comes closest."
+        case _:
+            end = f"{note['open']:,} configuration{' keeps' if note['open'] == 1 else 's keep'} to that."
+            end += "" if note["kept"] else " This one does not: a rule of safety had the last word."
+    return " ".join([*said, end])
+
+
+def against_text(runner_up: Alternative | None, found: Comparison | None) -> str:
+    """Say how far the runner-up lay behind, and what would have put it first."""
+    if runner_up is None:
+        return "There was no alternative."
+    if found is None or runner_up.ucb is None or runner_up.width is None:
+        return ""
+    what = configuration_text(runner_up.configuration, runner_up.arm)
+    apart = None if found.needed_mean is None else told_apart(runner_up.mean or 0.0, found.needed_mean)
+    expected = f"{runner_up.mean:.3f}" if apart is None else apart[0]
+    text = f"Next came {what} (expected {expected}, give or take {runner_up.width:.3f})"
+    if found.deviation is not None and found.probability is not None:
+        text += (
+            f", a difference of {found.difference:+.3f}, give or take {found.deviation:.3f}: the choice earns more "
+            f"with probability {percent(found.probability)}"
+        )
+    if apart is None:
+        return f"{text}."
+    one_more = "" if found.needed_reward is None else f", or one more reward of {found.needed_reward:.3f} in this state"
+    return f"{text}. To come first it would have needed an expected reward of {apart[1]}{one_more}."
+
+
+def evidence_text(found: Evidence) -> str:
+    """Say whose evidence the estimate rests on, and how much of it was borrowed.
+
+    Example:
+        >>> print(evidence_text(Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.2, 0.1, 6.0, 18.75)))
+        90 % of the evidence is from its own 8 rewards and 10 % borrowed, most from b (10 %). What was borrowed is worth
+        18.8 rewards of its own in this state: alone the width would be 0.200, not 0.100.
+    """
+    if not found.shares:
+        return "No reward known so far says anything about this state: the estimate is the prior."
+    own = f"its own {found.own_rows:,} reward{'' if found.own_rows == 1 else 's'}"
+    lent = 1.0 - found.own_share
+    if lent < _SHARE:
+        return f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
+    named = [f"{name} ({percent(share)})" for name, share in found.lenders.items() if share >= _SHARE][:_LENDERS]
+    most = f", most from {listed(named)}" if named else f" from {len(found.lenders):,} stations"
+    start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
+    if not found.own_rows:
+        start = f"It has no rewards of its own: all evidence is borrowed{most}."
+    apart = told_apart(found.width_alone, found.width)
+    alone = "" if apart is None else f": alone the width would be {apart[0]}, not {apart[1]}"
+    return f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state{alone}."
+
+
+def told_apart(one: float, other: float) -> tuple[str, str] | None:
+    """Return two numbers with the decimals that tell them apart, at least three; None where four decimals do not.
+
+    Example:
+        >>> told_apart(0.2, 0.1), told_apart(0.00712, 0.00688), told_apart(0.00712, 0.00713)
+        (('0.200', '0.100'), ('0.00712', '0.00688'), None)
+    """
+    if f"{one:.4f}" == f"{other:.4f}":
+        return None
+    decimals = max(3, 1 - floor(log10(abs(one - other))))
+    return f"{one:.{decimals}f}", f"{other:.{decimals}f}"
+
+
+def worth_text(worth: float) -> str:
+    """Return a number of rewards.
+
+    Example:
+        >>> worth_text(3.42), worth_text(0.02)
+        ('3.4 rewards', 'less than a tenth of one reward')
+    """
+    return f"{worth:,.1f} rewards" if worth >= 0.1 else "less than a tenth of one reward"
+
+
+def approximate_text(decision: Decision, found: Evidence) -> str:
+    """Say so where the controller's own width is another one, as a sparse posterior's may be."""
+    stored = decision.width
+    if stored is None or abs(stored - found.width) <= 0.02 * max(stored, found.width):
+        return ""
+    if "sharing" in decision.memo:
+        return f"(An earlier version decided, with weights of sharing that are no longer used, and took {stored:.3f}.)"
+    return f"(The evidence is weighed exactly; the controller itself, which approximates, took {stored:.3f}.)"
+
+
+def outcome_text(reward: float | None, learned: float | None = None) -> str:
+    """Say what came of it, and what was learned where neighbours' rewards are mixed in.
+
+    Example:
+        >>> outcome_text(0.9, 0.75)
+        'It earned 0.900, and with its neighbours 0.750, which was learned.'
+    """
+    if reward is None:
+        return ""
+    if learned is None or learned == reward:
+        return f"It earned {reward:.3f}."
+    return f"It earned {reward:.3f}, and with its neighbours {learned:.3f}, which was learned."
+
+
+def ran_text(decision: Decision, ran: int | None, *, told: bool) -> str:
+    """Say what the station ran, where that is something else.
+
+    Example:
+        >>> scored = Alternatives([(1, 0.9, 0.1, 1.0)], [{"tilt": 2}, {"tilt": 4}])
+        >>> ran_text(Decision("d1", "a", 1, {"tilt": 4}, 0.9, 0.1, 1.0, scored), 0, told=True)
+        'The station ran tilt=2 instead; its reward was learned for that.'
+    """
+    if ran is None:
+        return ""
+    what = configuration_text(configuration_of(decision, ran), ran)
+    return f"The station ran {what} instead; its reward {'was' if told else 'will be'} learned for that."
+
+
+def percent(share: float) -> str:
+    """Return a share in whole per cent; what is nearly all or nearly nothing does not become it.
+
+    Example:
+        >>> percent(0.634), percent(0.9999), percent(0.002)
+        ('63 %', 'over 99 %', 'under 1 %')
+    """
+    if 0.0 < share < 0.005 or 0.995 < share < 1.0:
+        return "under 1 %" if share < 0.5 else "over 99 %"
+    return f"{100 * share:.0f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as in a sentence.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a"])
+        ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
+
+
+# --- Why one configuration was chosen and no other: the best there was, a trial, or what a rule of safety left ------
+#
+# A score is what the policy maximised, less the cost of switching for all but what runs; that is how decisions keep it.
+
+EXPLOITATION, TRIAL, HELD_BACK, UNSCORED = "exploitation", "trial", "held back", "unscored"
+"""What a decision was."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Why a decision was made.
+
+    Attributes:
+        kind: One of the four above.
+        text: One or two sentences.
+    """
+
+    kind: str
+    text: str
+
+
+def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
+    """Return why a decision was made; without settings, nothing is said of costs and of what was not allowed.
+
+    Example:
+        >>> others = (Alternative(1, {"tilt": 2}, 0.9, 0.1, 1.0), Alternative(0, {"tilt": 0}, 0.95, 0.01, 0.96))
+        >>> ground = ground_of(Decision("d1", "a", 1, {"tilt": 2}, 0.9, 0.1, 1.0, others))
+        >>> ground.kind, ground.text.split(":")[0]
+        ('trial', 'It is a trial')
+    """
+    note = decision.memo.get("safety", {})
+    if "held_back" in note:
+        return Ground(HELD_BACK, held_back_text(decision))
+    best = max((a for a in decision.alternatives if a.mean is not None), key=lambda a: a.mean or 0.0, default=None)
+    if best is None or best.mean is None or decision.mean is None:
+        return Ground(UNSCORED, "")
+    cost = (
+        0.0
+        if settings is None or settings.safety is None or settings.safety.cost is None
+        else settings.safety.cost.cost
+    )
+    kept_by = _rival_but_for(decision, cost) if decision.arm == note.get("running") else None
+    if kept_by is not None:
+        return Ground(HELD_BACK, _cost_text(decision, kept_by, cost))
+    if decision.mean < best.mean:
+        return Ground(TRIAL, _trial_text(decision.mean, best))
+    return Ground(EXPLOITATION, _best_text(decision, settings))
+
+
+def held_back_text(decision: Decision) -> str:
+    """Say what a rule of safety would not let the station try."""
+    note = decision.memo["safety"]
+    arm = note["held_back"]
+    held = configuration_of(decision, arm)
+    why = "might earn too little beside what runs" if note["by"] == FLOOR else "is more than the budget bears"
+    return f"A trial of {configuration_text(held, arm)} was held back: it {why}.{_instead_text(decision)}"
+
+
+def _instead_text(decision: Decision) -> str:
+    """Say what a station goes on with where its budget bears no trial."""
+    note = decision.memo["safety"]
+    if note["by"] != BUDGET:
+        return ""
+    if decision.arm != note["running"]:
+        return " The station goes back to what was declared, which costs the budget nothing."
+    sure = ", which surely earns no less than what was declared" if "x" in note else ", which is what was declared"
+    return f" The station stays with what it runs{sure}."
+
+
+def _rival_but_for(decision: Decision, cost: float) -> Alternative | None:
+    """Return the alternative that would have won, had switching cost nothing; None where what runs would have."""
+    others = [a for a in decision.alternatives if a.arm != decision.arm and a.ucb is not None]
+    rival = max(others, key=lambda a: a.ucb or 0.0, default=None)
+    if rival is None or rival.ucb is None or decision.ucb is None or rival.ucb + cost <= decision.ucb:
+        return None
+    return rival
+
+
+def _cost_text(decision: Decision, rival: Alternative, cost: float) -> str:
+    ahead = (rival.ucb or 0.0) + cost - (decision.ucb or 0.0)
+    return (
+        f"The station stays with what it runs: a change must score more than {cost:g} better, and the best of them, "
+        f"{configuration_text(rival.configuration, rival.arm)}, scored {ahead:.3g} better."
+    )
+
+
+def _trial_text(mean: float, best: Alternative) -> str:
+    return (
+        f"It is a trial: another configuration ({configuration_text(best.configuration, best.arm)}) is expected to "
+        f"earn {(best.mean or 0.0) - mean:.3f} more, but too little is known about this one to rule it out."
+    )
+
+
+def _best_text(decision: Decision, settings: Settings | None) -> str:
+    """Say that nothing is expected to earn more, and among how many that was asked."""
+    scored = len(decision.alternatives)
+    if scored >= ALTERNATIVES:
+        return f"None of the {ALTERNATIVES} configurations that scored best is expected to earn more."
+    every = scored if settings is None or settings.features is not None else len(settings.encoder.space)
+    if scored == every:
+        return "No other configuration is expected to earn more."
+    if scored == 1:
+        return f"Of {every:,} configurations it is the only one that could be chosen."
+    return f"None of the {scored:,} of {every:,} configurations that could be chosen is expected to earn more."
+
+
+# --- Why a decision was made: one paragraph of words and the same as data -------------------------------------------
+#
+# Scores are those that were stored when asking. Whose evidence they rested on is worked out anew from the journal, by
+# an exact posterior of the rows that were known *then*: what has been told since changes nothing about a decision of
+# the past. That costs the cube of the rows that bear on it, a second for some 4,000, so that beyond `MOST_ROWS` it is
+# left out, and said to be.
+
+MOST_ROWS = 5000
+"""Rows up to which evidence is weighed unless told otherwise; the matrix then takes 200 MB for two seconds."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A reason in words, and the numbers it is made of; all of it as of the decision.
+
+    Attributes:
+        id: The decision.
+        text: One paragraph.
+        decision: The decision with its scored alternatives, as stored when asking.
+        explores: Whether a configuration with a larger expected reward was passed over to learn; None if unscored.
+        runner_up: The best-scored alternative that was not chosen.
+        reward: What the decision earned, None while it is awaited.
+        kind: "exploitation", "trial", "held back" (a rule of safety stepped in) or "unscored".
+        against: The choice against the runner-up; None where there are no scores.
+        evidence: Whose rewards the estimate rests on, and how much was borrowed; None where it was left out.
+        left_out: Why the evidence was left out, else empty.
+        ran: Arm of what the station ran instead; None where nobody said that it ran something else.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), stations=["a"], seed=1)
+        >>> print(controller.explain(controller.ask("a").id).text)
+        a should run tilt=...: expected reward 0.000, give or take 1.000 ...
+    """
+
+    id: str
+    text: str
+    decision: Decision
+    explores: bool | None
+    runner_up: Alternative | None
+    reward: float | None
+    kind: str = "unscored"
+    against: Comparison | None = None
+    evidence: Evidence | None = None
+    left_out: str = ""
+    ran: int | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        decision = self.decision
+        considered = [
+            _plain(alternative, chosen=alternative.arm == decision.arm) for alternative in decision.alternatives
+        ]
+        return {
+            "id": self.id,
+            "station": decision.station,
+            "text": self.text,
+            "kind": self.kind,
+            "arm": decision.arm,
+            "configuration": None if decision.configuration is None else dict(decision.configuration),
+            "mean": decision.mean,
+            "width": decision.width,
+            "known": decision.known,
+            "reward": self.reward,
+            "ran": None if self.ran is None else {"arm": self.ran, "configuration": _named(decision, self.ran)},
+            "considered": considered,
+            "runner_up": None if self.runner_up is None else _plain(self.runner_up, chosen=False),
+            "against": None if self.against is None else self.against.to_dict(),
+            "evidence": None if self.evidence is None else self.evidence.to_dict(),
+            "left_out": self.left_out,
+            "safety": dict(decision.memo.get("safety", {})),
+            "kpis": dict(decision.memo.get("kpis", {})),
+        }
+
+
+def explain(
+    asked: Asked,
+    *,
+    reward: float | None,
+    settings: Settings | None = None,
+    journal: Journal | None = None,
+    most_rows: int = MOST_ROWS,
+    ran: int | None = None,
+) -> Explanation:
+    """Return the explanation of a recorded decision.
+
+    Args:
+        asked: The decision with its context.
+        reward: What it earned, if that is known.
+        settings: Of the controller that made it; without them, nothing is said of evidence.
+        journal: Likewise; the rows known then come from it.
+        most_rows: Up to how many rows evidence is weighed.
+        ran: Arm of what the station ran, where the journal does not say.
+    """
+    if isinstance(most_rows, bool) or not isinstance(most_rows, int | np.integer) or most_rows < 0:
+        raise BadInputError(f"most_rows must be a whole number of rows from 0 on, got {most_rows!r:.60}")
+    decision = asked.decision
+    runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
+    ground = ground_of(decision, settings)
+    explores = None if decision.mean is None else ground.kind == TRIAL
+    evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
+    against = _compared(decision, runner_up, C=C, settings=settings)
+    learned = None if journal is None else journal.told.get(decision.id)
+    ran = _instead(decision, journal) if ran in (None, decision.arm) else ran
+    sentences = [
+        choice_text(decision),
+        ground.text,
+        kpis_text(decision, {} if settings is None else {kpi.name: kpi.floor.text() for kpi in settings.kpis}),
+        against_text(runner_up, against),
+        left_out if evidence is None else evidence_text(evidence),
+        "" if evidence is None else approximate_text(decision, evidence),
+        _sharing(evidence, settings),
+        ran_text(decision, ran, told=reward is not None),
+        outcome_text(reward, None if learned is None else learned.reward),
+    ]
+    text = " ".join(sentence for sentence in sentences if sentence)
+    kind = ground.kind
+    return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out, ran)
+
+
+def _sharing(evidence: Evidence | None, settings: Settings | None) -> str:
+    """Say how much stations share, where a model says so and there is somebody to share with."""
+    if evidence is None or settings is None or not evidence.other_rows or settings.policy not in ("ucb", "thompson"):
+        return ""
+    return sharing_text(settings.notes.get("details", {}))
+
+
+def _instead(decision: Decision, journal: Journal | None) -> int | None:
+    """The arm that a station ran in the place of what was decided, None where nobody said so."""
+    if journal is None or decision.id not in journal.asked:
+        return None
+    ran = journal.ran(decision.id)
+    return None if ran == decision.arm else ran
+
+
+def _weighed(
+    asked: Asked,
+    runner_up: Alternative | None,
+    *,
+    settings: Settings | None,
+    journal: Journal | None,
+    most_rows: int,
+) -> tuple[Evidence | None, FloatArray | None, str]:
+    """Return the evidence, the covariance with the runner-up, and why one of them is missing."""
+    if settings is None or journal is None or asked.decision.mean is None:
+        return None, None, ""
+    K_Z = task_matrix_of(settings)
+    if K_Z is None:
+        return None, None, "Whose evidence it rests on is not known for this policy."
+    count = _bearing(asked, settings, journal, K_Z)
+    if count > most_rows:
+        return None, None, _too_many(count, most_rows)
+    X, rows = _contexts(asked, runner_up, settings), told_rows_of(settings, journal, known=asked.decision.known)
+    try:
+        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
+    except NotPositiveDefiniteError:
+        return None, None, "Whose evidence it rests on cannot be worked out: rewards repeat with too little noise."
+    return evidence, C if len(X) > 1 else None, ""
+
+
+def _too_many(count: int, most_rows: int) -> str:
+    return (
+        f"Whose evidence it rests on is left out: {count:,} rewards bear on it, and weighing more than {most_rows:,} "
+        "takes long (most_rows allows it)."
+    )
+
+
+def _bearing(asked: Asked, settings: Settings, journal: Journal, K_Z: FloatArray) -> int:
+    """How many of the rewards known to a decision are of stations that share with its own."""
+    start = [] if settings.start is None else settings.start.tasks.tolist()
+    known = max(asked.decision.known - len(start), 0)
+    kin = set(related(K_Z, asked.task).tolist())
+    if len(kin) == len(K_Z) and not journal.joined:  # all share with all: no need to look at each
+        return len(start) + min(known, len(journal.told))
+    decisions = map(journal.asked.__getitem__, islice(journal.told, known))
+    return sum(task in kin for task in start) + sum([one.task in kin for one in decisions])
+
+
+def _contexts(asked: Asked, runner_up: Alternative | None, settings: Settings) -> FloatArray:
+    """The context that was chosen and, where states tell it, that of the runner-up, (1 or 2, d)."""
+    if runner_up is None or settings.features is not None:
+        return asked.x[None]
+    return np.stack([asked.x, settings.encoder.contexts(asked.state or {})[runner_up.arm]])
+
+
+def _compared(
+    decision: Decision, runner_up: Alternative | None, *, C: FloatArray | None, settings: Settings | None
+) -> Comparison | None:
+    if settings is None:
+        return compare(decision, runner_up, C=None, beta=None, noise=1.0)
+    beta = None
+    aware = decision.round is not None and settings.options.get("rounds") == "aware"  # widths that others' picks leave
+    if settings.policy == "ucb" and settings.features is None and not aware:
+        arms = len(settings.encoder.space)
+        beta = settings.exploration.beta(known=decision.known, arms=arms, noise=settings.noise)
+    found = compare(decision, runner_up, C=C, beta=beta, noise=settings.noise)
+    if found is not None and settings.policy == "thompson":  # a draw decided, which means nothing a second time
+        return replace(found, needed_mean=None)
+    return _in_range(found, settings)
+
+
+def _in_range(found: Comparison | None, settings: Settings) -> Comparison | None:
+    """Return a comparison without a reward that cannot come."""
+    span = settings.reward_range
+    if found is None or found.needed_reward is None or span is None or found.needed_reward <= span[1]:
+        return found
+    return replace(found, needed_reward=None)
+
+
+def _named(decision: Decision, arm: int) -> dict[str, Any] | None:
+    named = configuration_of(decision, arm)
+    return None if named is None else dict(named)
+
+
+def _plain(alternative: Alternative, *, chosen: bool) -> dict[str, Any]:
+    return {
+        "arm": alternative.arm,
+        "configuration": None if alternative.configuration is None else dict(alternative.configuration),
+        "mean": alternative.mean,
+        "width": alternative.width,
+        "score": alternative.ucb,
+        "chosen": chosen,
+    }

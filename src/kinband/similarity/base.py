@@ -1,0 +1,425 @@
+"""What similarities are measured with: rows by station, kernels in pieces, and the operators of embeddings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray, positive_number
+from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.kernels import RBF, Kernel, Product
+from kinband.kernels.base import Columns, pick
+from kinband.records import Samples
+
+# --- Many kernel values at once, by matrix products where the kernel allows it --------------------------------------
+#
+# Context kernels compute each entry from its two rows alone, so that its bits do not depend on what else is asked for;
+# a replay of decisions relies on it. Measuring stations does not, and needs the kernel between all rows of all
+# stations. Here an RBF is exp(ΛPᵀ): with z = (x − centre)/l, the rows of Λ are (z, 1, log v − |z|²/2) and those of P
+# are (z, −|z|²/2, 1), so squared distances, factor ½ and variance together are one thin matrix product.
+#
+# The product rounds −r²/2 by about |z|² times the machine's precision. Contexts that are many length-scales from their
+# centre are therefore left to the kernel itself, as are all other kernels.
+
+Gram = Callable[[slice, slice], FloatArray]
+"""Ranges of rows of X and of Y → the kernel between them."""
+
+FARTHEST = 1e4
+"""Largest |z|² for which products are used: entries are then right to about 1e-12 of themselves."""
+
+
+def gram(kernel: Kernel, X: FloatArray, Y: FloatArray) -> Gram:
+    """Return the function that gives the kernel between any ranges of the rows of X (n, d) and of Y (m, d).
+
+    Example:
+        >>> X, Y = np.array([[0.1], [0.4], [0.7]]), np.array([[0.2], [0.3]])
+        >>> between = gram(RBF(0.5, variance=2.0), X, Y)
+        >>> bool(np.allclose(between(slice(1, 3), slice(0, 2)), RBF(0.5, variance=2.0)(X[1:], Y)))
+        True
+    """
+    if isinstance(kernel, Product):
+        return _times(gram(kernel.left, X, Y), gram(kernel.right, X, Y))
+    factors = _factors(kernel, X, Y) if isinstance(kernel, RBF) else None
+    if factors is None:
+        return lambda rows, others: kernel(X[rows], Y[others])
+    Lambda, P = factors
+
+    def between(rows: slice, others: slice) -> FloatArray:
+        exponent = Lambda[rows] @ P[others].T
+        return np.exp(exponent, out=exponent)
+
+    return between
+
+
+def _times(left: Gram, right: Gram) -> Gram:
+    def between(rows: slice, others: slice) -> FloatArray:
+        K = left(rows, others)
+        K *= right(rows, others)
+        return K
+
+    return between
+
+
+def _factors(kernel: RBF, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Λ (n, d + 2) and P (m, d + 2), or None if rows lie too far out for products."""
+    columns: Columns = kernel.columns  # type: ignore[assignment]  # cleaned by the kernel
+    X, Y = pick(X, columns), pick(Y, columns)
+    if not len(X) or not len(Y):
+        return None
+    centre = 0.5 * (np.minimum(X.min(axis=0), Y.min(axis=0)) + np.maximum(X.max(axis=0), Y.max(axis=0)))
+    scales = kernel.scales_of(X.shape[1])
+    X, Y = (X - centre) / scales, (Y - centre) / scales
+    half_X, half_Y = 0.5 * np.sum(X * X, axis=1), 0.5 * np.sum(Y * Y, axis=1)
+    if 2.0 * max(half_X.max(), half_Y.max()) > FARTHEST:
+        return None
+    log_variance = float(np.log(kernel.variance))
+    Lambda = np.column_stack([X, np.ones(len(X)), log_variance - half_X])
+    P = np.column_stack([Y, -half_Y, np.ones(len(Y))])
+    return Lambda, P
+
+
+# --- The rows of a log, station by station, and the kernel between every pair of stations ---------------------------
+#
+# Both the embedding and the prediction estimator need k(x, x′) between the rows of all pairs of stations.
+# `kernel_blocks` hands them over one piece at a time: a station against a few others, few enough for the piece to stay
+# in the processor's cache, so that memory does not grow with the log.
+
+BLOCK_ENTRIES = 2**18
+"""Numbers in one piece of the kernel matrix: two megabytes."""
+
+
+class HasSamples(Protocol):
+    """A log that can turn itself into numbers, such as a `Trace`.
+
+    Example:
+        >>> class Notebook:
+        ...     def samples(self) -> Samples:
+        ...         return Samples(("a",), np.array([0]), np.zeros((1, 1)), np.array([0.5]), None, ("load",))
+        >>> samples_of(Notebook()).stations
+        ('a',)
+    """
+
+    def samples(self) -> Samples:
+        """Return the log in numbers."""
+        ...
+
+
+Log = Samples | HasSamples
+"""What estimators learn from."""
+
+
+def samples_of(log: Log) -> Samples:
+    """Return the numbers of a log.
+
+    Example:
+        >>> log = Samples(("a",), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load", "power"))
+        >>> samples_of(log) is log
+        True
+    """
+    if isinstance(log, Samples):
+        return log
+    if not hasattr(log, "samples"):
+        raise BadInputError(f"similarity is learned from a Trace or from Samples, got {type(log).__name__}")
+    return log.samples()
+
+
+def with_rows(log: Log) -> Samples:
+    """Return the numbers of a log in which every station has at least one row, or name one that has none.
+
+    Example:
+        >>> log = Samples(("a", "b"), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load", "power"))
+        >>> with_rows(log)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the log has no rows of station 'b': ...
+    """
+    samples = samples_of(log)
+    rows = np.bincount(samples.tasks, minlength=len(samples.stations))
+    if not rows.all():
+        name = samples.stations[int(np.argmin(rows))]
+        raise BadInputError(
+            f"the log has no rows of station {name!r}: log some, leave the station out, or give its likeness yourself"
+        )
+    return samples
+
+
+def by_station(samples: Samples) -> list[Samples]:
+    """Return the rows of each station, in the order of the stations.
+
+    Example:
+        >>> log = Samples(("a", "b"), np.array([1, 0]), np.zeros((2, 1)), np.array([0.5, 0.7]), None, ("load",))
+        >>> [station.y.tolist() for station in by_station(log)]
+        [[0.7], [0.5]]
+    """
+    order = np.argsort(samples.tasks, kind="stable")
+    ends = np.cumsum(np.bincount(samples.tasks, minlength=len(samples.stations)))
+    return [samples.take(rows) for rows in np.split(order, ends[:-1])]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The kernel between the rows of one station and those of a run of later ones.
+
+    Attributes:
+        station: Index m of the one station.
+        others: Indices of the others, a slice of consecutive stations m′ > m.
+        rows: Their rows in the log sorted by station.
+        starts: Where each of the others begins among these rows.
+        K: K_mm′ side by side, (n_m, sum of n_m′).
+
+    Example:
+        >>> Block(0, slice(1, 2), slice(2, 5), np.array([0]), np.ones((2, 3))).K.shape
+        (2, 3)
+    """
+
+    station: int
+    others: slice
+    rows: slice
+    starts: IntArray
+    K: FloatArray
+
+
+def kernel_blocks(contexts: Sequence[FloatArray], kernel: Kernel) -> Iterator[Block]:
+    """Go through all pairs of stations m < m′; `contexts` holds one (n_m, d) array for each station.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> blocks = list(kernel_blocks([np.zeros((2, 1)), np.ones((3, 1)), np.ones((1, 1))], RBF(0.7)))
+        >>> [(block.station, block.K.shape, block.starts.tolist()) for block in blocks]
+        [(0, (2, 4), [0, 3]), (1, (3, 1), [0])]
+    """
+    X = np.concatenate(contexts)
+    ends = np.cumsum([len(x) for x in contexts])
+    begins = np.concatenate([[0], ends[:-1]])
+    between = gram(kernel, X, X)
+    for m, X_m in enumerate(contexts):
+        first, most = m + 1, max(1, BLOCK_ENTRIES // len(X_m))
+        while first < len(contexts):
+            last = max(first + 1, int(np.searchsorted(ends, begins[first] + most, side="right")))
+            rows = slice(int(begins[first]), int(ends[last - 1]))
+            starts = begins[first:last] - begins[first]
+            yield Block(m, slice(first, last), rows, starts, between(slice(int(begins[m]), int(ends[m])), rows))
+            first = last
+
+
+# --- Distances between conditional kernel embeddings, from kernel values alone --------------------------------------
+#
+# The operator that a station's rows estimate is O_m = Ψ_m (K_m + λI)⁻¹ Φ_mᵀ (17), and with A_m = (K_m + λI)⁻¹ all three
+# terms of the squared distance (20) are inner products ⟨O_m, O_m′⟩ = tr(A_m K_mm′ A_m′ L_m′m).
+#
+# The outcome kernel L of one number has a low numerical rank r: with L = GGᵀ over all rewards and C_m = A_m G_m (n_m,
+# r), the inner product is Σ C_m ∘ (K_mm′ C_m′), so a pair of stations costs its kernel matrix and one thin product.
+# Outcome kernels whose rank is not low take the full product. What is too much for all pairs of a large network is in
+# `landmarks`.
+
+Rows = Sequence[tuple[FloatArray, FloatArray]]
+"""For each station its contexts (n_m, d) and outcomes (n_m, e)."""
+
+RANK_TOLERANCE = 1e-13
+"""Share of the largest variance that a low-rank factor may leave unexplained."""
+
+
+def embedding_distances(rows: Rows, kernel: Kernel, *, regularisation: float, outcome_kernel: Kernel) -> FloatArray:
+    """Return the squared distance (20) of every two stations' operators, (M, M).
+
+    Args:
+        rows: Contexts (n_m, d) and outcomes (n_m, e) of each of M stations.
+        kernel: Context kernel k.
+        regularisation: λ.
+        outcome_kernel: Outcome kernel l.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> x, y = np.array([[0.0], [1.0]]), np.array([[0.3], [0.9]])
+        >>> D2 = embedding_distances([(x, y), (x, y)], RBF(0.5), regularisation=0.1, outcome_kernel=RBF(0.4))
+        >>> D2.tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return squared_distances(
+        embedding_products(rows, kernel, regularisation=regularisation, outcome_kernel=outcome_kernel)
+    )
+
+
+def embedding_products(rows: Rows, kernel: Kernel, *, regularisation: float, outcome_kernel: Kernel) -> FloatArray:
+    """Return the inner products ⟨O_m, O_m′⟩ of all stations' operators, (M, M); arguments as above.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> one = (np.array([[0.0]]), np.array([[0.3]]))  # one row: O has norm 1 / (1 + λ)
+        >>> embedding_products([one], RBF(0.5), regularisation=0.25, outcome_kernel=RBF(0.4)).round(12)
+        array([[0.64]])
+    """
+    regularisation = positive_number(regularisation, name="regularisation")
+    G = low_rank_factor(outcome_kernel, np.concatenate([y for _, y in rows]), most=low_rank(rows))
+    if G is None:
+        return _full_products(rows, kernel, regularisation=regularisation, outcome_kernel=outcome_kernel)
+    own = weights(rows, kernel, G, regularisation=regularisation)
+    return cross_products([x for x, _ in rows], kernel, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What is known of each operator before any two are compared.
+
+    Attributes:
+        C: C_mᵀ = (A_m G_m)ᵀ of all stations side by side, (r, N).
+        ends: Where each station's columns of C end, (M,).
+        norms: ⟨O_m, O_m⟩, (M,).
+
+    Example:
+        >>> Weights(np.array([[1.0, 2.0, 3.0]]), np.array([2, 3]), np.array([0.5, 0.6])).of(1)
+        array([[3.]])
+    """
+
+    C: FloatArray
+    ends: IntArray
+    norms: FloatArray
+
+    def rows(self, station: int) -> slice:
+        """Return which rows of the log sorted by station, and columns of C, are a station's."""
+        return slice(int(self.ends[station - 1]) if station else 0, int(self.ends[station]))
+
+    def of(self, station: int) -> FloatArray:
+        """Return C_mᵀ of one station, (r, n_m)."""
+        return self.C[:, self.rows(station)]
+
+    def take(self, stations: Sequence[int] | IntArray) -> "Weights":
+        """Return the weights of some stations, in the order given."""
+        C = [self.of(int(m)) for m in stations]
+        return Weights(np.concatenate(C, axis=1), np.cumsum([c.shape[1] for c in C]), self.norms[stations])
+
+
+def weights(rows: Rows, kernel: Kernel, G: FloatArray, *, regularisation: float) -> Weights:
+    """Return C_m = (K_m + λI)⁻¹ G_m and the norms of all stations, G (N, r) with GGᵀ the outcome kernel.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> one = (np.array([[0.0]]), np.array([[0.3]]))
+        >>> weights([one], RBF(0.5), np.array([[1.0]]), regularisation=0.25).C
+        array([[0.8]])
+    """
+    C, norms, begin = np.empty((G.shape[1], len(G))), np.empty(len(rows)), 0
+    ends = np.cumsum([len(x) for x, _ in rows])
+    for m, (X_m, _) in enumerate(rows):
+        K_m = kernel(X_m, X_m)
+        C_m = _solve(K_m, G[begin : ends[m]], regularisation)
+        norms[m] = np.vdot(C_m, K_m @ C_m)
+        C[:, begin : ends[m]] = C_m.T
+        begin = int(ends[m])
+    return Weights(C, ends, norms)
+
+
+def cross_products(contexts: Sequence[FloatArray], kernel: Kernel, own: Weights) -> FloatArray:
+    """Return ⟨O_m, O_m′⟩ = Σ C_m ∘ (K_mm′ C_m′) for all pairs, (M, M); `contexts` are (n_m, d) each.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> own = Weights(np.array([[0.5, 2.0]]), np.array([1, 2]), np.array([0.25, 4.0]))
+        >>> cross_products([np.array([[0.0]]), np.array([[0.0]])], RBF(0.5), own)
+        array([[0.25, 1.  ],
+               [1.  , 4.  ]])
+    """
+    P = np.diag(own.norms)
+    for block in kernel_blocks(contexts, kernel):
+        by_row = np.einsum("ri,ri->i", own.of(block.station) @ block.K, own.C[:, block.rows])
+        P[block.station, block.others] = np.add.reduceat(by_row, block.starts)
+    return mirrored(P)
+
+
+def low_rank_factor(
+    kernel: Kernel, Y: FloatArray, *, most: int, tolerance: float = RANK_TOLERANCE
+) -> FloatArray | None:
+    """Return G (N, r) with GGᵀ = kernel(Y, Y), Y (N, e), or None if r would exceed `most`.
+
+    Cholesky with pivoting: the next column is that of the row explained worst, until none lacks more than `tolerance`
+    of the largest variance; by default that is rounding.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> Y = np.linspace(0.0, 1.0, 50)[:, None]
+        >>> G = low_rank_factor(RBF(0.8), Y, most=20)
+        >>> bool(np.allclose(G @ G.T, RBF(0.8)(Y, Y), atol=1e-12))
+        True
+    """
+    left = kernel.diag(Y).copy()
+    enough = tolerance * float(left.max())
+    G = np.empty((min(most, len(Y)), len(Y)))  # the columns of G are rows here; those never needed take no memory
+    for r in range(len(G) + 1):
+        p = int(np.argmax(left))
+        if left[p] <= enough:
+            return G[:r].T
+        if r == len(G):
+            break
+        G[r] = (kernel(Y, Y[p : p + 1])[:, 0] - G[:r, p] @ G[:r]) / np.sqrt(left[p])
+        left -= G[r] ** 2
+        left[p] = 0.0
+    return None
+
+
+def squared_distances(P: FloatArray) -> FloatArray:
+    """Return ‖O_m − O_m′‖² (19) from the inner products P (M, M): symmetric, zero diagonal, not negative.
+
+    Example:
+        >>> squared_distances(np.array([[1.0, 0.5], [0.5, 2.0]]))
+        array([[0., 2.],
+               [2., 0.]])
+    """
+    D2: FloatArray = np.clip(sums_of_norms(P) - 2.0 * P, 0.0, None)
+    np.fill_diagonal(D2, 0.0)
+    return D2
+
+
+def low_rank(rows: Rows) -> int:
+    """Return the rank of the outcome kernel up to which thin products beat full ones: a station's number of rows.
+
+    Example:
+        >>> low_rank([(np.zeros((50, 2)), np.zeros((50, 1))), (np.zeros((70, 2)), np.zeros((70, 1)))])
+        60
+    """
+    return max(20, int(np.mean([len(x) for x, _ in rows])))
+
+
+def _full_products(rows: Rows, kernel: Kernel, *, regularisation: float, outcome_kernel: Kernel) -> FloatArray:
+    """The same inner products with no use of rank: tr(A_m K_mm′ A_m′ L_m′m), the cross term of (20)."""
+    A = [_solve(kernel(X, X), np.eye(len(X)), regularisation) for X, _ in rows]
+    P = np.zeros((len(rows), len(rows)))
+    for m, (X_m, Y_m) in enumerate(rows):
+        for other in range(m, len(rows)):
+            X_o, Y_o = rows[other]
+            P[m, other] = np.vdot(A[m] @ kernel(X_m, X_o), outcome_kernel(Y_m, Y_o) @ A[other])
+    return mirrored(P)
+
+
+def _solve(K: FloatArray, B: FloatArray, regularisation: float) -> FloatArray:
+    from scipy.linalg import cho_factor, cho_solve
+
+    try:
+        factor = cho_factor(K + regularisation * np.eye(len(K)), lower=True)
+    except np.linalg.LinAlgError:
+        raise NotPositiveDefiniteError(
+            f"K + λI of a station cannot be factorised with λ = {regularisation:g}: raise `regularisation`"
+        ) from None
+    return np.asarray(cho_solve(factor, B))
+
+
+def mirrored(upper: FloatArray) -> FloatArray:
+    """Return the symmetric matrix (M, M) with this upper half.
+
+    Example:
+        >>> mirrored(np.array([[1.0, 0.5], [0.0, 2.0]]))
+        array([[1. , 0.5],
+               [0.5, 2. ]])
+    """
+    return upper + np.triu(upper, 1).T
+
+
+def sums_of_norms(P: FloatArray) -> FloatArray:
+    """Return ‖O_m‖² + ‖O_m′‖² from the inner products P (M, M): (M, M), the scale of rounding in a distance.
+
+    Example:
+        >>> sums_of_norms(np.array([[1.0, 0.5], [0.5, 2.0]]))
+        array([[2., 3.],
+               [3., 4.]])
+    """
+    return np.asarray(np.add.outer(np.diag(P), np.diag(P)))
