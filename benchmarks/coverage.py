@@ -18,8 +18,7 @@ from kinband.arrays import FloatArray
 from kinband.environments import SyntheticTasks, TraceEnvironment
 from kinband.evaluation.estimators import Estimate
 from kinband.evaluation.evaluating import evaluate, learn, learned_beliefs
-from kinband.evaluation.parts import part
-from kinband.evaluation.targets import Chosen, Recommended, Target
+from kinband.evaluation.targets import Chosen, Recommended, Target, part
 from kinband.kernels import RBF
 from kinband.model import Model
 from kinband.similarity import TaskMatrix

@@ -24,7 +24,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
 from kinband.experiments.metrics import Estimate, saving_of
-from kinband.experiments.play.tables import table_problem
+from kinband.experiments.play.problems import table_problem
 from kinband.experiments.pool import Job
 from kinband.model import Model, learn_model
 from kinband.records import Samples
@@ -40,7 +40,7 @@ class Arrival:
 
     Attributes:
         name: In words.
-        environment: As `kinband.experiments.play.tables` has it; its tasks have descriptors.
+        environment: As `kinband.experiments.play.problems` has it; its tasks have descriptors.
         log_rows: Rows a task of the network to learn from beforehand.
         network: How many tasks there are before, at most.
         newcomers: How many join at least; a quarter of the table at most, but for the rest of a group.

@@ -24,8 +24,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.experiments.metrics import Estimate, ratio_of, saving_of
 from kinband.experiments.play.cases import Case
-from kinband.experiments.play.problem import Problem
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.problems import Problem, problem_of
 from kinband.experiments.pool import Job
 from kinband.policies import PolicyFactory
 from kinband.space import ConfigurationSpace

@@ -20,8 +20,7 @@ from kinband.cli.progress import progress
 from kinband.controller import Controller
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.problem import Problem
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.problems import Problem, problem_of
 from kinband.experiments.play.runs import controller_for
 from kinband.experiments.pool import Job, run_jobs
 from kinband.kernels import RBF, Categorical, Kernel

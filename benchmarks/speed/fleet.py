@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
+from benchmarks.fleet_round import bench_round
 from benchmarks.speed.measure import Measured
-from kinband.fleet import OnRay, bench_round
+from kinband.fleet import OnRay
 
 
 def bench_fleet(

@@ -20,9 +20,9 @@ from kinband.environments import (
     TraceEnvironment,
     bundled_measured,
 )
-from kinband.environments.drawn import groups
+from kinband.environments.synthetic import groups
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.play.smooth import fit_stations
+from kinband.experiments.play.problems import fit_stations
 
 Factory = Callable[[], Environment]
 Chooser = Callable[[Environment], dict[str, int]]

@@ -20,7 +20,7 @@ from kinband.cli import main
 from kinband.experiments.paper.comparisons import BASELINE, OURS, SHARING
 from kinband.experiments.play import runs as experiment
 from kinband.experiments.play.cases import Case
-from kinband.experiments.play.parts import read_parts
+from kinband.experiments.play.problems import read_parts
 
 COLUMNS = ["--station", "Cell", "--time", "Hour", "--reward", "Good %", "--configuration", "Tilt", "--ignore", "no"]
 SMALL = ["--log-rows", "8", "--slots", "9", "--runs", "2", "--workers", "1"]

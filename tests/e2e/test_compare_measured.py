@@ -13,7 +13,7 @@ import pytest
 from kinband.cli import main
 from kinband.experiments.play import runs as experiment
 from kinband.experiments.play.cases import Case
-from kinband.experiments.play.tables import read_table
+from kinband.experiments.play.problems import read_table
 
 SMALL = ["--log-rows", "3", "--slots", "2", "--runs", "2", "--workers", "1"]
 NAMED = ["--measured", "seconds", "--task", "video"]

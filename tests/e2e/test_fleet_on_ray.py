@@ -21,7 +21,7 @@ from kinband.experiments.play.cases import Case, Learner, Prior
 from kinband.experiments.play.runs import run_cases
 from kinband.experiments.pool import Job, run_jobs
 from kinband.fleet import Fleet, FleetError, OnRay, shard_stations
-from kinband.fleet.cluster import join, reach
+from kinband.fleet.on_ray import join, reach
 from kinband.kernels import RBF
 from kinband.policies import Policy, Setting
 from kinband.policies.ucb import UCB

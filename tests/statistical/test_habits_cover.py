@@ -29,8 +29,8 @@ from kinband.environments import (
     SyntheticBandit,
     bundled_measured,
 )
-from kinband.environments.drawn import groups
-from kinband.experiments.play.smooth import fit_stations
+from kinband.environments.synthetic import groups
+from kinband.experiments.play.problems import fit_stations
 from kinband.model import Model, learn_model
 
 LOGS = 3

@@ -8,11 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kinband.environments import DrawnBandit
-from kinband.environments.drawn import groups
+from kinband.environments.synthetic import groups
 from kinband.errors import BadInputError
-from kinband.experiments.play.adversaries import adversary_of
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.problems import adversary_of, problem_of
 from kinband.trace import Trace
 
 

@@ -18,11 +18,9 @@ from kinband.experiments.report.audit_page import audit_html, audit_pictures, wr
 from kinband.kernels import RBF
 from kinband.records import Samples
 from kinband.trust import audit
-from kinband.trust.lending import lending_of
-from kinband.trust.statistics import Interval
-from kinband.trust.told import log_density, predictions_of
-from kinband.trust.transfer import EVEN, HELPS, HURTS, Transferred, earned_of, foretold_alone, transfer_of
-from kinband.trust.words import hurt_text
+from kinband.trust.audit import hurt_text
+from kinband.trust.calibration import Interval, log_density, predictions_of
+from kinband.trust.transfer import EVEN, HELPS, HURTS, Transferred, earned_of, foretold_alone, lending_of, transfer_of
 
 SPACE = ConfigurationSpace(tilt=range(0, 10, 2))
 SCALES, VARIANCE, NOISE, MEAN = [1.9, 0.8], 0.06, 0.009, 0.55

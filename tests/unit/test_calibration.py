@@ -14,18 +14,26 @@ from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.trust import Calibration, audit
-from kinband.trust.calibration import ABOVE, BELOW, FITS, LEVELS, NARROW, WIDE, calibrated, calibration_of
-from kinband.trust.statistics import (
+from kinband.trust.audit import calibration_words
+from kinband.trust.calibration import (
+    ABOVE,
+    BELOW,
+    FITS,
+    LEVELS,
+    NARROW,
+    WIDE,
+    Predictions,
+    calibrated,
+    calibration_of,
     discoveries,
     discoveries_by_evidence,
     mean_of,
     mean_square_of,
     p_of_bias,
     p_of_spread,
+    predictions_of,
     share_of,
 )
-from kinband.trust.told import Predictions, predictions_of
-from kinband.trust.words import calibration_words
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 LOADS = np.linspace(0.0, 1.0, 7)

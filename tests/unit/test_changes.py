@@ -13,8 +13,8 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.changes import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
 from kinband.changes.borrowing import beliefs_of, shares, width_alone
-from kinband.changes.files import safe_text
-from kinband.changes.seen import Seen, Tried
+from kinband.changes.plan import safe_text
+from kinband.changes.planning import Seen, Tried
 from kinband.cli.logs import LARGEST
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller.config import _LARGEST_LOG

@@ -14,22 +14,19 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
 from kinband.errors import BadInputError, NotFoundError
 from kinband.evaluation import Evaluation, evaluate
-from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
     Contrast,
+    Grouping,
+    Habits,
     by_model,
     doubly_robust,
     effective_samples,
+    find_habits,
+    given_propensities,
     inverse_propensity,
 )
-from kinband.evaluation.evaluating import learn, learned_beliefs
-from kinband.evaluation.frequencies import Grouping, Habits, find_habits
-from kinband.evaluation.judging import predict
-from kinband.evaluation.parts import part
-from kinband.evaluation.propensities import given_propensities
-from kinband.evaluation.result import BOTH, MODEL, WEIGHTS
-from kinband.evaluation.support import support_of
-from kinband.evaluation.targets import Choices, Recommended, Usual
+from kinband.evaluation.evaluating import BOTH, MODEL, WEIGHTS, learn, learned_beliefs, predict
+from kinband.evaluation.targets import Beliefs, Choices, Recommended, Usual, part, support_of
 from kinband.kernels import RBF, Kernel, Matern52
 from kinband.model import Model
 from kinband.posterior import ExactPosterior

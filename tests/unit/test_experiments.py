@@ -15,8 +15,7 @@ import pytest
 from kinband.experiments.metrics import mean_of, saving_of
 from kinband.experiments.paper.comparisons import FIGURES, best_betas, best_settings, final_regrets, quick, savings
 from kinband.experiments.paper.regression import error_curve
-from kinband.experiments.play.cases import Case, Learner, Prior
-from kinband.experiments.play.models import read_model
+from kinband.experiments.play.cases import Case, Learner, Prior, read_model
 from kinband.experiments.play.runs import Curve, run_cases
 from kinband.experiments.pool import Job, run_jobs
 from kinband.version import __version__

@@ -10,8 +10,8 @@ import pytest
 from kinband import ConfigurationSpace, Controller, Decision, Range, Trace
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError, NotPositiveDefiniteError
 from kinband.fleet import Fleet, FleetError, InProcess, OnRay, Shards, shard_stations
-from kinband.fleet.building import shard_seed
 from kinband.fleet.engine import one_blas_thread
+from kinband.fleet.shards import shard_seed
 from kinband.kernels import RBF
 from kinband.policies import Policy, Setting
 from kinband.policies.ucb import UCB

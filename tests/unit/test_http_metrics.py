@@ -11,7 +11,7 @@ from tests.http_service import STATIONS, Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.service.http.calibration import inside, recent_z
-from kinband.trust.told import predictions_of
+from kinband.trust.calibration import predictions_of
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.paper.comparisons import final_regrets
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.problems import problem_of, read_table, store_table
 from kinband.experiments.play.runs import Curve
-from kinband.experiments.play.tables import read_table, store_table
 
 Columns = dict[str, Any]
 

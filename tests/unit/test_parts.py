@@ -15,8 +15,7 @@ from kinband.experiments.metrics import Estimate
 from kinband.experiments.paper.reproduce import FairProtocol
 from kinband.experiments.paper.verdict import in_words, standings
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.parts import part_trace, read_parts, store_parts
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.problems import part_trace, problem_of, read_parts, store_parts
 from kinband.experiments.play.runs import Curve
 
 ROWS = 20

@@ -19,7 +19,7 @@ from kinband.policies import Conservative
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import DurableController, Ledger, replay
 from kinband.trust import audit
-from kinband.trust.told import predictions_of
+from kinband.trust.calibration import predictions_of
 
 SPACE = ConfigurationSpace(tilt=[2, 3, 5, 8, 9], scheduler=["pf", "rr"])
 K_Z = np.array([[1.2, 0.7], [0.7, 0.9]])

@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Trace
-from kinband.environments.trace.smooth import LEAST
+from kinband.environments.trace import LEAST
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import city_beside
 from kinband.experiments.city.stage import Stage, stage_of
 from kinband.experiments.demo import ALONE, SHARED, Demonstration, Played, demo_cases, run_demo
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.pool.meter import Meter, Work, leave_note
-from kinband.experiments.report.findings import FIXED, HINDSIGHT, Findings
+from kinband.experiments.pool import Meter, Work, leave_note
+from kinband.experiments.report.findings import FIXED, HINDSIGHT, Findings, for_operators, headline, words_of
 from kinband.experiments.report.page import write_report
-from kinband.experiments.report.sector_map import family_colours
-from kinband.experiments.report.words import for_operators, headline, words_of
+from kinband.experiments.report.pictures import family_colours
 from kinband.kernels import RBF
 from kinband.model import Model
 from kinband.similarity import TaskMatrix

@@ -11,8 +11,7 @@ from kinband.arrays import FloatArray
 from kinband.environments import SmoothFit, SmoothTraceEnvironment
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.problems import problem_of
-from kinband.experiments.play.smooth import MOST, fit_stations
+from kinband.experiments.play.problems import MOST, fit_stations, problem_of
 from kinband.records import Samples
 
 TILTS = np.arange(0, 11, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kinband import Categories, ConfigurationSpace, Controller, Trace
 from kinband.arrays import FloatArray
 from kinband.environments import Environment, TraceEnvironment, split_by_group, split_trace
-from kinband.environments.trace.neighbours import NearestRows
+from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.play import Mode, play
 

@@ -16,8 +16,7 @@ from benchmarks.studies.safety.results import Tally, findings
 from benchmarks.trust import PARTS, Runner, Size, evaluation, newcomers, safety
 from benchmarks.trust import rounds as trust_rounds
 
-from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.models import model_of
+from kinband.experiments.play.cases import Case, Learner, model_of
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import Curve, controller_for
 

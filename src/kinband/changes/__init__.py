@@ -7,8 +7,7 @@ estimate other stations lent, `seen` tells states the log knows from others, `st
 
 from kinband.changes.borrowing import borrowed
 from kinband.changes.plan import Change, ChangePlan, LeftAlone
-from kinband.changes.planning import plan_changes
-from kinband.changes.present import Present, present_of, read_present
+from kinband.changes.planning import Present, plan_changes, present_of, read_present
 
 __all__ = [
     "Change",

@@ -15,13 +15,11 @@ from kinband.controller import Controller, Explanation
 from kinband.controller.explain import explain
 from kinband.counting import counted
 from kinband.errors import NotFoundError, SavedStateError
-from kinband.fleet.log import ShardLog, split_id
+from kinband.fleet.engine import ShardLog, split_id
 from kinband.fleet.saving import folder_of, load_logs
 from kinband.trust import Audit, Calibrated, Transferred, audit
-from kinband.trust.calibration import FITS, LEVELS
-from kinband.trust.lending import MOST_ROWS, RECENT
-from kinband.trust.told import Recorded, check_told, settings_of
-from kinband.trust.transfer import EVEN, HURTS
+from kinband.trust.calibration import FITS, LEVELS, Recorded, check_told, settings_of
+from kinband.trust.transfer import EVEN, HURTS, MOST_ROWS, RECENT
 
 _SHOWN = 12  # stations of a table
 

@@ -34,7 +34,7 @@ from kinband.environments.measured import BUNDLED
 from kinband.errors import BadInputError
 from kinband.experiments.paper.comparisons import Figure
 from kinband.experiments.play.cases import Mode
-from kinband.experiments.play.parts import part_trace, store_parts
+from kinband.experiments.play.problems import part_trace, store_parts
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
 

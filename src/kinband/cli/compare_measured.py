@@ -12,7 +12,7 @@ from kinband.counting import counted
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
 from kinband.experiments.paper.comparisons import Figure
-from kinband.experiments.play.tables import store_table
+from kinband.experiments.play.problems import store_table
 
 _BETAS = (0.1, 0.3, 1.0)  # smaller than on logs: runs are short
 _SPELLED = {

@@ -22,9 +22,18 @@ from kinband.experiments.city.stage import LOG_ROWS, Stage, fingerprint, stage_o
 from kinband.experiments.demo import ALONE, SHARED, Demonstration, demo_cases, run_demo
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.play.cases import Case
-from kinband.experiments.report.findings import FIXED, Findings
+from kinband.experiments.report.findings import (
+    FIXED,
+    Findings,
+    Words,
+    for_operators,
+    headline,
+    interval,
+    trials,
+    typeset,
+    words_of,
+)
 from kinband.experiments.report.page import write_report
-from kinband.experiments.report.words import Words, for_operators, headline, interval, trials, typeset, words_of
 from kinband.version import __version__
 
 

@@ -39,8 +39,7 @@ from kinband.cli.progress import progress
 from kinband.errors import BadInputError
 from kinband.evaluation import Estimate, Evaluation
 from kinband.evaluation import evaluate as evaluation_of
-from kinband.evaluation.evaluating import LEARN_ROWS
-from kinband.evaluation.result import MODEL
+from kinband.evaluation.evaluating import LEARN_ROWS, MODEL
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 

@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.changes import Change, ChangePlan, Present, plan_changes, read_present
-from kinband.changes.files import check_folder
-from kinband.changes.reasons import LENT, share_text
-from kinband.changes.steps import check_step
+from kinband.changes.plan import LENT, check_folder, check_step, share_text
 from kinband.cli.columns import (
     AsJson,
     CategoryColumns,

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from kinband.environments.classification import ClassificationBandit
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
-from kinband.environments.drawn import DrawnBandit
 from kinband.environments.drifting import Drifting
 from kinband.environments.measured import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
-from kinband.environments.regression import RegressionDraw, TwoTaskRegression
-from kinband.environments.synthetic import SyntheticBandit, SyntheticTasks
+from kinband.environments.synthetic import (
+    DrawnBandit,
+    RegressionDraw,
+    SyntheticBandit,
+    SyntheticTasks,
+    TwoTaskRegression,
+)
 from kinband.environments.trace import (
     SmoothFit,
     SmoothTraceEnvironment,

@@ -1,34 +1,185 @@
-"""The paper's synthetic bandit: 5 tasks and 5 arms that see projections of one hidden parameter.
+"""Problems with a known truth that are drawn: the paper's regression and bandit, and functions of several kinds."""
 
-In slot t a hidden u_t is drawn evenly from [0, 1]², one for all tasks. Task m shows for arm a the context
-x = [u[0]·cos(π/2·(a/5 + m/10)), u[1]·sin(π/2·a/5)] and pays r = 1 − (u[0] − a/5 + 0.3 − m/10)². Arms count from 1
-in these formulas, a = index + 1, and tasks from 1 as in M := {1, …, M}; stations are named by their m. Where a
-test asks for other sizes, a/5 becomes a/N and m/10 becomes m/2M, so that angles and rewards keep their ranges.
-
-The reward is not a function of the context: contexts of different arms overlap, and a context does not tell which
-arm it belongs to. `SyntheticTasks.expected` is E[r | x, m] with the arm hidden. For a drawn evenly from the N arms
-and c = cos(…), s = sin(…) of arm a, x is spread evenly over the rectangle c·[0, 1] × s·[0, 1] with density
-1/(|c|·s), the inverse of the Jacobian of u → x. By Bayes' rule, an arm whose rectangle holds x has posterior weight
-proportional to 1/(|c|·s), and it implies u[0] = x[0]/c, hence
-
-    E[r | x, m] = Σ_a w_a·(1 − (x[0]/c_a − target_a)²) / Σ_a w_a,  w_a = 1/(|c_a|·s_a) if x is in a's rectangle, else 0,
-
-with target_a = a/5 + m/10 − 0.3. Where a/5 + m/10 = 1 (arm 4 of task 2, arm 3 of task 4) c is zero: the rectangle
-shrinks to the line x[0] = 0, which other arms meet with probability zero. Such an x gives its arm away and says
-nothing about u[0], so E[r | x, m] = ∫₀¹ 1 − (u − target)² du = 1 − (1/3 − target + target²). The cosine must be
-an exact zero there: in floating point it is 6e-17, and dividing by that would give u[0] away.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, finite_number, positive_number
 from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
-from kinband.errors import NotFoundError
+from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteError
 from kinband.records import Samples
+
+# --- Two-task regression: how the similarity used in training decides the error (the paper's first synthetic study)
+#
+# Rewards of two tasks are drawn from one Gaussian process, y ~ N(0, K_Z ⊗ K_X + noise·I), with a known similarity
+# off the diagonal of K_Z. Whoever trains (9) on a few points of each task with some other similarity should do worse:
+# for any fixed points, the posterior mean under the true covariance has the smallest expected squared error there is,
+# so the expected curve of error against training similarity has its minimum at the true one.
+#
+# What the paper leaves open is an argument here. The printed Kronecker product needs one set of x for both tasks (the
+# default); with two sets the covariance is the Hadamard product K_Z[t_i, t_j]·k(x_i, x_j), of which the Kronecker
+# product is the special case. Training points are drawn separately for each task, or common to both. The paper samples
+# y 100 times for one set of x; `draws` does so, with a fresh training set each time, and can be told otherwise.
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionDraw:
+    """One sampled data set of both tasks: P rows of task 0, then P rows of task 1.
+
+    Attributes:
+        X: Points, (2P, 2).
+        tasks: Task of each row, 0 or 1, (2P,).
+        y: Rewards, noise included, (2P,).
+        train: Rows to learn from, first those of task 0, then those of task 1, (2n,).
+        test: All other rows, ascending, (2P − 2n,).
+
+    Example:
+        >>> draw = TwoTaskRegression().draw(np.random.default_rng(0))
+        >>> draw.X.shape, draw.y.shape, draw.train.shape, draw.test.shape
+        ((200, 2), (200,), (10,), (190,))
+    """
+
+    X: FloatArray
+    tasks: IntArray
+    y: FloatArray
+    train: IntArray
+    test: IntArray
+
+
+@dataclass(frozen=True)
+class TwoTaskRegression:
+    """Two tasks of known similarity, sampled from one Gaussian process; the defaults are the paper's.
+
+    Attributes:
+        similarity: True similarity of the tasks, −1 to 1.
+        points: Points per task, P.
+        length_scale: Length-scale ℓ of the kernel exp(−‖x − x′‖²/2ℓ²).
+        noise: Variance of the noise on y.
+        training: Training points per task, n.
+        shared_points: One set of x for both tasks (Kronecker, as printed), or one set each (Hadamard).
+        common_training: The same training points in both tasks, or drawn separately. Points common to both need
+            not be the same x: with one set of x each, the row numbers are common.
+
+    Example:
+        >>> tasks = TwoTaskRegression(similarity=0.8, training=3)
+        >>> draw = tasks.draw(np.random.default_rng(0))
+        >>> draw.tasks[draw.train].tolist()
+        [0, 0, 0, 1, 1, 1]
+        >>> bool((draw.X[:100] == draw.X[100:]).all())
+        True
+    """
+
+    similarity: float = 0.8
+    points: int = 100
+    length_scale: float = 0.5
+    noise: float = 0.05
+    training: int = 5
+    shared_points: bool = True
+    common_training: bool = False
+
+    def __post_init__(self) -> None:
+        if not -1 <= finite_number(self.similarity, name="similarity") <= 1:
+            raise BadInputError(f"similarity must lie between -1 and 1, got {self.similarity:g}")
+        positive_number(self.length_scale, name="length_scale")
+        positive_number(self.noise, name="noise")
+        whole_number(self.training, name="training", least=1)
+        whole_number(self.points, name="points", least=2)
+        if self.training >= self.points:
+            raise BadInputError(
+                f"{self.training} training points out of {self.points} leave none to test: train on fewer"
+            )
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The true task matrix, (2, 2)."""
+        return np.array([[1.0, self.similarity], [self.similarity, 1.0]])
+
+    @property
+    def tasks(self) -> IntArray:
+        """Task of each row, (2P,)."""
+        return np.repeat(np.arange(2), self.points)
+
+    def draw(self, rng: np.random.Generator) -> RegressionDraw:
+        """Draw points, rewards and a training set."""
+        return next(self.draws(1, rng))
+
+    def draws(
+        self, count: int, rng: np.random.Generator, *, fresh_points: bool = False, fresh_training: bool = True
+    ) -> Iterator[RegressionDraw]:
+        """Yield `count` draws of the rewards; points cost a Cholesky factor and stay unless told otherwise.
+
+        Args:
+            count: How many draws.
+            rng: Where points, rewards and training sets come from.
+            fresh_points: Draw new x each time; the paper samples y many times for one set of x.
+            fresh_training: Draw new training sets each time.
+
+        Example:
+            >>> first, second = TwoTaskRegression().draws(2, np.random.default_rng(0))
+            >>> first.X is second.X, bool((first.y == second.y).any())
+            (True, False)
+        """
+        whole_number(count, name="count", least=0)
+        for number in range(count):
+            if fresh_points or not number:
+                X = self._points(rng)
+                L = self._factor(X)
+            if fresh_training or not number:
+                train = self._training(rng)
+            y = L @ rng.standard_normal(len(X))
+            test = np.delete(np.arange(len(X)), train)
+            yield RegressionDraw(X, self.tasks, y, train, test)
+
+    def covariance(self, X: FloatArray) -> FloatArray:
+        """Return K_Z[t_i, t_j]·k(x_i, x_j) + noise·I of points X (2P, 2), (2P, 2P)."""
+        d2 = sum(np.subtract.outer(x, x) ** 2 for x in X.T)
+        K_X = np.exp(-d2 / (2 * self.length_scale**2))
+        covariance: FloatArray = self.K_Z[np.ix_(self.tasks, self.tasks)] * K_X + self.noise * np.eye(len(X))
+        return covariance
+
+    def _points(self, rng: np.random.Generator) -> FloatArray:
+        if self.shared_points:
+            return np.tile(rng.random((self.points, 2)), (2, 1))
+        return rng.random((2 * self.points, 2))
+
+    def _training(self, rng: np.random.Generator) -> IntArray:
+        first = rng.choice(self.points, self.training, replace=False)
+        second = first if self.common_training else rng.choice(self.points, self.training, replace=False)
+        return np.concatenate([first, self.points + second])
+
+    def _factor(self, X: FloatArray) -> FloatArray:
+        try:
+            return np.asarray(np.linalg.cholesky(self.covariance(X)), dtype=np.float64)
+        except np.linalg.LinAlgError as error:
+            raise NotPositiveDefiniteError(
+                f"the covariance of {len(X)} rewards is singular to machine precision: "
+                f"raise the noise above {self.noise:g}, or draw fewer points"
+            ) from error
+
+
+# --- The paper's synthetic bandit: 5 tasks and 5 arms that see projections of one hidden parameter ------------------
+#
+# In slot t a hidden u_t is drawn evenly from [0, 1]², one for all tasks. Task m shows for arm a the context
+# x = [u[0]·cos(π/2·(a/5 + m/10)), u[1]·sin(π/2·a/5)] and pays r = 1 − (u[0] − a/5 + 0.3 − m/10)². Arms count from 1
+# in these formulas, a = index + 1, and tasks from 1 as in M := {1, …, M}; stations are named by their m. Where a
+# test asks for other sizes, a/5 becomes a/N and m/10 becomes m/2M, so that angles and rewards keep their ranges.
+#
+# The reward is not a function of the context: contexts of different arms overlap, and a context does not tell which
+# arm it belongs to. `SyntheticTasks.expected` is E[r | x, m] with the arm hidden. For a drawn evenly from the N arms
+# and c = cos(…), s = sin(…) of arm a, x is spread evenly over the rectangle c·[0, 1] × s·[0, 1] with density
+# 1/(|c|·s), the inverse of the Jacobian of u → x. By Bayes' rule, an arm whose rectangle holds x has posterior weight
+# proportional to 1/(|c|·s), and it implies u[0] = x[0]/c, hence
+#
+#     E[r | x, m] = Σ_a w_a·(1 − (x[0]/c_a − target_a)²) / Σ_a w_a,
+#     w_a = 1/(|c_a|·s_a) if x is in a's rectangle, else 0,
+#
+# with target_a = a/5 + m/10 − 0.3. Where a/5 + m/10 = 1 (arm 4 of task 2, arm 3 of task 4) c is zero: the rectangle
+# shrinks to the line x[0] = 0, which other arms meet with probability zero. Such an x gives its arm away and says
+# nothing about u[0], so E[r | x, m] = ∫₀¹ 1 − (u − target)² du = 1 − (1/3 − target + target²). The cosine must be
+# an exact zero there: in floating point it is 6e-17, and dividing by that would give u[0] away.
 
 _ROUNDING = 1e-9
 
@@ -229,3 +380,137 @@ class SyntheticBandit:
 def _in_unit(values: FloatArray) -> BoolArray:
     inside: BoolArray = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
     return inside
+
+
+# --- Stations whose rewards are drawn as alike as you say: a bandit from the model itself ---------------------------
+#
+# f̃ is drawn from a Gaussian process with the product kernel K_Z ⊗ RBF, through random Fourier features (Rahimi and
+# Recht 2007): stations are as alike as K_Z says, opposed where it is negative, unrelated where it is zero. So a
+# learner's idea of who is like whom can be right or wrong in a known way, which no trace allows. Every seed draws
+# other functions.
+
+_FEATURES = 200  # random features of one function
+
+
+class DrawnBandit:
+    """Stations with two state features and one knob, whose rewards are drawn with a given likeness.
+
+    Args:
+        K_Z: How alike they are, (M, M), positive semidefinite.
+        arms: Number of settings of the knob.
+        length_scale: Of the kernel, in a state and a knob that run from 0 to 1.
+        spread: Standard deviation of f around one half.
+        noise: Variance of a reward around f.
+        seed: As if `reset(seed)` had been called.
+
+    Example:
+        >>> bandit = DrawnBandit([[1.0, -1.0], [-1.0, 1.0]], arms=4, seed=3)
+        >>> bandit.stations, bandit.slot.contexts["s01"].shape
+        (('s01', 's02'), (4, 3))
+        >>> truth = bandit.truth("s02")
+        >>> bandit.play({"s02": truth.best})["s02"].reward == float(truth.rewards[truth.best])
+        True
+    """
+
+    exogenous = True
+    space = None
+    categorical: tuple[int, ...] = ()
+    features = ("u", "v", "knob")
+    reward_range = (-np.inf, np.inf)
+
+    def __init__(
+        self,
+        K_Z: ArrayLike,
+        *,
+        arms: int = 10,
+        length_scale: float = 0.4,
+        spread: float = 0.2,
+        noise: float = 0.01,
+        seed: int = 0,
+    ) -> None:
+        matrix = finite_array(K_Z, name="K_Z", ndim=2)
+        values, vectors = np.linalg.eigh(matrix)
+        if not np.allclose(matrix, matrix.T) or values.min() < -1e-9:
+            raise BadInputError("K_Z must be symmetric and positive semidefinite: no functions are so alike otherwise")
+        self._root = vectors * np.sqrt(np.maximum(values, 0.0))
+        self.stations = tuple(f"s{m:02d}" for m in range(1, len(matrix) + 1))
+        self.arms = whole_number(arms, name="arms", least=2)
+        self._length_scale, self._spread, self._noise = length_scale, spread, noise
+        self.reset(seed)
+
+    @property
+    def slot(self) -> Slot:
+        """What the present slot shows."""
+        return self._slot
+
+    def reset(self, seed: int) -> Slot:
+        """Draw the functions that belong to the seed, and show their first slot."""
+        whole = whole_number(seed, name="seed", least=0)
+        self._draw(np.random.default_rng([whole, 0]))
+        self._rng = np.random.default_rng([whole, 1])
+        self._show(0)
+        return self._slot
+
+    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
+        """Pay each station in `arms` for its arm, then move on to the next slot."""
+        played = checked_arms(arms, stations=self.stations, count=self.arms)
+        outcomes = {s: Outcome(float(self._rewards[self.stations.index(s), arm])) for s, arm in played.items()}
+        self._show(self._slot.number + 1)
+        return outcomes
+
+    def truth(self, station: str) -> Truth:
+        """Return what only a referee may know of the station in the present slot; ask before playing."""
+        if station not in self.stations:
+            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
+        task = self.stations.index(station)
+        return Truth(self._rewards[task], self._expected[task])
+
+    def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
+        """Return a log of the functions in force, arms drawn evenly, stations in turn; slots are its own.
+
+        Example:
+            >>> len(DrawnBandit(np.eye(3)).log(5, np.random.default_rng(0)))
+            15
+        """
+        n, M = whole_number(rows_per_station, name="rows_per_station", least=1), len(self.stations)
+        tasks, arms = np.tile(np.arange(M), n), rng.integers(self.arms, size=n * M)
+        X = np.column_stack([rng.random((n * M, 2)), arms / (self.arms - 1)])
+        f = self._values(X)[np.arange(n * M), tasks]
+        y = f + np.sqrt(self._noise) * rng.standard_normal(n * M)
+        return Samples(self.stations, tasks, X, y, None, self.features, arms=arms)
+
+    def _draw(self, rng: np.random.Generator) -> None:
+        M = len(self.stations)
+        self._W = rng.standard_normal((len(self.features), _FEATURES)) / self._length_scale
+        self._b = rng.uniform(0.0, 2.0 * np.pi, _FEATURES)
+        self._theta = self._root @ rng.standard_normal((M, _FEATURES))
+
+    def _values(self, X: FloatArray) -> FloatArray:
+        """Return f of every station at contexts X (n, 3), (n, M)."""
+        phi = np.sqrt(2.0 / _FEATURES) * np.cos(X @ self._W + self._b)
+        f: FloatArray = 0.5 + self._spread * phi @ self._theta.T
+        return f
+
+    def _show(self, number: int) -> None:
+        M = len(self.stations)
+        states = self._rng.random((M, 2))
+        knob = np.arange(self.arms) / (self.arms - 1)
+        contexts = [np.column_stack([np.tile(state, (self.arms, 1)), knob]) for state in states]
+        self._expected = np.array([self._values(X)[:, m] for m, X in enumerate(contexts)])
+        self._rewards = self._expected + np.sqrt(self._noise) * self._rng.standard_normal((M, self.arms))
+        for shown in (*contexts, self._expected, self._rewards):
+            shown.setflags(write=False)
+        self._slot = Slot(number, dict(zip(self.stations, contexts, strict=True)))
+
+
+def groups(signs: Sequence[int], *, likeness: float) -> FloatArray:
+    """Return the likeness of stations that want the same or the opposite, (M, M).
+
+    Example:
+        >>> groups([1, 1, -1], likeness=0.8).tolist()
+        [[1.0, 0.8, -0.8], [0.8, 1.0, -0.8], [-0.8, -0.8, 1.0]]
+    """
+    signed = np.asarray(signs, dtype=np.float64)
+    K_Z: FloatArray = likeness * np.outer(signed, signed)
+    np.fill_diagonal(K_Z, 1.0)
+    return K_Z

@@ -8,9 +8,7 @@ never tried.
 """
 
 from kinband.evaluation.estimators import Estimate
-from kinband.evaluation.evaluating import evaluate
-from kinband.evaluation.result import Evaluation, Judgement
-from kinband.evaluation.support import Support
-from kinband.evaluation.targets import Choices, Target
+from kinband.evaluation.evaluating import Evaluation, Judgement, evaluate
+from kinband.evaluation.targets import Choices, Support, Target
 
 __all__ = ["Choices", "Estimate", "Evaluation", "Judgement", "Support", "Target", "evaluate"]

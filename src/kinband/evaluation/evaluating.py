@@ -1,6 +1,7 @@
-"""From a log and a policy to what the policy would have earned: the parts put together."""
+"""From a log to what policies would have earned."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,306 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, positive_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.config import checked_seed
 from kinband.errors import BadInputError
-from kinband.evaluation.beliefs import Beliefs
 from kinband.evaluation.estimators import (
     Estimate,
+    Propensities,
     by_model,
     doubly_robust,
     effective_samples,
+    estimated_propensities,
+    given_propensities,
     inverse_propensity,
     logged,
 )
-from kinband.evaluation.judging import Predicted, Tick, predict
-from kinband.evaluation.parts import Parts, part
-from kinband.evaluation.propensities import Propensities, estimated_propensities, given_propensities
-from kinband.evaluation.result import BOTH, MODEL, WEIGHTS, Evaluation, Judgement
-from kinband.evaluation.support import support_of, tried_rows
-from kinband.evaluation.targets import Choices, Chooser, Chosen, Fixed, Recommended, Target, Usual, check_chooser
+from kinband.evaluation.targets import (
+    USUAL,
+    Beliefs,
+    Choices,
+    Chooser,
+    Chosen,
+    Fixed,
+    Parts,
+    Recommended,
+    Support,
+    Target,
+    Usual,
+    check_chooser,
+    part,
+    support_of,
+    tried_rows,
+)
 from kinband.kernels import as_kernel
 from kinband.likelihood import refuse_large
 from kinband.model import Model, SimilarityLike, learn_model
+from kinband.records import Samples
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
+
+# --- What the model predicts for the later rows of a log, fold by fold, and how well it knows the averages it
+# reports
+#
+# The judge of a fold has learned the other folds of the later rows, and none of the earlier ones: a policy that was
+# learned from the earlier rows has picked what looked best in them, luck included, and a judge who had seen the same
+# luck would confirm it. Kernel, similarity, noise and prior mean are few numbers and come from the earlier rows.
+
+_POINTS = 400  # at which the posterior of an average is computed
+
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Predictions for n later rows, each from a model that has not seen the row's fold.
+
+    Attributes:
+        ran: For what ran, m, (n,).
+        wanted: For what the policy wants, q, (n,).
+        usual: For what is usual, (n,).
+        variance: Of the mean of `wanted`, by the model's own doubt.
+        variance_of_usual: Of the mean of `usual`, likewise.
+        variance_of_gain: Of the mean of the difference.
+        variance_untried: Of what the decisions that were never tried add to the mean of `wanted`.
+    """
+
+    ran: FloatArray
+    wanted: FloatArray
+    usual: FloatArray
+    variance: float
+    variance_of_usual: float
+    variance_of_gain: float
+    variance_untried: float
+
+
+def predict(
+    model: Model,
+    rows: Samples,
+    encoder: ContextEncoder,
+    *,
+    fold: IntArray,
+    learn: BoolArray,
+    wanted: Choices,
+    usual: Choices,
+    untried: FloatArray,
+    tick: Tick | None = None,
+) -> Predicted:
+    """Return what models learned on other folds predict for each row.
+
+    Args:
+        model: Kernel, task matrix, noise and prior mean.
+        rows: The later rows, with their configurations' numbers.
+        encoder: Made their contexts.
+        fold: Fold of each row, (n,).
+        learn: Which rows may be learned from, (n,): of very long logs, some.
+        wanted: What the policy would run.
+        usual: What it is compared with.
+        untried: Shares of what is wanted that were never tried, (n, c), else 0.
+        tick: Called after each fold.
+    """
+    n, p = len(rows), len(encoder.state.names)
+    if rows.arms is None:
+        raise AssertionError("rows of a trace have numbered configurations")
+    ran, means = rows.arms[:, None], (np.empty(n), np.empty(n), np.empty(n))
+    doubts = np.zeros(4)
+    folds = np.unique(fold)
+    for k in folds.tolist():
+        mine = np.flatnonzero(fold == k)
+        beliefs = Beliefs.learn(model, rows.take((fold != k) & learn), encoder)
+        tasks, S = rows.tasks[mine], rows.X[mine, :p]
+        means[0][mine] = beliefs.at(tasks, S, ran[mine])[:, 0]
+        for mean, choices in zip(means[1:], (wanted, usual), strict=True):
+            mean[mine] = choices.take(mine).average(beliefs.at(tasks, S, choices.arms[mine]))
+        doubts += len(mine) / n * _doubts(beliefs, rows, mine, wanted=wanted, usual=usual, untried=untried)
+        if tick is not None:
+            tick(f"fold {k + 1} of {len(folds)}")
+    # Judges of different folds share most of their rows, so their errors are taken to go together.
+    return Predicted(*means, *(doubts**2).tolist())
+
+
+def _doubts(
+    beliefs: Beliefs, rows: Samples, mine: IntArray, *, wanted: Choices, usual: Choices, untried: FloatArray
+) -> FloatArray:
+    """Standard deviations of the mean over a fold of what is wanted, of the usual, of their difference, and of what was
+    wanted and never tried, (4,).
+
+    Of a large fold, rows at even distances stand for all.
+    """
+    count = max(1, _POINTS // (wanted.arms.shape[1] + 1))
+    some = mine if len(mine) <= count else mine[np.linspace(0, len(mine) - 1, count).astype(np.int64)]
+    arms = np.hstack([wanted.arms[some], usual.arms[some]])
+    shares = np.hstack([wanted.shares[some], -usual.shares[some]]) / len(some)
+    p, c = len(beliefs.encoder.state.names), arms.shape[1]
+    tasks, S = np.repeat(rows.tasks[some], c), np.repeat(rows.X[some, :p], c, axis=0)
+    ours = np.arange(c) < wanted.arms.shape[1]
+    never = np.hstack([untried[some], np.zeros(usual.arms[some].shape)]) / len(some)
+    parts = (shares * ours, shares * ~ours, shares, never)
+    return np.array([beliefs.spread(tasks, S, arms.ravel(), weights=part.ravel()) for part in parts])
+
+
+# --- What an evaluation found, for machines and in words ------------------------------------------------------------
+
+MODEL, WEIGHTS, BOTH = "model", "inverse propensity", "doubly robust"
+_LITTLE = 30.0  # effective rows below which weights tell little
+_MUCH = 0.2  # share of decisions never tried above which the model carries the answer
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One estimator's answer.
+
+    Attributes:
+        method: "model", "inverse propensity" or "doubly robust".
+        value: Mean reward that the policy would have earned.
+        usual: The same for every station at its usual configuration.
+        against_usual: The difference of the two, in pairs.
+        against_log: The difference to what the log earned in the same rows, in pairs.
+
+    Example:
+        >>> gain = Estimate(0.04, 0.01, 0.02, 0.06)
+        >>> judgement = Judgement(MODEL, Estimate(0.85, 0.01, 0.83, 0.87), Estimate(0.81, 0.01, 0.79, 0.83), gain, gain)
+        >>> judgement.to_dict()["against_log"]
+        {'value': 0.04, 'interval': [0.02, 0.06]}
+    """
+
+    method: str
+    value: Estimate
+    usual: Estimate
+    against_usual: Estimate
+    against_log: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer in JSON's types."""
+        numbers = ("value", "usual", "against_usual", "against_log")
+        return {"method": self.method} | {name: getattr(self, name).to_dict() for name in numbers}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a policy would have earned on the later rows of a log.
+
+    Attributes:
+        policy: The policy in words.
+        rows_learned: Earlier rows.
+        rows_judged: Later rows.
+        unit: What intervals count, "station" or "trial".
+        units: How many of these there are.
+        folds: How many folds were used.
+        log: What the log itself earned.
+        judgements: The three estimators' answers.
+        effective_rows: How many rows the weights are worth.
+        effective_by_station: The same station by station.
+        mean_weight: Mean of the weights; near 1 if propensities are right and everything was possible.
+        propensities: Where they come from, in words.
+        clipped: How many weights were cut, and at what; None if none were to be.
+        support: What was never or hardly tried.
+        warnings: What to keep in mind, in words.
+        same: Whether the policy wants what is usual in all rows judged.
+
+    Example:
+        >>> import numpy as np
+        >>> from kinband import Trace
+        >>> from kinband.evaluation import evaluate
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 60, "tilt": rng.integers(0, 3, 120)}
+        >>> log["reward"] = 0.5 + 0.1 * log["tilt"] + 0.02 * rng.normal(size=120)
+        >>> found = evaluate(Trace.from_frame(log, {"configuration": ["tilt"]}), {"tilt": 2}, similarity="pooled")
+        >>> found.policy, found.rows_judged, found.unit, found.support.never
+        ('tilt=2 everywhere', 60, 'trial', 0.0)
+    """
+
+    policy: str
+    rows_learned: int
+    rows_judged: int
+    unit: str
+    units: int
+    folds: int
+    log: Estimate
+    judgements: tuple[Judgement, ...]
+    effective_rows: float
+    effective_by_station: Mapping[str, float]
+    mean_weight: float
+    propensities: str
+    clipped: tuple[int, float] | None
+    support: Support
+    warnings: tuple[str, ...]
+    same: bool = False
+
+    def by(self, method: str) -> Judgement:
+        """Return one estimator's answer."""
+        return next(judgement for judgement in self.judgements if judgement.method == method)
+
+    @property
+    def value(self) -> Estimate:
+        """The doubly robust value."""
+        return self.by(BOTH).value
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence, and how far it may be trusted."""
+        return f"{self._claim()} {self._trust()}".strip()
+
+    def _claim(self) -> str:
+        """What the policy would have earned against the usual, and the usual itself against the log."""
+        knob = "=" in self.policy  # its name is written as the log writes it
+        policy = self.policy if knob else self.policy[0].upper() + self.policy[1:]
+        found, usual = self.by(BOTH), self.policy == USUAL
+        gain = found.against_log if usual else found.against_usual
+        if not gain.known:
+            also = "" if usual else ", or what is usual"
+            return f"{policy} cannot be judged: too few rows of the log ran what it wants{also}."
+        if self.same and not usual:
+            return f"{policy} is the same as {USUAL} in all rows judged."
+        other = "what the log itself earned" if usual else "the stations' usual configurations"
+        if gain.low > 0:
+            change = f"would have earned more than {other}"
+        elif gain.high < 0:
+            change = f"would have earned less than {other}"
+        else:
+            change = f"makes no clear difference to {other}"
+        return f"{policy} {change}: {gain:+.3g} in mean reward, doubly robust."
+
+    def _trust(self) -> str:
+        if self.support.never > _MUCH:
+            return (
+                f"But {self.support.never:.0%} of its decisions were never tried by their station: there it is the "
+                "model's word."
+            )
+        if self.effective_rows < _LITTLE:
+            return f"But the log is worth only {self.effective_rows:.0f} rows of this policy: take it as a hint."
+        if self._disagree():
+            return "But model and weights disagree: one of them is wrong, so look at the warnings first."
+        return ""
+
+    def _disagree(self) -> bool:
+        """Whether the model's value is outside what the weights leave possible, and the other way round."""
+        model, weights = self.by(MODEL).value, self.by(WEIGHTS).value
+        if not (model.known and weights.known):
+            return False
+        return model.high < weights.low or weights.high < model.low
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in JSON's types."""
+        return {
+            "policy": self.policy,
+            "same_as_usual": self.same,
+            "answer": self.verdict,
+            "rows_learned": self.rows_learned,
+            "rows_judged": self.rows_judged,
+            "unit": self.unit,
+            "units": self.units,
+            "folds": self.folds,
+            "log": self.log.to_dict(),
+            "estimates": [judgement.to_dict() for judgement in self.judgements],
+            "effective_rows": self.effective_rows,
+            "effective_rows_by_station": dict(self.effective_by_station),
+            "mean_weight": self.mean_weight,
+            "propensities": self.propensities,
+            "clipped": None if self.clipped is None else {"rows": self.clipped[0], "at": self.clipped[1]},
+            "support": self.support.to_dict(),
+            "warnings": list(self.warnings),
+        }
+
+
+# --- From a log and a policy to what the policy would have earned: the parts put together ---------------------------
 
 LEARN_ROWS = 2000
 """Rows of each part that models are learned from, spread over the stations, unless the caller says otherwise."""

@@ -21,12 +21,10 @@ from kinband.controller import Controller
 from kinband.controller.asking import query_for
 from kinband.experiments.city.stage import LOG_ROWS, USERS, Day, Stage
 from kinband.experiments.play import play
-from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.models import model_of, read_model, write_model
+from kinband.experiments.play.cases import Case, Learner, model_of, read_model, write_model
 from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import controller_for
-from kinband.experiments.pool import Job, run_jobs
-from kinband.experiments.pool.meter import Meter, Report, Work, leave_note
+from kinband.experiments.pool import Job, Meter, Report, Work, leave_note, run_jobs
 from kinband.model import Model
 from kinband.trust import Account, Audit, account_of, audit_of
 

@@ -9,13 +9,11 @@ The map of the room:
   the folder on disk, `ahead` the log written before a call returns.
 - `engine`: where shards run, and running them here; `on_ray` on a cluster, which `cluster` joins; `calls` is what a
   shard can be asked to do.
-- `bench`: how long a round takes, against the bare arithmetic in it.
+
 """
 
-from kinband.fleet.bench import bench_round
 from kinband.fleet.blocks import DescriptorLikeness, coarse_blocks
-from kinband.fleet.engine import Engine, InProcess
-from kinband.fleet.errors import FleetError
+from kinband.fleet.engine import Engine, FleetError, InProcess
 from kinband.fleet.fleet import Fleet
 from kinband.fleet.on_ray import OnRay
 from kinband.fleet.shards import Shards, shard_blocks, shard_stations
@@ -28,7 +26,6 @@ __all__ = [
     "InProcess",
     "OnRay",
     "Shards",
-    "bench_round",
     "coarse_blocks",
     "shard_blocks",
     "shard_stations",

@@ -1,17 +1,10 @@
-"""A fleet: many controllers behind the words of one.
-
-A country has more stations than one posterior can hold. A fleet splits them into shards of stations that resemble each
-other, gives each shard a controller of its own, and routes every question and every reward to the right one. Shards run
-inside this process, or on the machines of a Ray cluster; the decisions are the same bit for bit.
-
-The fleet keeps the log of every shard. A call on many shards happens as a whole or not at all: entries are added to the
-logs when every shard has answered, and with `keep` they are on disk before the caller gets them. When anything fails
-in between, the shards concerned are rebuilt from their logs before they are used again.
-"""
+"""A fleet: shards of stations behind one face."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -20,23 +13,141 @@ from kinband.arrays import positive_number
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation, Settings
 from kinband.controller.asking import State, queries_for, query_for
-from kinband.controller.events import CalledOff, Corrected, Told
+from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Told
 from kinband.controller.explain import explain
-from kinband.errors import BadInputError
-from kinband.fleet.books import Books
-from kinband.fleet.building import declared_settings, settings_of_trace
-from kinband.fleet.calls import AskOne, AskRound, Call, CallOff, Correct, TellMany
-from kinband.fleet.engine import Engine, InProcess
-from kinband.fleet.log import ShardLog, fleet_id
+from kinband.errors import BadInputError, NotFoundError
+from kinband.fleet.engine import (
+    AheadLog,
+    AskOne,
+    AskRound,
+    Call,
+    CallOff,
+    Correct,
+    Engine,
+    FleetError,
+    GetReady,
+    InProcess,
+    ShardLog,
+    ShowBeliefs,
+    TellMany,
+    fleet_id,
+    split_id,
+)
 from kinband.fleet.saving import folder_of, load_logs, save_logs
-from kinband.fleet.shards import Shards
+from kinband.fleet.shards import Shards, declared_settings, settings_of_trace
 from kinband.kernels import Kernel
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory
 from kinband.posterior import BUDGET
 from kinband.records import Decision, Samples
+from kinband.similarity.matrix import check_stations
 from kinband.space import Allowed, ConfigurationSpace
 from kinband.trace import Trace
+
+# --- The books of a fleet: the log of every shard, the engine that works on them, and how the two stay together -----
+#
+# A call on many shards is carried out by the engine, then recorded: on disk first, where the fleet is kept, then in
+# the logs. When anything fails before that, nothing is recorded, and the engine puts the shards concerned back to
+# their logs before they are used again. Recording itself is not interrupted half-way, not even by Ctrl-C.
+
+
+class Books:
+    """Keeps the logs and has calls carried out.
+
+    Args:
+        logs: One per shard.
+        on: The engine.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> from kinband.fleet.engine import InProcess
+        >>> log = ShardLog(0, Controller(ConfigurationSpace(tilt=[2, 4]), ["a"]).settings)
+        >>> Books([log], InProcess()).home("a")
+        0
+    """
+
+    def __init__(self, logs: Sequence[ShardLog], on: Engine) -> None:
+        if not logs:
+            raise BadInputError("a fleet needs at least one shard")
+        self.stations = check_stations([name for log in logs for name in log.settings.stations])
+        self.logs = logs
+        self._shard_of = {name: log.shard for log in logs for name in log.settings.stations}
+        self._on, self._open = on, True
+        self._ahead: AheadLog | None = None
+        on.open(logs)
+        try:
+            on.run({log.shard: GetReady() for log in logs})  # what cannot work fails here, not tonight
+        except BaseException:
+            on.close()
+            raise
+
+    def home(self, station: str) -> int:
+        """Return the shard of a station."""
+        try:
+            return self._shard_of[station]
+        except (KeyError, TypeError):
+            raise NotFoundError(f"unknown station {station!r}: this fleet runs {len(self._shard_of)} others") from None
+
+    def find(self, decision_id: str, *, standing: str = "find") -> tuple[ShardLog, Asked]:
+        """Return a decision and the log it stands in; `standing` is the journal's check of it."""
+        shard, local = split_id(decision_id)
+        if shard >= len(self.logs):
+            raise NotFoundError(f"no decision has the id {decision_id!r}: there are {len(self.logs)} shards")
+        return self.logs[shard], self.logs[shard].find(local, standing=standing)
+
+    def carry_out(self, calls: Mapping[int, Call]) -> dict[int, list[Any]]:
+        """Run calls and record the entries they answer with; all or nothing."""
+        self._check_open()
+        try:
+            answers = self._on.run(calls)
+            with ThreadPoolExecutor(1) as scribe:  # Ctrl-C reaches the main thread only, which waits for the scribe
+                scribe.submit(self._record, answers).result()
+        except BaseException:
+            # After Ctrl-C while recording the entries count and the shards have them: putting back changes nothing.
+            self._on.forget(calls, learned=any(call.learns for call in calls.values()))
+            raise
+        return answers
+
+    def beliefs(self, shard: int) -> Mapping[str, Any] | None:
+        """Return what a shard believes, as plain arrays."""
+        self._check_open()
+        shown: Mapping[str, Any] | None = self._on.run({shard: ShowBeliefs()})[shard]
+        return shown
+
+    def keep(self, folder: Path) -> None:
+        """Write every call to a saved fleet before it is answered."""
+        self._ahead = AheadLog(folder)
+
+    def saved(self, folder: Path) -> None:
+        """Begin a new log where the fleet is kept, after it was saved there."""
+        if self._ahead is not None and self._ahead.folder == folder:
+            self.keep(folder)
+
+    def close(self) -> None:
+        """Let the engine go; the logs stay."""
+        self._open = False
+        self._on.close()
+
+    def _record(self, answers: Mapping[int, Sequence[Entry]]) -> None:
+        if self._ahead is not None:
+            self._ahead.write(answers)
+        for shard, entries in answers.items():
+            self.logs[shard].add(entries)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise FleetError("this fleet has been closed: load it again to go on")
+
+
+# --- A fleet: many controllers behind the words of one --------------------------------------------------------------
+#
+# A country has more stations than one posterior can hold. A fleet splits them into shards of stations that resemble
+# each other, gives each shard a controller of its own, and routes every question and every reward to the right one.
+# Shards run inside this process, or on the machines of a Ray cluster; the decisions are the same bit for bit.
+#
+# The fleet keeps the log of every shard. A call on many shards happens as a whole or not at all: entries are added to
+# the logs when every shard has answered, and with `keep` they are on disk before the caller gets them. When anything
+# fails in between, the shards concerned are rebuilt from their logs before they are used again.
 
 
 class Fleet:

@@ -20,10 +20,7 @@ from kinband.controller import Controller, Settings
 from kinband.controller.events import Journal
 from kinband.controller.saving import save_controller
 from kinband.errors import BadInputError, SavedStateError
-from kinband.fleet.ahead import replay_ahead
-from kinband.fleet.engine import one_blas_thread
-from kinband.fleet.errors import FleetError
-from kinband.fleet.log import ShardLog
+from kinband.fleet.engine import FleetError, ShardLog, one_blas_thread, replay_ahead
 from kinband.policies.base import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
 from kinband.version import __version__

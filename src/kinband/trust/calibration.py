@@ -1,27 +1,437 @@
-"""Whether intervals hold what they promise, station by station.
+"""Whether predictions hold: what was told, and how often intervals held it."""
 
-If model and noise are right, the rewards of a station, each less its prediction and over its standard deviation, are
-independent and standard normal (Rosenblatt 1952, Dawid 1984), though the policy chose where to look: it chose by what
-was known. It takes rewards that are told before the station is asked again; where several are awaited at once, what one
-of them teaches comes too late for the others. Between stations of a round they depend on each other, so that intervals
-over all stations are taken over rounds.
-
-A station is flagged where Σz² is too large or too small for χ², at a false discovery rate of 5 % over all stations
-(Benjamini and Hochberg 1995), and the share of rewards inside the 80 % interval says the same; one wild reward does
-not make an interval too narrow. All stations together are judged by the same two, the mean of z² by its interval over
-rounds. Rewards that run above or below their predictions are flagged likewise, by Σz.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import takewhile
+from math import floor, inf, log10
+from typing import Any, Protocol
 
 import numpy as np
 
-from kinband.arrays import FloatArray, IntArray
+from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.controller import Settings
+from kinband.controller.events import Asked, Estimated, Journal, Told
+from kinband.controller.roster import InForce
 from kinband.counting import counted
-from kinband.trust.statistics import Interval, discoveries, mean_of, mean_square_of, p_of_bias, p_of_spread, share_of
-from kinband.trust.told import Predictions
+from kinband.errors import BadInputError
+
+# --- What was predicted when asking beside what was earned: the decisions of a controller whose reward is known -----
+#
+# A prediction counts with everything that makes a reward scatter: σ² of f as stored when asking, the controller's
+# noise, and what was told of the reward's own variance. Rewards are taken as they stand, corrections included. Where a
+# station ran something else than what was decided, it is what was predicted of that which counts; a reward of a
+# configuration whose prediction was not kept is left out.
+
+_WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose width is no standard deviation
+
+
+class Recorded(Protocol):
+    """What keeps settings and a journal: a controller, or a shard of a fleet."""
+
+    @property
+    def journal(self) -> Journal:
+        """What was asked and told."""
+
+    @property
+    def settings(self) -> Settings:
+        """What it was made with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Decisions of one controller whose reward is known, in the order of asking.
+
+    Attributes:
+        tasks: Whose they are, (n,).
+        X: The contexts of what ran, (n, d).
+        mean: Predicted rewards, (n,).
+        variance: Their variances, noise included, (n,).
+        rewards: What was earned, (n,).
+        noise: The part of the variance that is the reward's own, (n,).
+        known: How many rewards were known when asking, (n,).
+        rounds: Number of the round; decisions alone have numbers of their own, below zero, (n,).
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
+        >>> controller.tell(controller.ask("a").id, 1.0)
+        >>> found = predictions_of(controller)
+        >>> found.variance, found.z.round(3)
+        (array([1.25]), array([0.447]))
+    """
+
+    tasks: IntArray
+    X: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    rewards: FloatArray
+    noise: FloatArray
+    known: IntArray
+    rounds: IntArray
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def take(self, rows: IntArray) -> "Predictions":
+        """Return the chosen decisions."""
+        return Predictions(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @property
+    def z(self) -> FloatArray:
+        """Rewards less predictions, in standard deviations, (n,): standard normal if the model is right."""
+        found: FloatArray = (self.rewards - self.mean) / np.sqrt(self.variance)
+        return found
+
+    @property
+    def log_density(self) -> FloatArray:
+        """Log density of each reward under its prediction, (n,)."""
+        return log_density(self.rewards, self.mean, self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """A stretch of a journal through which one task matrix was in force; stations may join, the rest stays as it is.
+
+    Attributes:
+        settings: What was in force at its end.
+        asked: Decisions made in it, by id.
+        rows: How many rewards were known at its end, the starting log's among them.
+    """
+
+    settings: InForce
+    asked: dict[str, Asked]
+    rows: int
+
+
+def epochs_of(recorded: Recorded) -> list[Epoch]:
+    """Return the stretches of a journal between which the task matrix was estimated anew, in order.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> controller.tell(controller.ask("a").id, 0.5)
+        >>> [(list(epoch.asked), epoch.rows) for epoch in epochs_of(controller)]
+        [(['d000001'], 1)]
+    """
+    present, epochs, asked = InForce.of(recorded.settings), [], {}  # type: InForce, list[Epoch], dict[str, Asked]
+    rows = 0 if present.start is None else len(present.start)
+    for entry in recorded.journal:
+        match entry:
+            case Asked():
+                asked[entry.decision.id] = entry
+            case Told():
+                rows += 1
+            case Estimated() if entry.triangle:
+                epochs.append(Epoch(present, asked, rows))
+                asked = {}
+        present = present.after(entry)
+    return [*epochs, Epoch(present, asked, rows)]
+
+
+def settings_of(recorded: Recorded, *, at: Asked | None = None) -> InForce:
+    """Return the settings with every station that has ever joined, or as they were when a decision was made.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> asked = controller.journal.find(controller.ask("a").id)
+        >>> _ = controller.add_station("b", similarity={"a": 0.8})
+        >>> settings_of(controller).stations, settings_of(controller, at=asked).stations
+        (('a', 'b'), ('a',))
+    """
+    present, journal = InForce.of(recorded.settings), recorded.journal
+    if not journal.moved and not journal.shaping:
+        return present
+    for entry in takewhile(lambda entry: entry is not at, journal):
+        present = present.after(entry)
+    return present
+
+
+def predictions_of(recorded: Recorded) -> Predictions:
+    """Return the decisions whose reward is known and whose policy predicted one."""
+    settings = recorded.settings
+    if settings.policy in _WIDTHS_OF_THEIR_OWN:
+        raise BadInputError(f"an audit needs standard deviations, and {settings.policy} has widths of another kind")
+    made, journal = _foretold(recorded.journal), recorded.journal
+    noise = settings.noise + np.array([told.noise or 0.0 for _, told, _ in made])
+    mean, width = (_floats(foretold[i] for _, _, foretold in made) for i in (0, 1))
+    alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, *_) in enumerate(made))
+    X = [journal.observation(told).x for _, told, _ in made]
+    return Predictions(
+        np.array([asked.task for asked, *_ in made], dtype=np.int64),
+        np.array(X, dtype=np.float64).reshape(len(made), -1 if made else 0),
+        mean,
+        width**2 + noise,
+        _floats(told.reward for _, told, _ in made),
+        noise,
+        np.array([asked.decision.known for asked, *_ in made], dtype=np.int64),
+        np.array(list(alone), dtype=np.int64),
+    )
+
+
+def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
+    """Return for each of `predictions_of` the number of its epoch, (n,)."""
+    made = _foretold(recorded.journal)
+    return np.array([i for asked, *_ in made for i, e in enumerate(epochs) if asked.decision.id in e.asked], np.int64)
+
+
+def check_told(records: Iterable[Recorded]) -> None:
+    """Raise unless there is something to audit.
+
+    Example:
+        >>> check_told(["state"])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: an audit takes controllers, got 'state': Controller.load(folder) makes one of ...
+    """
+    journals = [_journal_of(recorded) for recorded in records]
+    told = [(journal, told) for journal in journals for told in journal.told.values()]
+    if not told:
+        asked = counted(sum(len(journal.asked) for journal in journals), "decision was", "decisions were")
+        raise BadInputError(f"there is nothing to audit: {asked} asked for and none was told its reward")
+    if not any(_predicted(journal, entry) for journal, entry in told):
+        raise BadInputError("there is nothing to audit: the policy predicts no rewards; audit one with a model, as ucb")
+    if not any(journal.foretold(entry.id) for journal, entry in told):
+        raise BadInputError("there is nothing to audit: of what the stations ran instead, no prediction was kept")
+
+
+def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the log density of rewards (n,) under normal predictions (n,).
+
+    Example:
+        >>> log_density(np.array([0.5]), np.array([0.5]), np.array([1.0])).round(3)
+        array([-0.919])
+    """
+    found: FloatArray = -0.5 * ((rewards - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
+    return found
+
+
+def _journal_of(recorded: Recorded) -> Journal:
+    journal = getattr(recorded, "journal", None)
+    if not isinstance(journal, Journal):
+        raise BadInputError(
+            f"an audit takes controllers, got {recorded!r:.60}: Controller.load(folder) makes one of a saved state"
+        )
+    return journal
+
+
+def _foretold(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:
+    """The decisions whose reward is known, with mean and width that were predicted of it, in the order of asking."""
+    told = ((asked, journal.told.get(key)) for key, asked in journal.asked.items())
+    found = ((asked, one, journal.foretold(one.id)) for asked, one in told if one is not None)
+    return [(asked, one, foretold) for asked, one, foretold in found if foretold is not None]
+
+
+def _predicted(journal: Journal, told: Told) -> bool:
+    return journal.asked[told.id].decision.mean is not None
+
+
+def _floats(values: Iterable[float]) -> FloatArray:
+    return np.array(list(values), dtype=np.float64)
+
+
+# --- The few tests and intervals of an audit: exact binomial intervals, false discovery rates, means of dependent
+# numbers
+#
+# Sources: Clopper and Pearson (1934) for the interval of a share; Benjamini and Hochberg (1995) for many tests at once,
+# and Wang and Ramdas (2022) for the same with likelihood ratios.
+
+LEVEL = 0.95
+"""Of every interval of an audit."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its 95 % interval; the ends are None where too little is known for one.
+
+    Example:
+        >>> print(Interval(0.8, 0.7, 0.9)), print(Interval(0.8, None, None))
+        0.8 (0.7 to 0.9)
+        0.8
+        (None, None)
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def side(self, of: float) -> int:
+        """Return 1 where all of the interval lies above a number, -1 where below, 0 where not or without an interval.
+
+        Example:
+            >>> Interval(0.8, 0.7, 0.9).side(0.5), Interval(0.8, 0.7, 0.9).side(0.8), Interval(0.8, None, None).side(1)
+            (1, 0, 0)
+        """
+        if self.low is None or self.high is None:
+            return 0
+        return int(self.low > of) - int(self.high < of)
+
+    def decimals(self, least: int) -> int:
+        """Return how many decimals, at least so many, tell the end next to zero from it; the value without an interval.
+
+        Example:
+            >>> Interval(0.003, 0.0004, 0.0056).decimals(2), Interval(0.3, -0.1, 0.7).decimals(2)
+            (4, 2)
+        """
+        ends = [self.value] if self.low is None or self.high is None else [self.low, self.high]
+        sizes = [abs(end) for end in ends]
+        size = min(sizes) if min(ends) * max(ends) > 0 else max(sizes)
+        return max(least, min(-floor(log10(size)), 9)) if 0 < size < inf else least
+
+    def __format__(self, spec: str) -> str:
+        if self.low is None or self.high is None:
+            return format(self.value, spec)
+        return f"{self.value:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
+
+    def __str__(self) -> str:
+        return format(self, "g")
+
+
+def share_of(hits: int, count: int) -> Interval:
+    """Return a share with its exact binomial interval (Clopper and Pearson 1934).
+
+    Example:
+        >>> print(f"{share_of(8, 10):.3f}")
+        0.800 (0.444 to 0.975)
+    """
+    from scipy.special import betaincinv
+
+    if not count:
+        return Interval(float("nan"), None, None)
+    tail = (1.0 - LEVEL) / 2.0
+    low = float(betaincinv(hits, count - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, count - hits, 1.0 - tail)) if hits < count else 1.0
+    return Interval(hits / count, low, high)
+
+
+def mean_of(values: FloatArray, clusters: IntArray | None = None) -> Interval:
+    """Return the mean of values (n,) with Student's interval; those of one cluster (n,) may depend on each other.
+
+    Example:
+        >>> print(f"{mean_of(np.array([1.0, 2.0, 3.0])):.2f}")
+        2.00 (-0.48 to 4.48)
+        >>> print(f"{mean_of(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])):.2f}")
+        2.00 (-10.71 to 14.71)
+    """
+    error, groups = _error(values, clusters)
+    mean = float(np.mean(values)) if len(values) else float("nan")
+    if error is None:
+        return Interval(mean, None, None)
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(groups - 1, 0.5 + LEVEL / 2.0)) * error
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def mean_square_of(z: FloatArray, clusters: IntArray | None = None) -> Interval:
+    """Return the mean of z² (n,) with Student's interval of its logarithm, which cannot reach below zero.
+
+    Squares are skewed: an interval that reaches as far down as up would call too many spreads small and too few large.
+
+    Example:
+        >>> print(f"{mean_square_of(np.array([0.1, -1.5, 0.4])):.2f}")
+        0.81 (0.02 to 38.14)
+    """
+    plain = mean_of(z**2, clusters)
+    if plain.high is None or plain.value == 0.0:
+        return plain
+    factor = float(np.exp(plain.high / plain.value - 1.0))
+    return Interval(plain.value, plain.value / factor, plain.value * factor)
+
+
+def p_of_spread(z: FloatArray) -> float:
+    """Return the two-sided p-value of the test that z (n,) are standard normal, by the χ² of their squares.
+
+    Example:
+        >>> round(p_of_spread(np.array([0.1, -0.1, 0.1])), 4), p_of_spread(np.empty(0))
+        (0.0027, 1.0)
+    """
+    from scipy.special import chdtr, chdtrc
+
+    if not len(z):
+        return 1.0
+    total = float(z @ z)
+    return float(min(1.0, 2.0 * min(chdtr(len(z), total), chdtrc(len(z), total))))
+
+
+def p_of_bias(z: FloatArray) -> float:
+    """Return the two-sided p-value of the test that independent standard normal z (n,) have mean 0.
+
+    Example:
+        >>> round(p_of_bias(np.full(4, 0.98)), 2)
+        0.05
+    """
+    from scipy.special import ndtr
+
+    return float(2.0 * ndtr(-abs(float(z.sum())) / np.sqrt(len(z)))) if len(z) else 1.0
+
+
+def discoveries(p: FloatArray, *, rate: float) -> BoolArray:
+    """Return which of many tests (m,) are significant, so that on average at most `rate` of these are false.
+
+    The step-up rule of Benjamini and Hochberg (1995): the k smallest p-values, for the largest k with p₍ₖ₎ ≤ k·rate/m.
+
+    Example:
+        >>> discoveries(np.array([0.001, 0.2, 0.02, 0.03]), rate=0.05)
+        array([ True, False,  True,  True])
+    """
+    order = np.argsort(p, kind="stable")
+    below = np.flatnonzero(p[order] <= rate * np.arange(1, len(p) + 1) / max(len(p), 1))
+    found = np.zeros(len(p), dtype=np.bool_)
+    if len(below):
+        found[order[: below[-1] + 1]] = True
+    return found
+
+
+def discoveries_by_evidence(log_e: FloatArray, *, rate: float) -> BoolArray:
+    """Return which of many log likelihood ratios (m,) are large enough, so that on average at most `rate` are false.
+
+    Wang and Ramdas (2022): the k largest, for the largest k whose k-th is at least m/(k·rate). A ratio of predictive
+    densities is above 1/α with probability α at most if the model below the line is right, however long one watches
+    (Ville 1939), and the rule holds however the tests depend on each other.
+
+    Example:
+        >>> discoveries_by_evidence(np.array([9.0, 0.2, -3.0, 4.0]), rate=0.05)
+        array([ True, False, False,  True])
+    """
+    m, order = len(log_e), np.argsort(-log_e, kind="stable")
+    enough = np.flatnonzero(log_e[order] >= np.log(m / (rate * np.arange(1, m + 1))))
+    found = np.zeros(m, dtype=np.bool_)
+    if len(enough):
+        found[order[: enough[-1] + 1]] = True
+    return found
+
+
+def _error(values: FloatArray, clusters: IntArray | None) -> tuple[float | None, int]:
+    """The standard error of a mean and the number of clusters it rests on; None from fewer than two of them."""
+    if len(values) < 2:
+        return None, len(values)
+    rest = values - values.mean()
+    if clusters is not None:
+        _, place = np.unique(clusters, return_inverse=True)
+        rest = np.bincount(place, weights=rest)
+    groups = len(rest)
+    if groups < 2:
+        return None, groups
+    return float(np.sqrt(rest @ rest * groups / (groups - 1)) / len(values)), groups
+
+
+# --- Whether intervals hold what they promise, station by station ---------------------------------------------------
+#
+# If model and noise are right, the rewards of a station, each less its prediction and over its standard deviation, are
+# independent and standard normal (Rosenblatt 1952, Dawid 1984), though the policy chose where to look: it chose by
+# what was known. It takes rewards that are told before the station is asked again; where several are awaited at once,
+# what one of them teaches comes too late for the others. Between stations of a round they depend on each other, so
+# that intervals over all stations are taken over rounds.
+#
+# A station is flagged where Σz² is too large or too small for χ², at a false discovery rate of 5 % over all stations
+# (Benjamini and Hochberg 1995), and the share of rewards inside the 80 % interval says the same; one wild reward does
+# not make an interval too narrow. All stations together are judged by the same two, the mean of z² by its interval over
+# rounds. Rewards that run above or below their predictions are flagged likewise, by Σz.
 
 LEVELS = (0.5, 0.8, 0.95)
 """The intervals that are looked at."""
@@ -143,7 +553,7 @@ def calibration_of(parts: Sequence[tuple[Sequence[str], Predictions]]) -> Calibr
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
-        >>> from kinband.trust.told import predictions_of
+        >>> from kinband.trust.calibration import predictions_of
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25, mean=0.5)
         >>> controller.tell(controller.ask("a").id, 1.0)
         >>> calibration_of([(controller.stations, predictions_of(controller))]).stations

@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.environments.radio.land_use import LAND_USES
-from kinband.environments.trace.neighbours import NearestRows
+from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City, city_of
 from kinband.space import ConfigurationSpace

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinband.arrays import IntArray
 from kinband.environments.radio import KNOB
-from kinband.environments.trace.smooth import LEAST
+from kinband.environments.trace import LEAST
 from kinband.errors import BadInputError
 from kinband.experiments.city.layout import City, city_of
 from kinband.space import ConfigurationSpace

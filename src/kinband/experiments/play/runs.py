@@ -15,10 +15,8 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.experiments.play.cases import Case
-from kinband.experiments.play.models import model_of, read_model, write_model
-from kinband.experiments.play.problem import Problem
-from kinband.experiments.play.problems import problem_of
+from kinband.experiments.play.cases import Case, model_of, read_model, write_model
+from kinband.experiments.play.problems import Problem, problem_of
 from kinband.experiments.play.referee import play
 from kinband.experiments.pool import Job, run_jobs
 from kinband.model import Model

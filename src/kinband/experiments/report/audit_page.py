@@ -5,13 +5,10 @@ from html import escape
 from pathlib import Path
 
 from kinband.experiments.report.audit_pictures import calibration_picture, lending_picture
-from kinband.experiments.report.html import cell, figure, note, section, table, tiles
-from kinband.experiments.report.style import CSS, PAGE
-from kinband.experiments.report.theme import Picture
-from kinband.experiments.report.words import typeset
+from kinband.experiments.report.findings import typeset
+from kinband.experiments.report.style import CSS, PAGE, Picture, cell, figure, note, section, table, tiles
 from kinband.trust import Audit, Calibrated, Transferred
-from kinband.trust.calibration import FITS
-from kinband.trust.statistics import Interval
+from kinband.trust.calibration import FITS, Interval
 from kinband.trust.transfer import EVEN, HURTS
 from kinband.version import __version__
 

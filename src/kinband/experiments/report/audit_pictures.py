@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.report.theme import (
+from kinband.experiments.report.style import (
     ALONE_COLOUR,
     FAINT,
     GREY,
@@ -16,8 +16,7 @@ from kinband.experiments.report.theme import (
 )
 from kinband.similarity.picture import LONGEST, labels_of
 from kinband.trust import Audit, Calibration
-from kinband.trust.calibration import BINS, FITS, LEVELS, NARROW, WIDE
-from kinband.trust.statistics import Interval
+from kinband.trust.calibration import BINS, FITS, LEVELS, NARROW, WIDE, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,24 @@
-"""From runs to the numbers that a report shows: every one with its interval over pairs of runs on the same seed."""
+"""What the demonstration found, in numbers, tables and words."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from typing import Any
 
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.experiments.city.stage import LOG_ROWS, Stage
 from kinband.experiments.demo import ALONE, SHARED, Demonstration
 from kinband.experiments.metrics import Estimate, mean_of, saving_of
+from kinband.experiments.report.style import cell, table
+from kinband.experiments.report.style import tiles as tiles_of
 from kinband.similarity import TaskMatrix
+from kinband.similarity.matrix import sharing_text
+
+# --- From runs to the numbers that a report shows: every one with its interval over pairs of runs on the same seed
 
 FIXED = "fixed"
 """What runs today, all the time."""
@@ -261,3 +270,390 @@ def arrival(regret: FloatArray, near: float) -> int | None:
     means = np.convolve(regret, np.full(window, 1.0 / window), mode="valid")
     small = np.flatnonzero(means <= near)
     return int(small[0]) + window if len(small) else None
+
+
+# --- The words of the report. Every number in them comes from the run -----------------------------------------------
+#
+# A simulated city is spoken of in the words of a radio engineer; of any other log only what the log itself says is
+# known, so its stations stay stations and its reward a reward.
+
+_UNITS = {"dbm": "dBm", "db": "dB", "deg": "°", "w": "W", "m": "m", "mhz": "MHz", "ms": "ms", "s": "s"}
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a report calls things.
+
+    Attributes:
+        stations: Several stations.
+        station: One of them.
+        reward: What is earned.
+        knob: What is set, with its unit.
+        labels: The learners.
+        percent: Whether a reward is a share, written in per cent.
+        near: How far from the best attainable is near, in words.
+    """
+
+    stations: str
+    station: str
+    reward: str
+    knob: str
+    labels: dict[str, str]
+    percent: bool
+    near: str
+
+    @property
+    def points(self) -> str:
+        """The unit of a difference of rewards."""
+        return " points" if self.percent else ""
+
+    def number(self, reward: float) -> str:
+        """Return a reward as text."""
+        return f"{reward:.1%}" if self.percent else f"{reward:.3f}"
+
+    def difference(self, reward: float) -> str:
+        """Return a difference of rewards as text, in points where rewards are shares."""
+        return typeset(f"{100 * reward:+.1f}") if self.percent else typeset(f"{reward:+.3f}")
+
+
+def words_of(findings: Findings) -> Words:
+    """Return the words that suit what was played on."""
+    stage = findings.demo.stage
+    today, best = (setting(stage.space[arm]) for arm in (stage.today, findings.best_arm))
+    station, one = ("sector", "threshold") if stage.city else ("station", "configuration")
+    labels = {
+        SHARED: f"{station}s that share",
+        ALONE: f"each {station} alone",
+        FIXED: f"fixed at {today}, as today",
+        HINDSIGHT: f"best single {one} in hindsight, {best}",
+    }
+    return Words(
+        stations=f"{station}s",
+        station=station,
+        reward="share of satisfied users" if stage.city else "reward",
+        knob=" and ".join(map(quantity, stage.space.knobs)),
+        labels=labels,
+        percent=stage.city is not None,
+        near="half a point" if stage.city else f"{findings.near:.2g}",
+    )
+
+
+def typeset(text: str) -> str:
+    """Return text with real minus signs before its numbers.
+
+    Example:
+        >>> typeset("-4 to +3")
+        '−4 to +3'
+    """
+    return text.replace("-", "−")
+
+
+def quantity(name: str) -> str:
+    """Return the name of a knob for people, with its unit if the name tells.
+
+    Example:
+        >>> quantity("handover_threshold_dbm"), quantity("scheduler")
+        ('handover threshold (dBm)', 'scheduler')
+    """
+    *front, last = name.split("_")
+    return f"{' '.join(front)} ({_UNITS[last]})" if front and last in _UNITS else name.replace("_", " ")
+
+
+def setting(configuration: dict[str, Any]) -> str:
+    """Return a configuration for people.
+
+    Example:
+        >>> setting({"handover_threshold_dbm": -100}), setting({"tilt": 4, "scheduler": "pf"})
+        ('−100 dBm', 'tilt 4, scheduler pf')
+    """
+    if len(configuration) == 1:
+        name, value = next(iter(configuration.items()))
+        *front, unit = name.split("_")
+        if front and unit in _UNITS:
+            return f"{_value(value)} {_UNITS[unit]}"
+    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in configuration.items())
+
+
+def _value(value: Any) -> str:
+    return str(value) if isinstance(value, str | bool) else typeset(f"{value:g}")
+
+
+def interval(estimate: Estimate, spec: str) -> str:
+    """Return the 95 % interval of an estimate as text.
+
+    Example:
+        >>> interval(Estimate(0.2, -0.01, 0.25), ".0%")
+        '−1% to 25%'
+    """
+    return typeset(f"{estimate.low:{spec}} to {estimate.high:{spec}}")
+
+
+def headline(findings: Findings) -> str:
+    """Say in a few sentences what came out."""
+    saved = findings.standings[SHARED].saved
+    if saved is None:
+        return "Learning alone has a run without regret: there is nothing to save." + _users_gained(findings)
+    around = interval(saved, ".0%")
+    if saved.low > 0:
+        first = f"Sharing saved {saved.value:.0%} of the regret of learning alone (95 % interval: {around})."
+    elif saved.high < 0:
+        more = interval(Estimate(-saved.value, -saved.high, -saved.low), ".0%")
+        first = f"Sharing raised the regret of learning alone by {-saved.value:.0%} (95 % interval: {more})."
+    else:
+        first = (
+            f"These runs do not settle whether sharing saves regret against learning alone (95 % interval: {around})."
+        )
+    return first + _users_gained(findings)
+
+
+def _users_gained(findings: Findings) -> str:
+    stage, gains = findings.demo.stage, {name: line.gain for name, line in findings.standings.items()}
+    shared, alone, best = gains[SHARED], gains[ALONE], gains[HINDSIGHT]
+    if shared is None or alone is None or best is None:
+        return ""
+    today, single = (setting(stage.space[arm]) for arm in (stage.today, findings.best_arm))
+    users, more = findings.users.sum(axis=2).mean(), "more" if shared.value >= 0 else "fewer"
+    return typeset(
+        f" With it, {abs(shared.value):,.0f} {more} of {users:,.0f} connected users were satisfied at any time than "
+        f"with {today} everywhere (95 % interval: {interval(shared, ',.0f')}); learning alone gained "
+        f"{alone.value:,.0f}. The best single setting for all, {single}, would have gained {best.value:,.0f}, had "
+        "anybody known it beforehand."
+    )
+
+
+def trials(arrived: int | None, findings: Findings) -> str:
+    """Return the trials a station until the network is near the best attainable, as text."""
+    return f"more than {findings.rounds}" if arrived is None else str(arrived)
+
+
+def arrivals(standing: Standing, findings: Findings) -> str:
+    """Return the fewest and the most trials of single runs, as text."""
+    late = findings.rounds + 1
+    first, *_, last = sorted(standing.arrivals, key=lambda count: count or late)
+    return f"{trials(first, findings)} to {trials(last, findings)}"
+
+
+def for_operators(findings: Findings, words: Words) -> str:
+    """Say how soon the network is near the best attainable, what was risked, and what is gained by then."""
+    return " ".join(filter(None, (_how_soon(findings, words), _at_what_risk(findings, words), _by_then(findings))))
+
+
+def _how_soon(findings: Findings, words: Words) -> str:
+    shared, alone = (findings.standings[name].arrived for name in (SHARED, ALONE))
+    where = f"within {words.near} of the best attainable"
+    if shared is None and alone is None:
+        return f"Neither sharing nor learning alone came {where} in {findings.rounds} rounds."
+    if shared == alone:
+        return f"The network came {where} after {shared} trials a {words.station}, with sharing as alone."
+    late = findings.rounds + 1
+    (first, soon), (second, then) = sorted(
+        (("with sharing", shared), ("alone", alone)), key=lambda way: late if way[1] is None else way[1]
+    )
+    rest = f"not in {findings.rounds}" if then is None else f"after {then}"
+    single = " and ".join(arrivals(findings.standings[name], findings) for name in (SHARED, ALONE))
+    return (
+        f"The network came {where} after {soon} trials a {words.station} {first}, {second} {rest}; in single runs it "
+        f"took {single}, sharing first."
+    )
+
+
+def _at_what_risk(findings: Findings, words: Words) -> str:
+    stage = findings.demo.stage
+    shared, alone = (findings.standings[name] for name in (SHARED, ALONE))
+    return (
+        f"Of the decisions, {shared.worse.mean():.0%} with sharing and {alone.worse.mean():.0%} alone were in "
+        f"expectation worse than {setting(stage.space[stage.today])}, {shared.far_worse.mean():.1%} and "
+        f"{alone.far_worse.mean():.1%} by more than {words.near}."
+    )
+
+
+def _by_then(findings: Findings) -> str:
+    arrived = findings.standings[SHARED].arrived
+    if arrived is None or not findings.demo.stage.counts_users:
+        return ""
+    shared, alone = (findings.gain_by(name, arrived) for name in (SHARED, ALONE))
+    return typeset(
+        f"By trial {arrived}, sharing satisfied {abs(shared):,.0f} {'more' if shared >= 0 else 'fewer'} users than "
+        f"today's setting, learning alone {abs(alone):,.0f} {'more' if alone >= 0 else 'fewer'}."
+    )
+
+
+def introduction(findings: Findings, words: Words) -> str:
+    """Say what is shown, for somebody who has not read the paper."""
+    stage, count = findings.demo.stage, len(findings.stations)
+    ways = (
+        f"kinband starts from {LOG_ROWS} random trials of every {words.station} and learns on, round by round. This "
+        f"page compares three ways to decide: {words.stations} that share what they learn, as far as the log says that "
+        f"they have something in common, {words.stations} that each learn alone, and "
+        f"{setting(stage.space[stage.today])} all the time."
+    )
+    if stage.city is None:
+        return (
+            f"The log holds {count:,} stations, each of which runs one of {len(stage.space)} configurations and earns "
+            "a reward. In every round each station is in a state that it was once in, and what a configuration earns "
+            f"there is a smooth fit of all its measurements, plus noise. {ways}"
+        )
+    return (
+        f"A simulated city has {count:,} sectors on {stage.city.sites} sites, each with a fast carrier and a "
+        "far-reaching one. One number is to be set, the handover threshold: a phone whose signal on the fast carrier "
+        "falls below it moves to the other. Set too low, phones cling to a poor signal; too high, they crowd the "
+        f"slower carrier. The right value depends on the sector and on its load. {_round(stage)} every sector chooses "
+        f"one of {len(stage.space)} thresholds and earns {_satisfied(stage)}. {ways}"
+    )
+
+
+def _round(stage: Stage) -> str:
+    minutes = stage.city.period_minutes if stage.city else None
+    if minutes is None:
+        return "In every round"
+    whole, seconds = divmod(round(60 * minutes), 60)
+    return f"In every round of {whole} min {seconds} s" if seconds else f"In every round of {whole} min"
+
+
+def _satisfied(stage: Stage) -> str:
+    rate = stage.city.good_bps if stage.city else None
+    faster = "" if rate is None else f", those with {rate / 1e6:g} Mbit/s or more"
+    return f"the share of its users that are satisfied{faster}"
+
+
+def _about_sharing(findings: Findings, words: Words) -> str:
+    """Say how much is shared, where that was learned."""
+    said = sharing_text(findings.demo.model.similarity.details)
+    if not said:
+        return f" What one {words.station} earned counts for another by as much as they are alike."
+    return f" How much to share is learned as well. {said}"
+
+
+def about_families(findings: Findings, words: Words) -> str:
+    """Say what the colours of the map and the heat map stand for."""
+    K_Z = findings.similarity.correlation()
+    pairs = K_Z[np.triu_indices(len(K_Z), 1)]
+    start = (
+        f"Similarity is what the {LOG_ROWS} rows of every {words.station} in the log of the first run say of how "
+        f"rewards follow from state and setting; pairs range from {pairs.min():.2f} to {pairs.max():.2f}."
+        f"{_about_sharing(findings, words)}"
+    )
+    if findings.families[0].name in FIFTHS:
+        return (
+            f"{start} No clear groups stand out here, so the colours tell how typical a {words.station} is: fifths by "
+            "mean similarity to all others."
+        )
+    return f"{start} The colours are groups whose members are {ALIKE:g} alike or more on average."
+
+
+# --- The tiles and tables of the page, as HTML; everything that came from outside is escaped ------------------------
+
+
+def tiles(findings: Findings, words: Words) -> str:
+    """Return the headline numbers."""
+    ours, today = findings.standings[SHARED], findings.standings[FIXED]
+    more, saved, gain = ours.reward.value - today.reward.value, ours.saved, ours.gain
+    shown = setting(findings.demo.stage.space[findings.demo.stage.today])
+    means = f"{words.number(ours.reward.value)} with sharing, {words.number(today.reward.value)} with {shown}"
+    parts = [(words.difference(more) + words.points, f"{words.reward}: {means}")]
+    if saved is not None:
+        text = f"of the regret of learning alone saved by sharing (95 %: {interval(saved, '.0%')})"
+        parts.append((typeset(f"{saved.value:.0%}"), text))
+    if gain is not None:
+        users = findings.users.sum(axis=2).mean()
+        text = f"satisfied users at any time, of {users:,.0f} connected (95 %: {interval(gain, ',.0f')})"
+        parts.append((typeset(f"{gain.value:+,.0f}"), text))
+    rounds = f"{findings.rounds} rounds of {len(findings.stations):,} {words.stations}"
+    parts.append((f"{findings.decisions:,}", f"decisions in each of {findings.runs} runs: {rounds}"))
+    return tiles_of(parts)
+
+
+def standings_table(findings: Findings, words: Words) -> str:
+    """Return who earned what, with intervals."""
+    counted = findings.standings[SHARED].gain is not None
+    head = ["how it is decided", words.reward, "regret", "regret saved against alone"]
+    rows: list[tuple[str, list[str]]] = []
+    for name, standing in findings.standings.items():
+        saved, gain = standing.saved, standing.gain
+        cells = [
+            escape(words.labels[name]),
+            cell(words.number(standing.reward.value), _rewards(standing.reward.low, standing.reward.high, words)),
+            cell(f"{standing.total_regret.value:.1f}", interval(standing.total_regret, ".1f")),
+            "–" if saved is None else cell(typeset(f"{saved.value:.1%}"), interval(saved, ".1%")),
+        ]
+        if counted:
+            zero = gain is None or name == FIXED
+            cells.append("–" if gain is None or zero else cell(typeset(f"{gain.value:+,.0f}"), interval(gain, ",.0f")))
+        rows.append(({SHARED: "ours", HINDSIGHT: "yardstick"}.get(name, ""), cells))
+    return table([*head, *(["satisfied users gained"] if counted else [])], rows)
+
+
+def operator_table(findings: Findings, words: Words) -> str:
+    """Return what an operator asks: how soon, at what risk, and for how many users."""
+    counted = findings.demo.stage.counts_users
+    today = setting(findings.demo.stage.space[findings.demo.stage.today])
+    head = ["how it is decided", f"trials until within {words.near} of the best", f"decisions worse than {today}"]
+    head += [f"worse by more than {words.near}", *(["users gained by then"] if counted else [])]
+    rows = []
+    for name in (SHARED, ALONE):
+        standing = findings.standings[name]
+        cells = [
+            escape(words.labels[name]),
+            cell(trials(standing.arrived, findings), f"{arrivals(standing, findings)} in single runs"),
+        ]
+        cells += [f"{standing.worse.mean():.0%}", f"{standing.far_worse.mean():.1%}"]
+        gain = findings.gain_by(name, standing.arrived or findings.rounds)
+        cells += [typeset(f"{gain:+,.0f}")] if counted else []
+        rows.append(("ours" if name == SHARED else "", cells))
+    return table(head, rows)
+
+
+def family_table(findings: Findings, words: Words) -> str:
+    """Return what the members of each family have in common, and what sharing brought them."""
+    from kinband.experiments.report.pictures import family_colours  # which draw what is found here
+
+    colours, city = family_colours(findings.families), findings.demo.stage.city
+    counted = findings.demo.stage.counts_users
+    head = [words.stations, "number", *(["mostly"] if city and city.kinds else [])]
+    head += [*(["users each"] if counted else []), "today", "shared", "gain over today", "gain over alone"]
+    rows = []
+    for family in findings.families:
+        mean = findings.of_family(family)
+        swatch = f'<span class="swatch" style="background: {colours[family.name]}"></span>'
+        cells = [f"{swatch}{escape(family.name)}", str(len(family.stations))]
+        cells += [escape(_kinds(findings, family))] if city and city.kinds else []
+        cells += [f"{mean['users']:.0f}"] if counted else []
+        cells += [words.number(mean[FIXED]), words.number(mean[SHARED])]
+        cells += [words.difference(mean[SHARED] - mean[FIXED]), words.difference(mean[SHARED] - mean[ALONE])]
+        rows.append(("", cells))
+    return table(head, rows)
+
+
+def day_table(findings: Findings, words: Words) -> str:
+    """Return for the stations whose day is shown what is expected of the settings chosen, and of today's."""
+    stage = findings.demo.stage
+    head = [words.station, "expected, as chosen", f"expected at {setting(stage.space[stage.today])}", "most to gain at"]
+    rows = []
+    for station in findings.chosen():
+        best, today = findings.expected(station)
+        gains = np.where(np.isnan(best), -np.inf, best - today)
+        place = int(gains.argmax())
+        hours = f"{stage.hours[place]}–{stage.hours[place] + 1} h"
+        knob = setting({name: findings.agreed(station)[place] for name in stage.space.knobs})
+        when = f"{hours}: {words.difference(float(gains[place]))}{words.points}, {knob}"
+        means = [words.number(float(np.nanmean(hourly))) for hourly in (best, today)]
+        rows.append(("", [escape(named(findings, station)), *means, escape(when)]))
+    return table(head, rows)
+
+
+def named(findings: Findings, station: str) -> str:
+    """Return a station's name with its kind of place, if that is known."""
+    city = findings.demo.stage.city
+    kind = city.kind_of(station) if city else None
+    return f"{station} ({kind})" if kind else station
+
+
+def _kinds(findings: Findings, family: Family) -> str:
+    city = findings.demo.stage.city
+    kinds = Counter(city.kind_of(name) for name in family.stations) if city else Counter[str | None]()
+    (most, count), *_ = kinds.most_common()
+    return f"{most} ({count})"
+
+
+def _rewards(low: float, high: float, words: Words) -> str:
+    return f"{words.number(low)} to {words.number(high)}"

@@ -9,23 +9,27 @@ import numpy as np
 from kinband.experiments.city.stage import LOG_ROWS
 from kinband.experiments.demo import SHARED, Demonstration
 from kinband.experiments.report.audit_page import audit_pictures, audit_section
-from kinband.experiments.report.day import day_picture
-from kinband.experiments.report.findings import FIXED, HINDSIGHT, WINDOW, Findings
-from kinband.experiments.report.html import figure, note, section
-from kinband.experiments.report.pictures import regret_picture, users_picture
-from kinband.experiments.report.sector_map import heat_picture, map_picture
-from kinband.experiments.report.style import CSS, PAGE
-from kinband.experiments.report.tables import day_table, family_table, named, operator_table, standings_table, tiles
-from kinband.experiments.report.theme import Picture
-from kinband.experiments.report.words import (
+from kinband.experiments.report.findings import (
+    FIXED,
+    HINDSIGHT,
+    WINDOW,
+    Findings,
     Words,
     about_families,
+    day_table,
+    family_table,
     for_operators,
     headline,
     introduction,
+    named,
+    operator_table,
     setting,
+    standings_table,
+    tiles,
     words_of,
 )
+from kinband.experiments.report.pictures import day_picture, heat_picture, map_picture, regret_picture, users_picture
+from kinband.experiments.report.style import CSS, PAGE, Picture, figure, note, section
 from kinband.version import __version__
 
 

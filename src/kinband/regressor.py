@@ -1,17 +1,6 @@
-"""Multi-task regression in scikit-learn's words.
+"""The joint model as a scikit-learn regressor."""
 
-`MultiTaskRegressor` is the model of the paper without the bandit: kernel ridge regression over tasks and contexts,
-(7)-(9), with the width (11), as an estimator that pipelines, cross-validation and grid searches can use. The station
-of a row is a column of X, since those tools slice X by rows, or is given beside it as `task=`. Without stations it is
-an ordinary Gaussian process regression.
-
-The order of a fit: first values of kernel, noise and mean; how alike the stations are; then the largest marginal
-likelihood of kernel, noise and mean under that likeness. Departures from the paper are those of `posterior` and
-`likelihood`: a constant prior mean, and noise that may differ between rows.
-
-This module imports scikit-learn, so the package loads it on first use only.
-"""
-
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,14 +12,102 @@ from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kinband.arrays import FloatArray, IntArray, finite_number
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import FixedTasks
 from kinband.likelihood import log_marginal_likelihood, variances
 from kinband.model import Model, Search, learn_model
 from kinband.posterior import make_posterior
 from kinband.records import Samples
-from kinband.regressor.labels import indices, joined, name_of, per_row, rank, row_noise
 from kinband.similarity import TaskMatrix
+
+# --- What callers hand in beside X: labels of stations, as text or whole numbers, and the noise of rewards ----------
+
+
+def per_row(labels: Any, n: int) -> list[Any] | None:
+    """One label for each of n rows."""
+    if labels is None:
+        return None
+    if np.ndim(labels) == 0:
+        return [labels] * n
+    rows = list(np.asarray(labels))
+    if np.ndim(labels) != 1 or len(rows) != n:
+        raise BadInputError(f"expected one station for each of {n} rows, got task of shape {np.shape(labels)}")
+    return rows
+
+
+def name_of(label: Any, row: int) -> str:
+    """The name of the station with a label as users write it."""
+    if isinstance(label, str) and label:
+        return str(label)
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label))
+    if isinstance(label, int | np.integer | float | np.floating) and float(label).is_integer():
+        return str(int(label))
+    if label is None or isinstance(label, str) or type(label).__name__ == "NAType" or label != label:
+        raise BadInputError(f"row {row} has no station (None, NaN or empty): name it, or leave the row out")
+    raise BadInputError(f"row {row} has {label} for a station: a label must be text or a whole number")
+
+
+def rank(label: Any) -> tuple[bool, int, str]:
+    """Where a station comes in the order: numbers first."""
+    return (True, 0, str(label)) if isinstance(label, str) else (False, int(label), "")
+
+
+def indices(labels: Iterable[Any] | None, stations: tuple[str, ...], n: int) -> IntArray:
+    """The task number of each of n rows, (n,), or the name of a station that is not known."""
+    if labels is None:
+        return np.zeros(n, dtype=np.int64)
+    known = {station: m for m, station in enumerate(stations)}
+    names = [name_of(label, row) for row, label in enumerate(labels)]
+    for name in names:
+        if name not in known:
+            some = ", ".join(stations[:5]) + (", ..." if len(stations) > 5 else "")
+            raise NotFoundError(
+                f"station {name!r} is not among the {len(stations)} known ({some}): fit again with rows of it, or "
+                "give a TaskMatrix that knows it"
+            )
+    return np.array([known[name] for name in names], dtype=np.int64)
+
+
+def row_noise(noise: ArrayLike | None, n: int) -> FloatArray | None:
+    """The variance of each of n rewards, nan where unknown, (n,)."""
+    if noise is None:
+        return None
+    variance = np.asarray(noise, dtype=np.float64)
+    if variance.shape not in ((), (n,)):
+        raise BadInputError(f"expected the noise variance of each of {n} rows, got shape {variance.shape}")
+    if (np.isinf(variance) | (variance <= 0)).any():
+        raise BadInputError("noise is a variance and must be above zero and finite, or nan where it is not known")
+    return np.broadcast_to(variance, (n,)).copy()
+
+
+def joined(first: Samples, second: Samples) -> Samples:
+    """The rows of two logs with the same stations and features."""
+    noise = None
+    if first.noise is not None or second.noise is not None:
+        parts = [np.full(len(s), np.nan) if s.noise is None else s.noise for s in (first, second)]
+        noise = np.concatenate(parts)
+    return replace(
+        first,
+        tasks=np.concatenate([first.tasks, second.tasks]),
+        X=np.concatenate([first.X, second.X]),
+        y=np.concatenate([first.y, second.y]),
+        noise=noise,
+    )
+
+
+# --- Multi-task regression in scikit-learn's words ------------------------------------------------------------------
+#
+# `MultiTaskRegressor` is the model of the paper without the bandit: kernel ridge regression over tasks and contexts,
+# (7)-(9), with the width (11), as an estimator that pipelines, cross-validation and grid searches can use. The station
+# of a row is a column of X, since those tools slice X by rows, or is given beside it as `task=`. Without stations it is
+# an ordinary Gaussian process regression.
+#
+# The order of a fit: first values of kernel, noise and mean; how alike the stations are; then the largest marginal
+# likelihood of kernel, noise and mean under that likeness. Departures from the paper are those of `posterior` and
+# `likelihood`: a constant prior mean, and noise that may differ between rows.
+#
+# This module imports scikit-learn, so the package loads it on first use only.
 
 ALONE = "all"
 """Name of the one station of a regression without stations."""
