@@ -22,7 +22,7 @@ from benchmarks.service.problem import load_controller
 from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.service import running
-from kinband.service.access.limits import Limiter, failure_limits
+from kinband.service.access.middleware import Limiter, failure_limits
 from kinband.service.access.tokens import Tokens
 from kinband.service.http import Limits
 from kinband.service.ledger import Ledger

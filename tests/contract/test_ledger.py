@@ -30,7 +30,7 @@ from kinband.service.ledger import (
 )
 from kinband.service.ledger import events as events_module
 from kinband.service.ledger.events import FIRST
-from kinband.service.ledger.snapshots import newest_snapshot
+from kinband.service.ledger.restoring import newest_snapshot
 
 
 @pytest.fixture(scope="module")

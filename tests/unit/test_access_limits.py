@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinband.errors import BadInputError
-from kinband.service.access.limits import Limiter, address_of, failure_limits, request_limits
+from kinband.service.access.middleware import Limiter, address_of, failure_limits, request_limits
 
 TICK = Fraction(1, 16)  # a power of two, so that sums of floats are exact
 

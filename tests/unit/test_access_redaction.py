@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.logging import AccessFormatter
 
-from kinband.service.access.records import new_id, new_secret
 from kinband.service.access.redaction import Redaction, install_redaction, redacted
+from kinband.service.access.tokens import new_id, new_secret
 
 ID, SECRET = "k3Vq90Xz", "s-_" + "S3cr3t" * 6 + "_-9Z"
 TOKEN = f"kb_{ID}_{SECRET}"

@@ -15,8 +15,7 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError
 from kinband.service.access import Identity, NotAllowedError, NotSignedInError, Role, Session, Sessions, Tokens
-from kinband.service.access.csrf import check_origin, check_request
-from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES
+from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES, check_origin, check_request
 from kinband.service.ledger import Ledger
 
 

@@ -18,12 +18,12 @@ from tests.ledger_stores import fresh_database, new_controller, postgres_server
 
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.service.access import Identity, NotAllowedError, NotSignedInError, Role, Tokens
-from kinband.service.access.keys import signing_key
-from kinband.service.access.memory import Memory
+from kinband.service.access.sessions import signing_key
+from kinband.service.access.tokens import Memory
 from kinband.service.ledger import Draft, DurableController, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger import migrations as steps
 from kinband.service.ledger.engines import ledger_url, open_engine
-from kinband.service.ledger.schema import metadata
+from kinband.service.ledger.store import metadata
 
 
 class Time:

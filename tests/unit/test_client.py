@@ -14,7 +14,7 @@ from tests.http_service import RAILS, STATIONS, TILTS, Served, served
 
 from kinband.errors import BadInputError, KinbandError
 from kinband.service.client import KinbandClient, ServiceError
-from kinband.service.client.calls import LONGEST
+from kinband.service.client.client import LONGEST
 
 Answer = httpx.Response | Exception | None
 

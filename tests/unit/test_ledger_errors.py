@@ -18,7 +18,7 @@ from kinband.service.ledger.engines import ledger_url, name_of
 from kinband.service.ledger.errors import translated
 from kinband.service.ledger.events import FIRST, Event, check_chain
 from kinband.service.ledger.requests import Request
-from kinband.service.ledger.snapshots import due, superfluous
+from kinband.service.ledger.restoring import due, superfluous
 
 
 def postgres_error(sqlstate: str) -> exc.DBAPIError:

@@ -114,8 +114,7 @@ def revoke(
 def _check(name: str, role: str) -> None:
     """Refuse what cannot become a token before a ledger is started for it."""
     with _needs_the_service():
-        from kinband.service.access.roles import Role
-        from kinband.service.access.tokens import check_name
+        from kinband.service.access.tokens import Role, check_name
     check_name(name)
     Role.of(role)
 

@@ -5,12 +5,18 @@
 send, and adds the headers that browsers need; `redaction` keeps secrets out of logs.
 """
 
-from kinband.service.access.errors import AccessError, NotAllowedError, NotSignedInError
-from kinband.service.access.limits import Limiter
-from kinband.service.access.records import Created, TokenRecord
-from kinband.service.access.roles import Identity, Role
+from kinband.service.access.middleware import Limiter
 from kinband.service.access.sessions import Session, Sessions
-from kinband.service.access.tokens import Tokens
+from kinband.service.access.tokens import (
+    AccessError,
+    Created,
+    Identity,
+    NotAllowedError,
+    NotSignedInError,
+    Role,
+    TokenRecord,
+    Tokens,
+)
 
 __all__ = [
     "AccessError",

@@ -1,30 +1,71 @@
-"""Sessions of the dashboard: a signed cookie instead of a token that a page would have to keep.
-
-The cookie holds the token's id, when it was issued, when it ends, a nonce and the proof of having seen the token
-(`records.proof_of`), under an HMAC-SHA256 with the service's key. Nothing is stored, so any process can read it; the
-token is looked up at every use, so a session ends when its token is revoked or expires. Who steals the key cannot make
-a cookie for want of the proof, and who steals a cookie cannot make it last longer for want of the key.
-
-The name `__Host-` makes browsers insist on what the attributes say: https, this host alone, every path. A browser
-also counts http://localhost as safe; anything else over plain http keeps no session.
-"""
+"""People who are signed in: cookies and what protects them."""
 
 import hashlib
 import hmac
 import re
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal, TypedDict
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, select
 
 from kinband.errors import BadInputError
-from kinband.service.access.errors import NotSignedInError
-from kinband.service.access.keys import signing_key
-from kinband.service.access.records import TOKEN, proof_of
-from kinband.service.access.roles import Identity
-from kinband.service.access.tokens import Tokens
+from kinband.service.access.tokens import TOKEN, Identity, NotAllowedError, NotSignedInError, Tokens, proof_of
+from kinband.service.ledger.store import Ledger
+from kinband.service.ledger.store import secrets as secrets_table
+
+# --- The keys that sign for the service: made at first use, shared by all its processes through the database --------
+#
+# A key alone opens nothing: a session also carries a proof that only the bearer of a token can give (`records`).
+
+
+def signing_key(ledger: Ledger, name: str) -> bytes:
+    """Return the key of a purpose, 32 random bytes, the same for every process that asks.
+
+    Args:
+        ledger: In whose database it lives.
+        name: The purpose.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+        >>> key = signing_key(ledger, "sessions")
+        >>> len(key), signing_key(ledger, "sessions") == key
+        (32, True)
+        >>> ledger.close()
+        >>> folder.cleanup()
+    """
+    with ledger.reading() as connection:
+        found = _key(connection, name)
+    if found is None:
+        with ledger.connected(writes=True) as connection:  # the lock: of two who start at once, one makes it
+            found = _key(connection, name)
+            if found is None:
+                found = secrets.token_hex(32)
+                connection.execute(secrets_table.insert().values(name=name, value=found))
+    return bytes.fromhex(found)
+
+
+def _key(connection: Connection, name: str) -> str | None:
+    found = connection.execute(select(secrets_table.c.value).where(secrets_table.c.name == name)).scalar()
+    return None if found is None else str(found)
+
+
+# --- Sessions of the dashboard: a signed cookie instead of a token that a page would have to keep -------------------
+#
+# The cookie holds the token's id, when it was issued, when it ends, a nonce and the proof of having seen the token
+# (`records.proof_of`), under an HMAC-SHA256 with the service's key. Nothing is stored, so any process can read it; the
+# token is looked up at every use, so a session ends when its token is revoked or expires. Who steals the key cannot
+# make a cookie for want of the proof, and who steals a cookie cannot make it last longer for want of the key.
+#
+# The name `__Host-` makes browsers insist on what the attributes say: https, this host alone, every path. A browser
+# also counts http://localhost as safe; anything else over plain http keeps no session.
 
 COOKIE = "__Host-kinband"
 """The name of the cookie."""
@@ -96,7 +137,7 @@ class Sessions:
         >>> sessions.read_session(value[:-1])
         Traceback (most recent call last):
             ...
-        kinband.service.access.errors.NotSignedInError: this session is not valid or has ended: sign in again
+        kinband.service.access.tokens.NotSignedInError: this session is not valid or has ended: sign in again
         >>> ledger.close()
         >>> folder.cleanup()
     """
@@ -148,3 +189,89 @@ class Sessions:
 
     def _now(self) -> int:
         return int(datetime.fromisoformat(self._tokens.ledger.now()).timestamp())
+
+
+# --- Requests that another site makes a browser send: found by where they come from, and by what they cannot know ---
+#
+# A browser adds its cookie to a request whoever has caused it. So a call that changes something has to show two
+# things. It has to come from our own pages, by `Sec-Fetch-Site` (W3C, Fetch Metadata), which no page can set, or by
+# `Origin` (RFC 6454) in browsers that do not send it. And it has to repeat a text that only our own pages show, in the
+# hidden field `csrf` of a form or in the header `X-CSRF-Token`.
+#
+# A service without access control (`--insecure-local`) has no session to tell callers by, and any page in a browser on
+# that machine could talk to it: there `check_origin` alone applies to every call that changes something.
+#
+# Callers with a bearer token need neither: no browser adds that by itself.
+
+FIELD = "csrf"
+"""The hidden field of a form."""
+
+HEADER = "x-csrf-token"
+"""The header of a call by a script."""
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+
+
+def check_request(session: Session, method: str, *, headers: Mapping[str, str], field: str | None = None) -> None:
+    """Refuse a call that changes something unless one of our own pages has sent it.
+
+    Args:
+        session: Who calls, by cookie.
+        method: The method of the call.
+        headers: Its headers, by names in lower case (Starlette's find any case).
+        field: The value of the form's field `csrf`, if it has one.
+
+    Example:
+        >>> from kinband.service.access.tokens import Identity
+        >>> session = Session(Identity.local(), "t0p", 0)
+        >>> check_request(session, "POST", headers={"sec-fetch-site": "same-origin"}, field="t0p")
+        >>> check_request(session, "POST", headers={"sec-fetch-site": "cross-site"}, field="t0p")
+        Traceback (most recent call last):
+            ...
+        kinband.service.access.tokens.NotAllowedError: this request comes from another site: ...
+    """
+    check_origin(method, headers)
+    given = headers.get(HEADER) or field or ""
+    if method.upper() not in SAFE and not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        raise NotAllowedError("this form is not of your present session: load the page again and repeat the step")
+
+
+def check_origin(method: str, headers: Mapping[str, str]) -> None:
+    """Refuse a call that changes something and that a browser sends on behalf of another site.
+
+    Args:
+        method: The method of the call.
+        headers: Its headers, by names in lower case (Starlette's find any case).
+
+    Example:
+        >>> check_origin("POST", {"host": "kinband.example", "origin": "https://kinband.example"})
+        >>> check_origin("POST", {"host": "kinband.example", "origin": "https://evil.example"})
+        Traceback (most recent call last):
+            ...
+        kinband.service.access.tokens.NotAllowedError: this request comes from another site: ...
+    """
+    if method.upper() in SAFE:
+        return
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        ours = site == "same-origin"
+    else:
+        ours = origin is None or (origin != "null" and _same_host(origin, headers.get("host", "")))
+    if not ours:
+        raise NotAllowedError(
+            "this request comes from another site: use the pages of this service (a proxy in front of it must pass on "
+            "the Host header)"
+        )
+
+
+def _same_host(origin: str, host: str) -> bool:
+    """Whether an origin is ours; its scheme may differ from what we see, behind a proxy that ends TLS."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+    if default is None or not host:
+        return False
+    return parts.netloc.lower().removesuffix(default) == host.lower().removesuffix(default)

@@ -1,37 +1,396 @@
-"""Bearer tokens: made, listed, revoked, and recognised when somebody comes with one.
+"""Who may do what: roles, tokens and what is kept of them."""
 
-They live in the database of the ledger, so that every process of a service knows the same ones. Making and revoking one
-is an event in the ledger as well, in the same transaction, with who did it; the event holds neither secret nor hash.
-Tokens are never deleted: a revoked one stays on the list, and its name in the audit log keeps its meaning.
-
-What was looked up is remembered for a few seconds, so that a busy client does not cost a query a call. A revocation
-takes effect at once in the process that does it and within that time in all others.
-
-While the database is away nobody can be looked up, and those who run the network want to see how it stood. So whoever
-was recognised in the last `WHILE_AWAY` seconds may go on *reading*: with the role, the end and the revocation that were
-known then. Whoever wants to change anything is looked up or turned away.
-"""
-
+import hashlib
 import hmac
 import logging
+import re
+import secrets
+import string
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from time import monotonic
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Connection, or_, select
 
-from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.service.access.errors import NotSignedInError
-from kinband.service.access.memory import Memory
-from kinband.service.access.records import TOKEN, Created, TokenRecord, hash_of, new_id, new_secret, proof_of
-from kinband.service.access.roles import LOCAL, Identity, Role
+from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import Draft
-from kinband.service.ledger.schema import tokens
-from kinband.service.ledger.store import Ledger
+from kinband.service.ledger.store import Ledger, tokens
+
+# --- Who may not come in, and who may not do what: the two refusals of access ---------------------------------------
+#
+# *Not signed in* (HTTP's 401): the caller is nobody we know. *Not allowed* (403): the caller is known, but the role is
+# too low, or the request may have been sent by another site on the caller's behalf. What is said to the outside does
+# not tell whether a token was malformed, unknown or wrong in its secret; the reason is there for our own log. That a
+# token was revoked or has expired is said, since only who holds its secret comes as far as that.
+
+Reason = Literal["malformed", "unknown", "revoked", "expired", "session"]
+"""Why somebody is not signed in, for our own log."""
+
+_UNKNOWN = "this token is not known here: check that it is complete, or ask an administrator for a new one"
+_SENTENCES: dict[Reason, str] = {
+    "malformed": _UNKNOWN,
+    "unknown": _UNKNOWN,
+    "revoked": "this token was revoked: ask an administrator for a new one",
+    "expired": "this token has expired: ask an administrator for a new one",
+    "session": "this session is not valid or has ended: sign in again",
+}
+
+
+class AccessError(KinbandError, PermissionError):
+    """Base of what access refuses.
+
+    Example:
+        >>> issubclass(NotSignedInError, AccessError) and issubclass(NotAllowedError, AccessError)
+        True
+    """
+
+
+class NotSignedInError(AccessError):
+    """The caller is nobody we know; a message says no more than an outsider may learn.
+
+    Attributes:
+        reason: Why, for our own log.
+
+    Example:
+        >>> str(NotSignedInError("malformed")) == str(NotSignedInError("unknown"))
+        True
+        >>> NotSignedInError("unknown").reason
+        'unknown'
+    """
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(_SENTENCES[reason])
+        self.reason: Reason = reason
+
+
+class NotAllowedError(AccessError):
+    """The caller is known, but may not do this.
+
+    Example:
+        >>> str(NotAllowedError("this needs the role admin"))
+        'this needs the role admin'
+    """
+
+
+# --- Who somebody is, and what that allows --------------------------------------------------------------------------
+#
+# Three roles, each of which may do what the ones before it may: a *viewer* looks, an *operator* runs the network with
+# it, an *admin* changes how it is run. A rule names the least role that it needs, nothing more; there are no
+# exceptions by person, so that the table in docs/access.md is the whole truth.
+
+LOCAL = "local"
+"""The name of whoever sits at the machine of a service without access control; no token may have it."""
+
+
+class Role(StrEnum):
+    """What somebody may do; roles are ordered.
+
+    Example:
+        >>> Role.VIEWER < Role.OPERATOR < Role.ADMIN
+        True
+        >>> Role.of("operator").value
+        'operator'
+        >>> Role.of("root")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: a role is one of viewer, operator, admin, got 'root'
+    """
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    @classmethod
+    def of(cls, name: "str | Role") -> "Role":
+        """Return the role of a name."""
+        try:
+            return cls(name)
+        except ValueError as error:
+            known = ", ".join(cls)
+            raise BadInputError(f"a role is one of {known}, got {name!r:.40}") from error
+
+    @property
+    def rank(self) -> int:
+        """0 for the least; text would be ordered by the alphabet."""
+        return list(Role).index(self)
+
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Role(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Role(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Role(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Role(other).rank
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is calling.
+
+    Attributes:
+        id: The id of the token; empty where there is none.
+        name: The name of the token, which goes on record as the actor: live tokens have different names.
+        role: What it allows.
+
+    Example:
+        >>> anna = Identity("k3Vq90Xz", "anna", Role.OPERATOR)
+        >>> anna.may(Role.VIEWER), anna.may(Role.ADMIN)
+        (True, False)
+        >>> anna.require(Role.ADMIN)
+        Traceback (most recent call last):
+            ...
+        kinband.service.access.tokens.NotAllowedError: this needs the role admin, and 'anna' is operator: ...
+    """
+
+    id: str
+    name: str
+    role: Role
+
+    @classmethod
+    def local(cls) -> "Identity":
+        """Return who sits at the machine of a service that was started without access control.
+
+        Example:
+            >>> Identity.local().role.value
+            'admin'
+        """
+        return cls("", LOCAL, Role.ADMIN)
+
+    def may(self, role: Role) -> bool:
+        """Return whether the caller may do what this role may."""
+        return self.role >= role
+
+    def require(self, role: Role) -> None:
+        """Refuse a caller who may not do what this role may."""
+        if not self.may(role):
+            raise NotAllowedError(
+                f"this needs the role {role}, and {self.name!r} is {self.role}: ask somebody who has it, or for a "
+                "token with that role"
+            )
+
+
+# --- What is known of a token, and how its text is made -------------------------------------------------------------
+#
+# A token reads `kb_<id>_<secret>`: an id of 8 letters and digits, by which it is found and named in logs, and 32 random
+# bytes as base64url. The prefix lets secret scanners, and our own logs (`redaction`), recognise one.
+#
+# At rest there is only a hash of the secret. A fast one is right here: slow hashes (scrypt, Argon2) make guessing of
+# what people choose expensive, and nobody guesses 256 random bits at any speed. It is applied twice. SHA-256 of the
+# secret is the *proof*, which a browser's session carries so that the secret itself need not leave the sign-in;
+# SHA-256 of the proof is what the database holds. So whoever reads the database, the key of the sessions included, has
+# nothing to sign in with.
+
+TOKEN = re.compile(r"kb_(?P<id>[0-9A-Za-z]{8})_(?P<secret>[0-9A-Za-z_-]{43})")
+"""What a token reads like."""
+
+_ALPHABET = string.ascii_letters + string.digits  # no "-": an id must not look like an option on a command line
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """What is known of a token: all but its secret.
+
+    Attributes:
+        id: By which it is found.
+        name: Whom or what it was given to.
+        role: What it allows.
+        created: When it was made, UTC, as ISO text.
+        expires: Until when it may be used; None for ever.
+        revoked: Since when it may not be used any more.
+        by: Who made it.
+        last_used: When it was last used, to the minute.
+
+    Example:
+        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.OPERATOR, "2026-11-20T10:00:00.000000Z", None, None, "anna")
+        >>> record.state("2026-11-20T11:00:00.000000Z")
+        'live'
+    """
+
+    id: str
+    name: str
+    role: Role
+    created: str
+    expires: str | None
+    revoked: str | None
+    by: str
+    last_used: str | None = None
+
+    def state(self, now: str) -> Literal["live", "revoked", "expired"]:
+        """Return whether it may be used at a time that is written as the ledger writes it."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "live"
+
+    @property
+    def identity(self) -> Identity:
+        """Who comes with it."""
+        return Identity(self.id, self.name, self.role)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self) | {"role": self.role.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new token, whose text is never seen again.
+
+    Attributes:
+        token: The text; whoever has it comes in.
+        record: What is kept.
+
+    Example:
+        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.VIEWER, "2026-11-20T10:00:00.000000Z", None, None, "anna")
+        >>> "kb_" in repr(Created("kb_k3Vq90Xz_...", record))
+        False
+    """
+
+    token: str = field(repr=False)
+    record: TokenRecord
+
+
+def new_id() -> str:
+    """Return an id at random.
+
+    Example:
+        >>> len(new_id()), new_id() == new_id()
+        (8, False)
+    """
+    return "".join(secrets.choice(_ALPHABET) for _ in range(8))
+
+
+def new_secret() -> str:
+    """Return a secret of 32 random bytes.
+
+    Example:
+        >>> bool(TOKEN.fullmatch(f"kb_{new_id()}_{new_secret()}"))
+        True
+    """
+    return secrets.token_urlsafe(32)
+
+
+def proof_of(secret: str) -> str:
+    """Return what shows that its bearer has seen a secret.
+
+    Example:
+        >>> len(proof_of("abc"))
+        64
+    """
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def hash_of(proof: str) -> str:
+    """Return what is stored of a proof.
+
+    Example:
+        >>> hash_of(proof_of("abc")) == hash_of(proof_of("abd"))
+        False
+    """
+    return hashlib.sha256(proof.encode()).hexdigest()
+
+
+# --- A short memory: what was looked up a moment ago need not be looked up again ------------------------------------
+#
+# It is bounded in time, so that what other processes change is seen soon, and in number, so that callers cannot fill
+# it. What this process itself changes is forgotten at once, also by a look-up that is under way: every change moves on
+# a turn, and what was looked up in an earlier turn is not kept.
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[V]):
+    value: V
+    since: float
+
+
+class Memory(Generic[V]):
+    """Values by name, for some seconds; threads may share it.
+
+    Args:
+        seconds: How long a value is kept.
+        most: How many are kept; the one that was kept first goes first.
+        clock: What says the time, in seconds that never go back.
+
+    Example:
+        >>> time = 0.0
+        >>> memory = Memory[int](seconds=5, most=100, clock=lambda: time)
+        >>> memory.keep("a", 1, turn=memory.turn)
+        >>> memory.recall("a")
+        1
+        >>> time = 5.0
+        >>> memory.recall("a") is None
+        True
+    """
+
+    def __init__(self, *, seconds: float, most: int, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._kept: OrderedDict[str, _Kept[V]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.turn = 0
+
+    def recall(self, name: str) -> V | None:
+        """Return what is kept under a name, None where that is nothing or too old."""
+        with self._lock:
+            kept = self._kept.get(name)
+            return kept.value if kept is not None and self._clock() < kept.since + self._seconds else None
+
+    def recall_old(self, name: str, *, within: float) -> V | None:
+        """Return what is kept under a name although it is too old to be relied on, if it is not older than this.
+
+        Example:
+            >>> time = 0.0
+            >>> memory = Memory[int](seconds=5, most=100, clock=lambda: time)
+            >>> memory.keep("a", 1, turn=memory.turn)
+            >>> time = 20.0
+            >>> memory.recall("a"), memory.recall_old("a", within=30), memory.recall_old("a", within=20)
+            (None, 1, None)
+        """
+        with self._lock:
+            kept = self._kept.get(name)
+            return kept.value if kept is not None and self._clock() < kept.since + within else None
+
+    def keep(self, name: str, value: V, *, turn: int) -> None:
+        """Keep a value whose look-up began in this turn, unless something was forgotten since."""
+        with self._lock:
+            if turn != self.turn:
+                return
+            self._kept.pop(name, None)
+            self._kept[name] = _Kept(value, self._clock())
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def forget(self, name: str) -> None:
+        """Forget a name, also where it is just being looked up."""
+        with self._lock:
+            self.turn += 1
+            self._kept.pop(name, None)
+
+
+# --- Bearer tokens: made, listed, revoked, and recognised when somebody comes with one ------------------------------
+#
+# They live in the database of the ledger, so that every process of a service knows the same ones. Making and revoking
+# one is an event in the ledger as well, in the same transaction, with who did it; the event holds neither secret nor
+# hash. Tokens are never deleted: a revoked one stays on the list, and its name in the audit log keeps its meaning.
+#
+# What was looked up is remembered for a few seconds, so that a busy client does not cost a query a call. A revocation
+# takes effect at once in the process that does it and within that time in all others.
+#
+# While the database is away nobody can be looked up, and those who run the network want to see how it stood. So
+# whoever was recognised in the last `WHILE_AWAY` seconds may go on *reading*: with the role, the end and the
+# revocation that were known then. Whoever wants to change anything is looked up or turned away.
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +429,7 @@ class Tokens:
         >>> tokens.authenticate(created.token)
         Traceback (most recent call last):
             ...
-        kinband.service.access.errors.NotSignedInError: this token was revoked: ask an administrator for a new one
+        kinband.service.access.tokens.NotSignedInError: this token was revoked: ask an administrator for a new one
         >>> [event.payload["action"] for event in ledger.read(kinds=["access"])]
         ['created', 'revoked']
         >>> ledger.close()

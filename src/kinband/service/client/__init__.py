@@ -4,8 +4,7 @@
 `values` is what can be sent, `records` what comes back.
 """
 
-from kinband.service.client.calls import ServiceError
-from kinband.service.client.client import KinbandClient
+from kinband.service.client.client import KinbandClient, ServiceError
 from kinband.service.client.records import (
     Alternative,
     Decision,

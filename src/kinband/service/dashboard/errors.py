@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
-from kinband.service.access.errors import NotAllowedError, NotSignedInError
+from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.dashboard import addresses
 from kinband.service.dashboard.frame import plain_page, redirect
 from kinband.service.dashboard.visitors import StaleFormError, Visitor

@@ -13,11 +13,9 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError
 from kinband.service import tables
-from kinband.service.access.csrf import check_origin
-from kinband.service.access.errors import NotSignedInError
-from kinband.service.access.limits import Limiter, address_of, failure_limits
-from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES
-from kinband.service.access.tokens import Tokens
+from kinband.service.access.middleware import Limiter, address_of, failure_limits
+from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES, check_origin
+from kinband.service.access.tokens import NotSignedInError, Tokens
 from kinband.service.dashboard import actions, addresses, assets, railing
 from kinband.service.dashboard.desk import Desk
 from kinband.service.dashboard.errors import PageRoute

@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from kinband.service.access.csrf import check_origin, check_request
-from kinband.service.access.errors import NotAllowedError, NotSignedInError
-from kinband.service.access.roles import Identity, Role
-from kinband.service.access.sessions import COOKIE, Session, Sessions
-from kinband.service.access.tokens import Tokens
+from kinband.service.access.sessions import COOKIE, Session, Sessions, check_origin, check_request
+from kinband.service.access.tokens import Identity, NotAllowedError, NotSignedInError, Role, Tokens
 
 
 class StaleFormError(NotAllowedError):

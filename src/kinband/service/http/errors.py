@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
-from kinband.service.access.errors import NotAllowedError, NotSignedInError
+from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.http.complaints import complaint, printable
 from kinband.service.http.wording import named, over_http
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError

@@ -10,11 +10,9 @@ from math import ceil
 from starlette.requests import Request
 
 from kinband.errors import BadInputError
-from kinband.service.access.csrf import check_origin
-from kinband.service.access.errors import NotSignedInError
-from kinband.service.access.limits import Limiter, address_of, failure_limits, request_limits
-from kinband.service.access.roles import Identity, Role
-from kinband.service.access.tokens import Tokens
+from kinband.service.access.middleware import Limiter, address_of, failure_limits, request_limits
+from kinband.service.access.sessions import check_origin
+from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
 from kinband.service.http.errors import LOG, RefusedError
 
 READS = frozenset({"GET", "HEAD"})

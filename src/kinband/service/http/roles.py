@@ -5,7 +5,7 @@ one who stopped in a hurry must be able to go on. Admins change how the network 
 anybody is what has `None`: a probe has no token. An operation that is not in the table cannot be made (`routing`).
 """
 
-from kinband.service.access.roles import Role
+from kinband.service.access.tokens import Role
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 

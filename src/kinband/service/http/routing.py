@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.service.access.roles import Identity
+from kinband.service.access.tokens import Identity
 from kinband.service.http.errors import RefusedError
 from kinband.service.http.gate import Gate
 from kinband.service.http.roles import ROLES

@@ -15,8 +15,7 @@ from sqlalchemy import func, select
 
 from kinband.errors import BadInputError
 from kinband.service.ledger import migrations
-from kinband.service.ledger.schema import events, snapshots
-from kinband.service.ledger.store import Ledger
+from kinband.service.ledger.store import Ledger, events, snapshots
 
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database
 

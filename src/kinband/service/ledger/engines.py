@@ -88,7 +88,7 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
             "tcp_user_timeout": round(1000 * timeout),
         }
         level = "READ COMMITTED"  # what is read after the lock was taken must not be older than the lock
-        from kinband.service.ledger.waiting import GRACE, patient_connection
+        from kinband.service.ledger.store import GRACE, patient_connection
 
         engine = create_engine(
             url,

@@ -1,20 +1,15 @@
-"""What a ledger holds: events, each chained to the one before it.
-
-An event is one line of history: what happened, when, to which station, by whom. Its payload is JSON text, kept as it
-was written, so that numbers read back the same and the checksum can be computed by anybody: SHA-256 over the previous
-checksum and the event's own columns, each on a line. Change, remove or insert an event and every later checksum is
-wrong (the idea of Haber and Stornetta, 1991).
-
-Entries of the controller's journal are events of six kinds. The others are what a service does around the controller:
-they are kept in the same order and never change what is believed.
-"""
+"""What a ledger holds: events, and values packed into them."""
 
 import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from kinband.controller.events import (
     Asked,
@@ -32,6 +27,60 @@ from kinband.controller.events import (
     entry_to_dict,
 )
 from kinband.errors import BadInputError, SavedStateError
+
+# --- Arrays as bytes and back, without pickle: what settings and beliefs are stored as ------------------------------
+
+
+def packed(arrays: Mapping[str, Any]) -> bytes:
+    """Return arrays by name as the bytes of an npz file.
+
+    Example:
+        >>> unpacked(packed({"K_Z": np.eye(2)}), what="the settings")["K_Z"].tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    with io.BytesIO() as file:
+        np.savez(file, **arrays)
+        return file.getvalue()
+
+
+def unpacked(data: bytes, *, what: str) -> dict[str, Any]:
+    """Return the arrays that `packed` wrote.
+
+    Example:
+        >>> unpacked(b"?", what="the settings")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.SavedStateError: the settings cannot be read: ...
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise SavedStateError(f"{what} cannot be read: {error}") from error
+
+
+def digest(*parts: bytes) -> str:
+    """Return the SHA-256 of parts, one after the other.
+
+    Example:
+        >>> digest(b"ab") == digest(b"a", b"b"), len(digest())
+        (True, 64)
+    """
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
+
+
+# --- What a ledger holds: events, each chained to the one before it -------------------------------------------------
+#
+# An event is one line of history: what happened, when, to which station, by whom. Its payload is JSON text, kept as it
+# was written, so that numbers read back the same and the checksum can be computed by anybody: SHA-256 over the previous
+# checksum and the event's own columns, each on a line. Change, remove or insert an event and every later checksum is
+# wrong (the idea of Haber and Stornetta, 1991).
+#
+# Entries of the controller's journal are events of six kinds. The others are what a service does around the controller:
+# they are kept in the same order and never change what is believed.
 
 FIRST = "0" * 64
 """What the first event is chained to."""

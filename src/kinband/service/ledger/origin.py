@@ -10,10 +10,8 @@ from kinband.controller import Settings
 from kinband.controller.config import settings_from_parts, settings_to_parts
 from kinband.errors import ConflictError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
-from kinband.service.ledger.events import Draft
-from kinband.service.ledger.packing import digest, packed, unpacked
-from kinband.service.ledger.schema import events, meta
-from kinband.service.ledger.store import Ledger, Writer
+from kinband.service.ledger.events import Draft, digest, packed, unpacked
+from kinband.service.ledger.store import Ledger, Writer, events, meta
 from kinband.version import __version__
 
 _NAME = "settings"

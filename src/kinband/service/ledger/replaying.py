@@ -21,8 +21,7 @@ from kinband.service.ledger.events import Event
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import Request, ask_alone, ask_round
 from kinband.service.ledger.restoring import EntryReader, restored
-from kinband.service.ledger.schema import events
-from kinband.service.ledger.store import Ledger
+from kinband.service.ledger.store import Ledger, events
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,7 @@ from kinband.controller.roster import arm_of
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
-from kinband.service.ledger.events import Event
-from kinband.service.ledger.packing import digest
+from kinband.service.ledger.events import Event, digest
 from kinband.space import Allowed, ConfigurationSpace
 
 

@@ -1,19 +1,34 @@
-"""The ledger itself: events are appended and read, never changed.
+"""The ledger in its database: tables, reading and writing."""
 
-Every write is one transaction that holds the ledger's one write lock from its first read to its commit. So a writer
-knows everything that was recorded before it, numbers have no gaps, and the chain of checksums has no forks, however
-many processes there are. What a writer wants to append is recorded together or not at all.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Select, case, select
+import psycopg
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    case,
+    select,
+)
 
 from kinband.arrays import positive_number
 from kinband.errors import NotFoundError, SavedStateError
@@ -21,7 +36,168 @@ from kinband.service.ledger import migrations
 from kinband.service.ledger.engines import WRITES, ledger_url, name_of, open_engine, unhurried
 from kinband.service.ledger.errors import LedgerUnavailableError, in_one_sentence
 from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, check_chain
-from kinband.service.ledger.schema import events
+
+# --- The tables of a ledger, as they are now; how they came about is told by the migrations -------------------------
+#
+# `events` is append-only, which triggers see to. `snapshots` and their parts are a cache that may be thinned out or
+# dropped. `meta` holds what the controller was made with. `tokens` and `secrets` belong to the room `access`; they
+# share the database, so that every process knows who may come in.
+
+
+metadata = MetaData()
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("kind", String(32), nullable=False),
+    Column("at", String(32), nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("station", Text, nullable=False),
+    Column("decision", Text),
+    Column("round", BigInteger),
+    Column("slot", Text),
+    Column("key", Text),
+    Column("payload", Text, nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+Index("events_key", events.c.kind, events.c.key, unique=True)
+Index("events_decision", events.c.decision, events.c.kind)
+Index("events_station", events.c.station, events.c.seq)
+Index("events_station_kind", events.c.station, events.c.kind, events.c.seq)
+Index("events_kind", events.c.kind, events.c.seq)
+Index("events_actor", events.c.actor, events.c.seq)
+Index("events_round", events.c.round)
+_DECIDED = events.c.kind == "decision"
+Index(
+    "events_slot", events.c.station, events.c.slot, unique=True, sqlite_where=_DECIDED, postgresql_where=_DECIDED
+)  # fmt: skip
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("at", String(32), nullable=False),
+    Column("kinband", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("chained", String(64), nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+
+parts = Table(
+    "snapshot_parts",
+    metadata,
+    Column(
+        "seq",
+        BigInteger().with_variant(Integer, "sqlite"),
+        ForeignKey("snapshots.seq", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("part", Integer, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(8), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("created", String(32), nullable=False),
+    Column("expires", String(32)),
+    Column("revoked", String(32)),
+    Column("by", Text, nullable=False),
+    Column("last_used", String(32)),
+)
+Index("tokens_name", tokens.c.name)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+
+# --- Connections to PostgreSQL that are given up when an answer does not come ---------------------------------------
+#
+# A server whose machine or disk hangs takes a question and never answers it. Its own timeouts do not help then, nor do
+# those of the network, which is well. So the wait for an answer has an end on our side too: the connection is closed,
+# and the caller hears that the ledger cannot be reached. psycopg waits by a generator that is told ten times a second
+# that nothing has come yet; that is where time is looked at.
+#
+# A cursor on the server is closed by a question too. SQLAlchemy takes an error there for a bug and logs it with its
+# traceback, so a server that goes away just then is told in a sentence here.
+
+GRACE = 2.0
+"""Seconds that an answer may take beyond those that the server itself waits for the lock of another process."""
+
+_log = logging.getLogger(__name__)
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """A connection that closes itself when an answer takes too long.
+
+    Attributes:
+        patience: For how many seconds it waits; None for ever.
+    """
+
+    patience: float | None = None
+
+    def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
+        """Wait for what a generator of psycopg leads to."""
+        if self.patience is None:
+            return super().wait(gen, *args, **named)
+        return super().wait(self._until(gen, self.patience), *args, **named)
+
+    def _until(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
+        end, ready = monotonic() + seconds, None
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
+            ready = yield wanted
+            if not ready and monotonic() > end:
+                self.pgconn.finish()
+                raise psycopg.OperationalError(f"no answer in {seconds:g} s")
+
+
+class PatientCursor(psycopg.ServerCursor[Any]):
+    """A cursor on the server that may be lost with its connection."""
+
+    def close(self) -> None:
+        """Close it; where the server is away the connection is given up, which whoever uses it next hears of."""
+        try:
+            super().close()
+        except psycopg.OperationalError as error:
+            _log.warning("the connection to the ledger was lost: %s", str(error).partition("\n")[0])
+            self._conn.close()
+            super().close()  # asks nobody any more
+
+
+def patient_connection(seconds: float, *args: Any, **named: Any) -> PatientConnection:
+    """Connect, and wait for answers for so many seconds at most."""
+    found = PatientConnection.connect(*args, **named)
+    found.patience, found.server_cursor_factory = seconds, PatientCursor
+    return found
+
+
+# --- The ledger itself: events are appended and read, never changed -------------------------------------------------
+#
+# Every write is one transaction that holds the ledger's one write lock from its first read to its commit. So a writer
+# knows everything that was recorded before it, numbers have no gaps, and the chain of checksums has no forks, however
+# many processes there are. What a writer wants to append is recorded together or not at all.
 
 _AT_ONCE = 1000  # rows of one fetch or one insert
 
