@@ -19,7 +19,7 @@ from kinband.service.dashboard.views.common import Names, row_of
 from kinband.service.dashboard.views.plan import OLD, Wait, is_old, ordered
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Item, Operations
-from kinband.service.operations.prospects import expected_gain
+from kinband.service.operations.outlooks import expected_gain
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUDGET = Conservative(alpha=0.05, delta=0.05)

@@ -12,7 +12,7 @@ from tests.http_service import Served, served
 from kinband.errors import BadInputError
 from kinband.service.access import Limiter, Role
 from kinband.service.http import Limits, create_app
-from kinband.service.http.roles import ROLES
+from kinband.service.http.routing import ROLES
 
 CALLS: dict[str, tuple[str, str, Any]] = {
     "ask": ("POST", "/v1/decisions", {"states": {"a": {"load": 0.5}}}),

@@ -14,7 +14,7 @@ from tests.http_service import Served, served
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import SavedStateError
 from kinband.policies.safety import Conservative
-from kinband.service.http.values import LARGEST, allowed, measured, number
+from kinband.service.http.bodies import LARGEST, allowed, measured, number
 from kinband.service.ledger import LedgerUnavailableError
 
 JSON = {"Content-Type": "application/json"}

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tests.http_service import Served, served
 
 from kinband.service.http import answers, bodies
-from kinband.service.http.roles import ROLES, needs
+from kinband.service.http.routing import ROLES, needs
 from kinband.version import __version__
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import kinband
-from kinband.service.http.complaints import complaint, shown
-from kinband.service.http.wording import over_http
+from kinband.service.http.errors import complaint, over_http, shown
 
 ROOM = Path(kinband.__file__).parent
 REACHED = (

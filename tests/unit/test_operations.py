@@ -22,7 +22,7 @@ from kinband.policies.safety import Conservative, Floor
 from kinband.records import Samples
 from kinband.service.ledger import Draft, Ledger
 from kinband.service.operations import Operations, RailsOnRecord
-from kinband.service.operations.sites import sites_of
+from kinband.service.operations.outlooks import sites_of
 
 
 @pytest.fixture

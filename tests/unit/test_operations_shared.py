@@ -12,7 +12,7 @@ from kinband.guard import rails_from_text
 from kinband.service.client import KinbandClient
 from kinband.service.ledger import Ledger, LedgerUnavailableError
 from kinband.service.operations import Clock, Operations
-from kinband.service.operations.tally import Sums
+from kinband.service.operations.records import Sums
 
 SPACE = ConfigurationSpace(tilt=[2, 4, 6, 8])
 LOOSE, TIGHT = "knobs:\n  tilt: {step: 6}\n", "knobs:\n  tilt: {step: 0}\nstop: on\n"

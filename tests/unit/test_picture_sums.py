@@ -13,7 +13,7 @@ from kinband.packed import Alternative, Alternatives
 from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
-from kinband.service.operations.views import KEPT_CHANGES, KEPT_RECENT
+from kinband.service.operations.picture import KEPT_CHANGES, KEPT_RECENT
 
 RAILS = "changes:\n  min_time: 4h\n  per_day: 3\n"
 

@@ -11,7 +11,7 @@ from kinband.guard.reading import text_of
 from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.operations import Clock, Mode, Operations
-from kinband.service.operations.rails import rails_on_record
+from kinband.service.operations.texts import rails_on_record
 
 _LOG = logging.getLogger("kinband.service")
 

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from kinband.changes.plan import safe_text
 from kinband.service.ledger import Event
 from kinband.service.operations import Item, Operations
-from kinband.service.operations.prospects import expected_gain, foretold
+from kinband.service.operations.outlooks import expected_gain, foretold
 from kinband.space import ConfigurationSpace
 
 AT_ONCE = 500

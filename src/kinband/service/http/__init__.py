@@ -6,6 +6,6 @@ strictly; `errors` answers problems, in the words of `complaints` and `wording`.
 """
 
 from kinband.service.http.app import create_app
-from kinband.service.http.gate import Limits
+from kinband.service.http.routing import Limits
 
 __all__ = ["Limits", "create_app"]

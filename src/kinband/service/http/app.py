@@ -17,11 +17,10 @@ from starlette.responses import HTMLResponse
 from kinband.service.access.middleware import LOOPBACK, HeadAsGet, KnownHosts, RequestIds, SecurityHeaders, SizeLimit
 from kinband.service.access.tokens import Tokens
 from kinband.service.http import errors, probes
-from kinband.service.http.gate import Gate, Limits
 from kinband.service.http.metrics import Meter, Metrics
 from kinband.service.http.openapi import page_of, schema_of
 from kinband.service.http.routes import ROUTERS
-from kinband.service.http.segments import Segments
+from kinband.service.http.routing import Gate, Limits, Segments
 from kinband.service.http.shapes import Shaper
 from kinband.service.operations import Operations
 from kinband.version import __version__

@@ -1,26 +1,95 @@
-"""What Prometheus sees: how long requests take, what was decided and refused, what is earned, whether intervals hold.
-
-Times are measured as requests come. All else is read from the picture when somebody looks, so that it is the state of
-the ledger, whichever process recorded it and however often the service was restarted. Numbers by status are gauges: a
-decision that waited is applied later, and moves from one to the other.
-"""
+"""Metrics, and the probes of whoever watches the service."""
 
 from collections import Counter
-from collections.abc import Iterator
-from statistics import fmean
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import sqrt
+from statistics import NormalDist, fmean
 from time import perf_counter
-from typing import get_args
+from typing import cast, get_args
 
 from prometheus_client import CollectorRegistry, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kinband.controller.events import Journal, Told
 from kinband.guard.review import Code
-from kinband.service.http.calibration import NO_DEVIATIONS, Inside, inside, recent_z
 from kinband.service.http.shapes import SLOTS
 from kinband.service.operations import STATUSES, Item, Operations, Picture
 from kinband.version import __version__
+
+# --- Whether intervals hold, lately: a cheap look at what `kinband.trust` examines in depth -------------------------
+#
+# A reward, less what was predicted of the configuration that ran and over its standard deviation (σ² as stored when
+# asking, the controller's noise, and what was told of the reward's own), is standard normal if model and noise are
+# right. Of the last few hundred rewards, 95 % should then lie inside ±1.96; a share that falls is the first sign that
+# the network has changed.
+
+LAST = 500
+"""Rewards that are looked at."""
+NO_DEVIATIONS = ("linucb",)
+"""Policies whose widths are no standard deviations."""
+REACH = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """How the last rewards lie in their predictions.
+
+    Attributes:
+        rewards: How many were looked at.
+        share: The share inside their 95 % interval; None of none.
+        mean_z: The mean of z; None of none.
+
+    Example:
+        >>> inside([0.3, -2.4, 0.6])
+        Inside(rewards=3, share=0.6666666666666666, mean_z=-0.5)
+    """
+
+    rewards: int
+    share: float | None
+    mean_z: float | None
+
+
+def inside(z: Sequence[float]) -> Inside:
+    """Return how errors in standard deviations, (n,), lie in the 95 % interval."""
+    if not z:
+        return Inside(0, None, None)
+    return Inside(len(z), sum(abs(value) <= REACH for value in z) / len(z), fmean(z))
+
+
+def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]:
+    """Return the last rewards less their predictions, over their standard deviations, newest first.
+
+    Args:
+        journal: What was decided, ran and was told.
+        noise: The controller's.
+        last: Rewards to look at; those without a prediction count, and give nothing.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
+        >>> controller.tell(controller.ask("a").id, 1.0)
+        >>> [round(z, 3) for z in recent_z(controller.journal, noise=0.25)]
+        [0.447]
+    """
+    found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
+    for key, told in islice(reversed(rewards.items()), last):
+        foretold = journal.foretold(key)
+        if foretold is not None:
+            mean, width = foretold
+            found.append((told.reward - mean) / sqrt(width**2 + noise + (told.noise or 0.0)))
+    return found
+
+
+# --- What Prometheus sees: how long requests take, what was decided and refused, what is earned, whether intervals
+# hold
+#
+# Times are measured as requests come. All else is read from the picture when somebody looks, so that it is the state of
+# the ledger, whichever process recorded it and however often the service was restarted. Numbers by status are gauges: a
+# decision that waited is applied later, and moves from one to the other.
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 from kinband.service.http.answers import Problem
-from kinband.service.http.roles import ROLES, needs
+from kinband.service.http.routing import ROLES, needs
 from kinband.service.problems import MEDIA_TYPE, phrase
 from kinband.version import __version__
 

@@ -8,7 +8,7 @@ from kinband.packed import Alternative
 from kinband.service import ledger
 from kinband.service.http import answers
 from kinband.service.operations import Card, Item, Outlook, Picture, Point, RailsOnRecord, Site
-from kinband.service.operations.prospects import expected_gain, foretold
+from kinband.service.operations.outlooks import expected_gain, foretold
 from kinband.space import ConfigurationSpace
 
 SLOTS = 24

@@ -8,8 +8,8 @@ map. `explaining` says why, with the guard's part in it, `rails` reads those tha
 the ledger takes writes.
 """
 
-from kinband.service.operations.explaining import Explained
 from kinband.service.operations.operations import Clock, Operations
+from kinband.service.operations.outlooks import Explained
 from kinband.service.operations.picture import Picture
 from kinband.service.operations.records import (
     MODES,

@@ -21,9 +21,14 @@ from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_
 from kinband.service.ledger.turns import Call, Turn, Turns
 from kinband.service.operations.picture import Picture
 from kinband.service.operations.records import Item
-from kinband.service.operations.repeating import check_repeated
-from kinband.service.operations.reporting import reported
-from kinband.service.operations.reviewing import Review, applied_note, applied_notes, check_known
+from kinband.service.operations.reviewing import (
+    Review,
+    applied_note,
+    applied_notes,
+    check_known,
+    check_repeated,
+    reported,
+)
 from kinband.service.operations.texts import checked_comment
 from kinband.space import Allowed
 

@@ -21,14 +21,11 @@ from kinband.service.ledger import DurableController, Event, Ledger, LedgerUnava
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call
-from kinband.service.operations.explaining import Explained, explained
-from kinband.service.operations.outlooks import Lending, outlook_of
+from kinband.service.operations.outlooks import Explained, Lending, explained, outlook_of, sites_of
 from kinband.service.operations.people import People
 from kinband.service.operations.picture import Picture
-from kinband.service.operations.rails import digest_of, rails_on_record
 from kinband.service.operations.records import Item, Mode, Outlook, RailsOnRecord, Site, checked_mode
-from kinband.service.operations.sites import sites_of
-from kinband.service.operations.texts import check_newcomer
+from kinband.service.operations.texts import check_newcomer, digest_of, rails_on_record
 from kinband.service.operations.writable import Writable
 from kinband.similarity import TaskMatrix
 

@@ -1,17 +1,156 @@
-"""What is believed of a station's configurations now, and whose evidence that rests on."""
+"""Looking ahead and back: why a decision was made, and what a station would run."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import atan2, cos, degrees, hypot, isfinite, radians
+from statistics import NormalDist
 from typing import Any
 
 from kinband.arrays import FloatArray
 from kinband.changes.borrowing import beliefs_of, borrowed
-from kinband.controller import Controller
+from kinband.controller import Controller, Explanation
+from kinband.controller.explain import configuration_text, listed, ran_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
+from kinband.guard import Verdict
 from kinband.posterior import AnyPosterior
-from kinband.records import Choice
-from kinband.service.operations.records import Card, Outlook
+from kinband.records import Choice, alternative_of
+from kinband.service.operations.records import Card, Item, Outlook, Site
 from kinband.similarity import TaskMatrix
+from kinband.space import ConfigurationSpace
+
+# --- Why a decision was made, and what the guard made of it: one paragraph, and the same as data --------------------
+#
+# The controller explains what it chose (`kinband.controller.explain`). It knows neither guard nor people, so that its
+# words tell only half of a choice that was refused, replaced or never approved: here the other half is put where it
+# belongs, before what the station ran.
+
+_TO_PROGRAMS = " (most_rows allows it)"  # advice that nobody can follow who asks a service
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """Why a decision was made and what became of it.
+
+    Attributes:
+        of: The controller's explanation.
+        item: The decision with everything that happened to it.
+        text: One paragraph, with the part of guard and people in it.
+        guard: What the guard said, as JSON-able values; None where it was not asked.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from kinband import Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=1)
+        >>> made = controller.ask("a")
+        >>> item = Item(made, 1, datetime(2026, 11, 20, tzinfo=UTC), None, "shadow", "shadow", None, running=0, arm=0)
+        >>> why = explained(controller.explain(made.id), item, controller.space)
+        >>> why.to_dict()["station"], why.guard
+        ('a', None)
+    """
+
+    of: Explanation
+    item: Item
+    text: str
+    guard: Mapping[str, Any] | None
+
+    @property
+    def left_out(self) -> str:
+        """Why it is not told whose evidence it rested on, else empty."""
+        return self.of.left_out.replace(_TO_PROGRAMS, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        guard = None if self.guard is None else dict(self.guard)
+        return self.of.to_dict() | {"text": self.text, "left_out": self.left_out, "guard": guard}
+
+
+def explained(found: Explanation, item: Item, space: ConfigurationSpace) -> Explained:
+    """Return an explanation with what the guard said.
+
+    Args:
+        found: The controller's.
+        item: The decision.
+        space: The configurations that arms are numbers of.
+    """
+    said = " ".join(filter(None, [guard_text(item, space), people_text(item)]))
+    text = found.text.replace(_TO_PROGRAMS, "")
+    if said:
+        ran = ran_text(found.decision, found.ran, told=found.reward is not None)
+        before, ran, after = text.rpartition(ran) if ran else (text, "", "")
+        text = " ".join(part.strip() for part in (before, said, ran + after) if part.strip())
+    return Explained(found, item, text, None if item.verdict is None else guard_data(item, item.verdict, space))
+
+
+def guard_text(item: Item, space: ConfigurationSpace) -> str:
+    """Return what the guard did to a decision, by which rails and why; empty where it let it through.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from kinband.guard import Refusal
+        >>> from kinband.records import Decision
+        >>> space, at = ConfigurationSpace(tilt=[2, 4, 8]), datetime(2026, 11, 20, tzinfo=UTC)
+        >>> made = Decision("d1", "a", 2, {"tilt": 8}, 0.9, 0.1, 1.0)
+        >>> refusal = Refusal("step", "tilt from 2 to 8 is further than the 2 of one change", 2)
+        >>> verdict = Verdict("a", "refused", arm=0, running=0, asked=2, reason="keeps tilt 2", refusals=(refusal,))
+        >>> guard_text(Item(made, 1, at, None, "autonomous", "refused", verdict, running=0, arm=0), space)
+        'The guard refused it by the rail step: tilt from 2 to 8 is further than the 2 of one change.'
+    """
+    verdict = item.verdict
+    if verdict is None or verdict.outcome == "allowed":
+        return ""
+    has = "would have " if item.mode == "shadow" else ""
+    what = "nothing else" if verdict.arm is None else configuration_text(_knobs(space, verdict.arm), verdict.arm)
+    match verdict.outcome:
+        case "refused":
+            when = f"When {item.decided_by} approved it, the" if item.decided_by else "The"
+            return f"{when} guard {has}refused it{_by_rails(verdict)}."
+        case "replaced":
+            return f"The guard {has}put {what} in its place{_by_rails(verdict)}."
+    rolled = f"{has}rolled the station back to {what}"
+    return f"In its place the guard {rolled}: {verdict.reason.partition(': ')[2] or verdict.reason}."
+
+
+def people_text(item: Item) -> str:
+    """Return why a change was not made that people or the network had to make; empty where it was, or needed nobody."""
+    match item.status:
+        case "waiting":
+            return "It waits for a person."
+        case "not made":
+            return "The network reports that it was not made."
+        case "expired":
+            return "Nobody approved it while its slot lasted."
+        case "rejected":
+            return f"{item.decided_by or 'A person'} rejected it."
+    return ""
+
+
+def _by_rails(verdict: Verdict) -> str:
+    """Return which rails stood against what was wanted, and why."""
+    against = [one for one in verdict.refusals if one.arm in (None, verdict.asked)] or list(verdict.refusals)
+    codes, reasons = dict.fromkeys(one.code for one in against), dict.fromkeys(one.reason for one in against)
+    if not codes:
+        return f": {verdict.reason}"
+    return f" by the rail{'' if len(codes) == 1 else 's'} {listed(list(codes))}: {'; '.join(reasons)}"
+
+
+def guard_data(item: Item, verdict: Verdict, space: ConfigurationSpace) -> dict[str, Any]:
+    """Return what the guard said: the outcome, the rails, every refusal, and what ran if that was something else."""
+    instead = None if item.arm is None or item.arm == item.decision.arm else _knobs(space, item.arm)
+    refusals = [
+        {"code": one.code, "reason": one.reason, "configuration": None if one.arm is None else _knobs(space, one.arm)}
+        for one in verdict.refusals
+    ]
+    said = {"outcome": verdict.outcome, "reason": verdict.reason, "rails": list(verdict.codes)}
+    return said | {"refusals": refusals, "ran_instead": instead}
+
+
+def _knobs(space: ConfigurationSpace, arm: int) -> dict[str, Any] | None:
+    return dict(space[arm]) if 0 <= arm < len(space) else None
+
+
+# --- What is believed of a station's configurations now, and whose evidence that rests on ---------------------------
 
 _LISTED = 8  # lenders
 MOST_ROWS = 1_000
@@ -103,3 +242,100 @@ def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lendin
         return {}
     ranked = sorted(found.items(), key=lambda pair: -pair[1])
     return {station: share for station, share in ranked[:_LISTED] if share > 0}
+
+
+# --- What is expected of a change that waits: its reward, and its gain over what runs, by the scores of its decision
+
+_REACH = NormalDist().inv_cdf(0.975)  # of a 95 % interval, in standard deviations
+
+
+def foretold(item: Item, arm: int | None) -> tuple[float, float] | None:
+    """Return mean and width of an arm when a decision was made; None where they were not kept.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from kinband.records import Decision
+        >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95)
+        >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)
+        >>> foretold(item, 4), foretold(item, 2)
+        ((0.9, 0.04), None)
+    """
+    made = item.decision
+    found = made if arm == made.arm else None if arm is None else alternative_of(made, arm)
+    return None if found is None or found.mean is None or found.width is None else (found.mean, found.width)
+
+
+def expected_gain(item: Item) -> tuple[float, float, float] | None:
+    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored.
+
+    Scores are those stored when asking. The two estimates are taken as independent, although they hang together (they
+    are of one station in one state), so that the interval is rather too wide.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from kinband.packed import Alternative
+        >>> from kinband.records import Decision
+        >>> others = (Alternative(2, None, 0.7, 0.03, 0.8),)
+        >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95, others)
+        >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)
+        >>> [round(value, 3) for value in expected_gain(item)]
+        [0.2, 0.102, 0.298]
+    """
+    now, then = foretold(item, item.running), foretold(item, item.wanted)
+    if now is None or then is None:
+        return None
+    gain, reach = then[0] - now[0], _REACH * hypot(then[1], now[1])
+    return gain, gain - reach, gain + reach
+
+
+# --- Where sectors stand and look, as far as their descriptors say --------------------------------------------------
+
+_METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of 6,371 km
+
+
+def sites_of(descriptors: Mapping[str, Mapping[str, Any]]) -> dict[str, Site]:
+    """Return the sites of those stations whose descriptors hold one.
+
+    Places are `x_m` and `y_m`, or `longitude` and `latitude`; directions `azimuth_deg` or `azimuth`, in degrees
+    clockwise from north, or `azimuth_cos` and `azimuth_sin`, how far they point to the east and to the north.
+
+    Example:
+        >>> sites_of({"a": {"x_m": 10, "y_m": 20, "azimuth_deg": 120}, "b": {"land_use": "office"}})
+        {'a': Site(x=10.0, y=20.0, azimuth=120.0)}
+        >>> sites_of({"a": {"x_m": 0, "y_m": 0, "azimuth_cos": 0.0, "azimuth_sin": -1.0}})["a"].azimuth
+        180.0
+    """
+    placed = {station: place for station, known in descriptors.items() if (place := _place(known)) is not None}
+    if not placed:
+        return {}
+    middle = sum(y for _, y, angles in placed.values() if angles) / max(sum(a for *_, a in placed.values()), 1)
+    found = {}
+    for station, (x, y, angles) in placed.items():
+        if angles:
+            x, y = x * cos(radians(middle)) * _METRES_PER_DEGREE, y * _METRES_PER_DEGREE
+        found[station] = Site(x, y, _azimuth(descriptors[station]))
+    return found
+
+
+def _place(known: Mapping[str, Any]) -> tuple[float, float, bool] | None:
+    for x, y, angles in (("x_m", "y_m", False), ("longitude", "latitude", True)):
+        east, north = _number(known.get(x)), _number(known.get(y))
+        if east is not None and north is not None:
+            return east, north, angles
+    return None
+
+
+def _azimuth(known: Mapping[str, Any]) -> float | None:
+    for name in ("azimuth_deg", "azimuth"):
+        if (given := _number(known.get(name))) is not None:
+            return given % 360.0
+    east, north = _number(known.get("azimuth_cos")), _number(known.get("azimuth_sin"))
+    if east is None or north is None or east == north == 0:
+        return None
+    return degrees(atan2(east, north)) % 360.0
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value)

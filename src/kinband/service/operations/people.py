@@ -11,10 +11,9 @@ from kinband.guard.review import Event as GuardEvent
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.turns import Call, Turn
 from kinband.service.operations.deciding import Deciding
-from kinband.service.operations.rails import digest_of, rails_of
 from kinband.service.operations.records import Card, Item, Mode, RailsOnRecord, Status, checked_mode
 from kinband.service.operations.reviewing import applied_note
-from kinband.service.operations.texts import checked_comment
+from kinband.service.operations.texts import checked_comment, digest_of, rails_of
 
 _NO_REASON = "no reason was given"
 

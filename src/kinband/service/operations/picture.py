@@ -1,27 +1,334 @@
-"""The picture of operations: what every station runs, in which mode, what became of every decision.
+"""The state of a network as its ledger tells it, kept up event by event."""
 
-It follows from the events of the ledger alone, in their order, so that every process that reads the same ledger has the
-same picture, and a restart brings it back. Nothing in it is ever decided here.
-
-A decision without a verdict was made before operations began, or past them: it is taken to have run, as a controller
-takes it, and counts in no sums, since nobody knows when its slot was.
-"""
-
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from itertools import islice
 from typing import Any
 
 from kinband.controller import Settings
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
+from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
+from kinband.errors import NotFoundError
 from kinband.guard import CalledOff as TakenBack
-from kinband.guard import Changed, Verdict, event_from
+from kinband.guard import Changed, History, Rewarded, Verdict, event_from
 from kinband.guard.review import By
+from kinband.guard.review import Event as GuardEvent
+from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Event
-from kinband.service.operations.earnings import Earnings
-from kinband.service.operations.records import Card, Item, RailsOnRecord, Status, checked_mode
-from kinband.service.operations.trails import Trail
-from kinband.service.operations.views import Change
+from kinband.service.operations.records import (
+    Card,
+    Gain,
+    Item,
+    Mode,
+    Point,
+    RailsOnRecord,
+    Status,
+    Tally,
+    Trail,
+    checked_mode,
+)
+
+# --- What a screen or an answer takes from the picture of operations: stations, decisions, changes, series, sums ----
+#
+# Screens ask for the same sums again and again, so that those are kept until something changes them.
+
+KEPT_RECENT = 24
+"""Of how many slots of a station the rewards are at hand; those of more are looked up."""
+KEPT_CHANGES = 200
+"""How many changes of a station are kept for its charts; the ledger has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a station was reported to run, by whomever.
+
+    Attributes:
+        at: Since when.
+        arm: What it runs.
+        before: What it ran before; None where nobody knew.
+        by: "controller", "operator", "roll-back" or "network".
+        actor: Who reported it.
+
+    Example:
+        >>> Change(datetime(2026, 11, 20), 4, 2, "operator", "anna").by
+        'operator'
+    """
+
+    at: datetime
+    arm: int | None
+    before: int | None
+    by: str
+    actor: str
+
+
+Report = tuple[str | None, int | None, str]
+"""What the network said of a decision: its id, the arm that runs, the comment."""
+
+
+def _last_changes() -> deque[Change]:
+    return deque(maxlen=KEPT_CHANGES)
+
+
+class Views:
+    """What can be seen in a picture; empty at first.
+
+    Attributes:
+        seq: Number of the last event taken in.
+        mode: The mode of stations that join.
+        moded: Whether a mode was ever set.
+        cards: Stations by name.
+        items: Decisions by id, oldest first.
+        counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
+            "approved"; and under "pending" how many rewards are awaited.
+        rails: The rails last put on record.
+
+    Example:
+        >>> Views().waiting(), Views().stopped
+        ([], None)
+    """
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.mode: Mode = "shadow"
+        self.moded, self.rails = False, RailsOnRecord()
+        self.items: dict[str, Item] = {}
+        self.counts: dict[str, int] = {}
+        self.cards: dict[str, Card] = {}
+        self._waiting: dict[str, None] = {}  # ids, in order
+        self._tally = Tally()
+        self._trails: dict[str, Trail] = {}
+        self._changes: dict[str, deque[Change]] = defaultdict(_last_changes)
+        self._refused: Counter[date] = Counter()  # decisions that the guard refused, by the day of their slot
+        self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
+        self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
+        self._began: dict[str, datetime] = {}  # since when what a decision led to ran, where that was not at once
+        self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
+        self._reported: dict[str, Report] = {}  # by station, what the network last said
+        self._history, self._fresh = History(), list[GuardEvent]()
+
+    @property
+    def history(self) -> History:
+        """The past as the guard needs it."""
+        if self._fresh:
+            self._history, self._fresh = self._history.after(self._fresh), []
+        return self._history
+
+    @property
+    def pending(self) -> int:
+        """How many rewards are awaited."""
+        return self.counts.get("pending", 0)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why everything is stopped; None if it is not."""
+        return self.history.stopped
+
+    def card(self, station: str) -> Card:
+        """Return a station, or say that there is none."""
+        if station not in self.cards:
+            raise NotFoundError(f"there is no station {station!r:.80}: {len(self.cards)} stations are on record")
+        return self.cards[station]
+
+    def item(self, decision_id: str) -> Item:
+        """Return a decision, or say that there is none."""
+        if decision_id not in self.items:
+            raise NotFoundError(
+                f"no decision has the id {decision_id!r:.80}: {len(self.items)} decisions are on record"
+            )
+        return self.items[decision_id]
+
+    def waiting(self) -> list[Item]:
+        """Return what waits for a person, oldest first."""
+        return [self.items[key] for key in self._waiting]
+
+    def latest(
+        self,
+        *,
+        station: str | None = None,
+        status: Status | None = None,
+        slot: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[Item]:
+        """Return decisions, newest first.
+
+        Args:
+            station: Only of this station.
+            status: Only those that this became of.
+            slot: Only those of this slot.
+            before: Only those made before this one, for paging.
+            limit: At most so many.
+        """
+        first = None if before is None else self.item(before).seq
+        return list(islice(self._matching(station, status, slot, first), limit))
+
+    def _matching(
+        self, station: str | None, status: Status | None, slot: str | None, before: int | None
+    ) -> Iterator[Item]:
+        keys = reversed(self.items) if station is None else reversed(self.card(station).slots)
+        if status is None and slot is None and before is None:
+            yield from map(self.items.__getitem__, keys)
+            return
+        for item in map(self.items.__getitem__, keys):
+            wanted = (status is None or item.status == status) and (slot is None or item.slot == slot)
+            if wanted and (before is None or item.seq < before):
+                yield item
+
+    def points(self, station: str, last: int = 500) -> list[Point]:
+        """Return the last slots of a station, oldest first."""
+        card = self.card(station)
+        items = [self.items[key] for key in islice(reversed(card.slots), last)][::-1]
+        return [
+            Point(i.at, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
+            for i in items
+        ]
+
+    def gain(self, station: str | None = None) -> Gain:
+        """Return what was gained over the fixed configuration, by a station or by all."""
+        return self._tally.gain(None if station is None else self.card(station).station)
+
+    def changes(self, station: str) -> list[Change]:
+        """Return the last changes of a station, oldest first."""
+        return list(self._changes.get(self.card(station).station, ()))
+
+    def reported(self, station: str) -> Report | None:
+        """Return what the network last said of what a station runs, unless that was changed by others since."""
+        return self._reported.get(station)
+
+    def refused(self, day: date) -> int:
+        """Return how many decisions of slots that began on a day, UTC, the guard refused."""
+        return self._refused[day]
+
+    def recent(self, station: str, slots: int = 24) -> float | None:
+        """Return the mean reward of a station's last slots whose reward is known."""
+        card = self.card(station)
+        kept = reversed(self._recent.get(station, ())) if slots <= KEPT_RECENT else self._rewards(card)
+        last = list(islice(kept, slots))
+        return sum(last) / len(last) if last else None
+
+    def _rewards(self, card: Card) -> Iterator[float]:
+        """Give the known rewards of a station, newest slot first."""
+        items = map(self.items.__getitem__, reversed(card.slots))
+        return (item.reward for item in items if item.reward is not None)
+
+    def worst(self, count: int = 10, slots: int = 24) -> list[tuple[Card, float]]:
+        """Return the stations that earned least of late, the lowest first."""
+        found = ((card, self.recent(card.station, slots)) for card in self.cards.values() if card.active)
+        known = [(card, reward) for card, reward in found if reward is not None]
+        return sorted(known, key=lambda pair: pair[1])[:count]
+
+    def fleet(self, last: int = 500) -> list[tuple[datetime, float, float | None, int]]:
+        """Return, of the last slots: when, mean reward, mean expectation of the fixed configurations, stations."""
+        return self._tally.series(last)
+
+
+# --- What the slots of decisions earned: on every item, in the sums, and in the history that the guard looks at -----
+
+
+class Earnings(Views):
+    """The part of a picture that keeps items and sums up to date.
+
+    Example:
+        >>> earnings = Earnings()
+        >>> earnings._count("told")
+        >>> earnings.counts
+        {'told': 1}
+    """
+
+    def _take_reward(self, entry: Told) -> None:
+        item = self.items[entry.id]
+        self._expire(entry.id)
+        self._count("told")
+        self._count("pending", -int(item.open))
+        self._earned(entry.id, own_of(entry)[0], entry.reward)
+        self._update(entry.id, called_off=False)  # a late reward is welcome
+
+    def _take_correction(self, entry: Corrected) -> None:
+        """Take in a reward in the place of another, and what it changes of those that it was mixed into."""
+        self._earned(entry.id, entry.reward if entry.own is None else entry.own, entry.reward)
+        for key, learned in entry.others.items():
+            own = self.items[key].reward
+            if own is not None:
+                self._earned(key, own, learned)
+
+    def _earned(self, key: str, reward: float, learned: float) -> None:
+        """Note what a slot earned, and what is learned of it, in the place of what was noted before."""
+        self._tallied(key, -1)
+        newest = self.items[key].reward is None and self.cards[self.items[key].station].last == key
+        self._update(key, reward=reward)
+        self._learned.pop(key, None)
+        if learned != reward:  # neighbours' rewards are mixed in
+            self._learned[key] = learned
+        self._tallied(key, 1)
+        item = self.items[key]
+        self._keep_recent(item.station, reward if newest else None)
+        if item.verdict is not None or self.cards[item.station].last == key:
+            self._fresh.append(Rewarded(self._began.get(key, item.at), item.station, reward))
+
+    def _keep_recent(self, station: str, newest: float | None) -> None:
+        """Keep the last rewards of a station at hand: one more, or anew where it is one of the past that changed."""
+        if newest is None:
+            last = list(islice(self._rewards(self.cards[station]), KEPT_RECENT))
+            self._recent[station] = deque(reversed(last), KEPT_RECENT)
+        else:
+            self._recent.setdefault(station, deque(maxlen=KEPT_RECENT)).append(newest)
+
+    def _tallied(self, key: str, times: int) -> None:
+        item = self.items[key]
+        if item.reward is None or item.verdict is None:
+            return
+        at = item.at if item.slot is None else self._slots.setdefault(item.slot, item.at)
+        gained = None if item.baseline is None else self._learned.get(key, item.reward) - item.baseline
+        self._tally.add(item.station, at, reward=item.reward, baseline=item.baseline, gained=gained, times=times)
+
+    def _expire(self, decision_id: str) -> None:
+        """What waited for a person waits no longer: its slot is over."""
+        if decision_id in self._waiting:
+            del self._waiting[decision_id]
+            self._update(decision_id, status="expired")
+            self._count("expired")
+
+    def _update(self, decision_id: str, **changes: Any) -> None:
+        before = self.items[decision_id]
+        after = self.items[decision_id] = replace(before, **changes)
+        if "refused" in (before.status, after.status):
+            self._refused[before.at.date()] -= before.status == "refused"
+            self._refused[after.at.date()] += after.status == "refused"
+
+    def _count(self, what: str, times: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + times
+
+    def _expected(self, decision: Decision) -> float | None:
+        """What the fixed configuration was expected to earn in the slot of a decision."""
+        fixed = self.cards[decision.station].fixed
+        return None if fixed is None else expected_of(decision, fixed)
+
+
+def expected_of(decision: Decision, arm: int) -> float | None:
+    """Return what an arm was expected to earn when a decision was made, where its scores were kept.
+
+    Example:
+        >>> from kinband.packed import Alternative
+        >>> other = Alternative(arm=2, configuration=None, mean=0.7, width=0.1, ucb=0.8)
+        >>> expected_of(Decision("d1", "a", 4, None, 0.9, 0.05, 0.95, (other,)), 2)
+        0.7
+    """
+    if arm == decision.arm:
+        return decision.mean
+    found = alternative_of(decision, arm)
+    return None if found is None else found.mean
+
+
+# --- The picture of operations: what every station runs, in which mode, what became of every decision ---------------
+#
+# It follows from the events of the ledger alone, in their order, so that every process that reads the same ledger has
+# the same picture, and a restart brings it back. Nothing in it is ever decided here.
+#
+# A decision without a verdict was made before operations began, or past them: it is taken to have run, as a controller
+# takes it, and counts in no sums, since nobody knows when its slot was.
 
 _TO_THE_GUARD: Mapping[str, By] = {"controller": "controller", "roll-back": "roll-back", "operator": "roll-back"}
 """Who changed a station, as rails see it: what a person rolls back is not tried again at once. Others are operators."""

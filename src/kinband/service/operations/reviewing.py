@@ -1,28 +1,31 @@
-"""What becomes of decisions: the guard's verdict, and by the station's mode what is done about it.
+"""What the guard makes of decisions, and what is put on record of it."""
 
-In shadow nothing is done: the station goes on with what it runs, and the reward of the slot is learned for that. In
-assist a change waits for a person, and until then the station goes on with what it runs. In autonomous the verdict is
-carried out. A roll-back is carried out in assist too: it undoes a harm, and a file with a `fallback` has approved it.
-
-**The next best.** Where the rails refuse what was decided, they are shown the configurations after it by score: those
-that the decision kept, then all. A policy without scores has no next best. One whose trials have to be safe
-(docs/safety.md) has passed over good scores for a reason, so it is asked again, to choose among what the rails let
-through and what it may fall back to.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from kinband.controller import Controller
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, ConflictError
 from kinband.guard import Guard, History, Proposal, Verdict, changes_of
-from kinband.guard.review import Situation, out_of_range, out_of_reach, tried_in_vain
+from kinband.guard.review import Situation, in_words, out_of_range, out_of_reach, tried_in_vain
 from kinband.records import Choice, Decision
+from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
-from kinband.service.operations.records import Card, Mode, Status
+from kinband.service.operations.records import Card, Item, Mode, Status
+from kinband.space import ConfigurationSpace
+
+# --- What becomes of decisions: the guard's verdict, and by the station's mode what is done about it ----------------
+#
+# In shadow nothing is done: the station goes on with what it runs, and the reward of the slot is learned for that. In
+# assist a change waits for a person, and until then the station goes on with what it runs. In autonomous the verdict is
+# carried out. A roll-back is carried out in assist too: it undoes a harm, and a file with a `fallback` has approved it.
+#
+# **The next best.** Where the rails refuse what was decided, they are shown the configurations after it by score: those
+# that the decision kept, then all. A policy without scores has no next best. One whose trials have to be safe
+# (docs/safety.md) has passed over good scores for a reason, so it is asked again, to choose among what the rails let
+# through and what it may fall back to.
 
 _BY_ARM = {"range", "step", "retry", "fallback"}  # with nothing else, another configuration may still be let through
 
@@ -227,3 +230,112 @@ def applied_note(
     """
     note = {"arm": arm, "before": before, "by": by, "at": at.isoformat(), "comment": comment}
     return note | ({"status": status} if status else {}) | ({"taken_back": True} if taken_back else {})
+
+
+# --- What the network reports of the present decision of a station, as an event says it -----------------------------
+#
+# The network knows what was really done. It may have made a change that a person was still to approve, or never have
+# made one that was ordered; and what was not made an hour ago may have been made since. Each is told apart here, so
+# that a decision's status says what became of it, and a change counts once and for whoever ordered it.
+
+_OURS = ("controller", "roll-back")  # who makes changes that were ordered
+
+
+def reported(item: Item, card: Card, runs: int | None, at: datetime, *, comment: str = "") -> dict[str, Any]:
+    """Return what an event says of a report.
+
+    Args:
+        item: The present decision of the station.
+        card: The station as it stands.
+        runs: Arm of what it runs.
+        at: When it was reported.
+        comment: What was said about it.
+
+    Example:
+        >>> from datetime import UTC
+        >>> from kinband.guard import Verdict
+        >>> from kinband.records import Decision
+        >>> at, made = datetime(2026, 11, 20, tzinfo=UTC), Decision("d1", "a", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
+        >>> verdict = Verdict("a", "allowed", arm=4, running=2, asked=4, reason="")
+        >>> item = Item(made, 7, at, None, "autonomous", "applied", verdict, running=2, arm=4)
+        >>> card = Card("a", "autonomous", running=4, before=2, changed_by="controller")
+        >>> note = reported(item, card, 2, at)
+        >>> note["status"], note["taken_back"]
+        ('not made', True)
+    """
+    undone = card.changed_by in _OURS and item.arm != item.running and runs == item.running
+    made_after_all = item.status == "not made" and runs == item.ordered
+    status: Status | None = None
+    if undone:
+        status = "not made"
+    elif made_after_all or (item.status == "waiting" and runs == item.wanted):
+        status = _made(item)
+    by = ("roll-back" if status == "rolled back" else "controller") if made_after_all else "network"
+    note = applied_note(runs, card.running, at, by=by, comment=comment, status=status, taken_back=undone)
+    return note | {"reported": True}
+
+
+def _made(item: Item) -> Status:
+    """What becomes of a decision that is carried out."""
+    by_guard = item.verdict is not None and item.verdict.outcome == "rolled back"
+    return "rolled back" if by_guard else "applied"
+
+
+# --- Asking again for a slot: what is said now must not contradict what the slot was decided with -------------------
+#
+# A station has one decision a slot, so that whoever asks again gets the one on record. What the second request says
+# would be lost in silence if it were something else: other counters, other limits, another configuration that runs. So
+# it is refused, with what to do instead. What it leaves out contradicts nothing, nor does saying that a station runs
+# what the record says by now.
+
+
+def check_repeated(
+    asked: Mapping[str, Request],
+    made: Mapping[str, Event],
+    cards: Mapping[str, Card],
+    *,
+    space: ConfigurationSpace,
+    timed: bool,
+) -> None:
+    """Refuse to answer a question from the record that was decided with something else.
+
+    Args:
+        asked: The questions, by station.
+        made: The decisions on record for the same slot, by station.
+        cards: Stations as they stand.
+        space: The configurations that arms are numbers of.
+        timed: Whether the states on record have the clock in them.
+    """
+    for station, event in made.items():
+        before, now = Request.read(event, timed=timed), asked[station]
+        runs = cards[station].running if cards[station].last == event.decision else None
+        if now.running not in (None, before.running, runs):
+            raise ConflictError(
+                f"{_decided(station, event)}, when it ran {_named(space, before.running)} and not "
+                f"{_named(space, now.running)}: report what it runs now by applied()"
+            )
+        if what := next(_differing(before, now), None):
+            raise ConflictError(
+                f"{_decided(station, event)}, with {what} than now: send what was sent then, or ask for the next slot"
+            )
+
+
+def _differing(before: Request, now: Request) -> Iterator[str]:
+    """Give what a question says otherwise than the one on record."""
+    for name in now.state or {}:
+        if before.state is None or before.state.get(name) != (now.state or {})[name]:
+            yield f"another value of the state feature {name!r:.60}"
+    if now.allowed is not None and now.allowed != before.allowed:
+        yield "other configurations allowed"
+    if now.time is not None and now.time != before.time:
+        yield "another time"
+
+
+def _decided(station: str, event: Event) -> str:
+    return f"{event.decision} was decided for {station!r:.80} in the slot {event.slot!r:.80}"
+
+
+def _named(space: ConfigurationSpace, arm: int | None) -> str:
+    if arm is None:
+        return "what nobody knew"
+    return in_words(space[arm])

@@ -1,14 +1,21 @@
-"""What stations may be called and what people may say about what they do.
+"""What people and other processes put on record: comments, rails, changes by hand."""
 
-A name that looks like another one is a trap for whoever reads a plan: blanks at its ends are not seen, and an accented
-letter can be written as one character or as a letter and an accent (Unicode's normal forms NFC and NFD, UAX #15), which
-look the same and are not. Such names are refused when a station joins; what a ledger was started with stays.
-"""
-
+import hashlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from math import isfinite
 
+from kinband.contexts import StateScaler
 from kinband.errors import BadInputError, ConflictError
+from kinband.guard import Rails, rails_from_text
+from kinband.space import ConfigurationSpace
+
+# --- What stations may be called and what people may say about what they do -----------------------------------------
+#
+# A name that looks like another one is a trap for whoever reads a plan: blanks at its ends are not seen, and an
+# accented letter can be written as one character or as a letter and an accent (Unicode's normal forms NFC and NFD, UAX
+# #15), which look the same and are not. Such names are refused when a station joins; what a ledger was started with
+# stays.
 
 LONGEST_COMMENT = 2_000
 """Characters of a comment."""
@@ -62,3 +69,108 @@ def check_newcomer(name: object, known: Iterable[str]) -> None:
             f"a station is called {alike[0]!a:.90} already, written with other characters that look the same as "
             f"{name!a:.90}: use that name, or another one"
         )
+
+
+# --- Rails as text: read from what somebody sent, and told from others ----------------------------------------------
+#
+# Rails are on record as the text of their file. Every process follows the last one on record (`Operations`), so that
+# what is put in force while a service runs holds for the next decision everywhere.
+
+MOST_TEXT = 200_000
+"""Characters of a file of rails; a limit for each of a thousand stations fits."""
+
+
+def digest_of(text: str) -> str:
+    """Return what tells a file of rails from others; empty for none.
+
+    Example:
+        >>> digest_of(""), len(digest_of("stop: on"))
+        ('', 16)
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def rails_on_record(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -> Rails:
+    """Return the rails of a text that is on record; what they lack in effect is no reason to do without all of them.
+
+    Example:
+        >>> rails_on_record("stop: on", ConfigurationSpace(tilt=[2, 4]), stations=["a"]).stop
+        True
+    """
+    return rails_from_text(text, space, stations=stations, source="the rails on record", on_record=True)
+
+
+def rails_of(
+    text: str,
+    space: ConfigurationSpace,
+    *,
+    stations: Iterable[str],
+    reward_range: tuple[float, float] | None = None,
+) -> Rails:
+    r"""Return the rails of a text that somebody sent, or complain with the line.
+
+    Args:
+        text: The text.
+        space: What stations can run.
+        stations: Every station that it may name.
+        reward_range: What rewards lie in, where that is known.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> rails_of("stop: on", space, stations=["a"]).stop
+        True
+        >>> rails_of("\n", space, stations=["a"])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the rails are empty: write {} to lift all of them
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise BadInputError("the rails are empty: write {} to lift all of them")
+    if len(text) > MOST_TEXT:
+        raise BadInputError(f"rails may have {MOST_TEXT:,} characters, got {len(text):,}: leave out what repeats")
+    return rails_from_text(text, space, stations=stations, reward_range=reward_range)
+
+
+# --- States that are far from anything the controller was made for: answered, and said to be ------------------------
+#
+# A counter in another unit, or one that has overflowed, is a number like any other: nothing is refused, and a decision
+# far from all evidence is made all the same. Where the controller knows what its features are like, by the ranges that
+# were declared or by the log that it learned from, whoever asks is told.
+
+FAR = 10.0
+"""Standard deviations from the middle of what was declared or learned from."""
+MOST = 5
+"""Sentences that one request is answered with."""
+
+
+def far_outside(scaler: StateScaler, states: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return a sentence for each value that is far from what its feature was declared or learned to be.
+
+    Where features were only named, nothing is known of them, and nothing is said.
+
+    Args:
+        scaler: Middle and spread of the features.
+        states: Values by station and feature.
+
+    Example:
+        >>> scaler = StateScaler.from_ranges({"load": (0, 1)})
+        >>> far_outside(scaler, {"3714": {"load": 0.4}, "3715": {"load": 40.0}})
+        ["load of '3715' is 40, 137 standard deviations from what this controller was made for: check its unit"]
+        >>> far_outside(StateScaler.identity(["load"]), {"3714": {"load": 1e15}})
+        []
+    """
+    if (scaler.centre == 0).all() and (scaler.scale == 1).all():
+        return []
+    known = {n: (float(c), float(s)) for n, c, s in zip(scaler.names, scaler.centre, scaler.scale, strict=True) if s}
+    found: list[str] = []
+    for station, state in states.items():
+        for name, value in state.items():
+            centre, scale = known.get(name, (value, 1.0))
+            distance = abs(value - centre) / scale
+            if distance > FAR or not isfinite(distance):
+                found.append(
+                    f"{name} of {station!r:.80} is {value:g}, {distance:.0f} standard deviations from what this "
+                    "controller was made for: check its unit"
+                )
+    further = len(found) - MOST
+    return found[:MOST] + ([f"and {further} more such values"] if further > 0 else [])

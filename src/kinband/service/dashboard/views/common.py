@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from kinband.service.dashboard.figures import knobs, moves
 from kinband.service.dashboard.views.holding import Held, held_of
 from kinband.service.operations import Item, Operations, Site
-from kinband.service.operations.prospects import expected_gain
+from kinband.service.operations.outlooks import expected_gain
 from kinband.space import ConfigurationSpace
 
 Moves = tuple[tuple[str, str, str], ...]

@@ -15,7 +15,7 @@ from kinband.counting import counted
 from kinband.errors import KinbandError
 from kinband.service.ledger import replay
 from kinband.service.operations import Operations, Outlook, outlooks
-from kinband.service.operations.explaining import Explained, explained
+from kinband.service.operations.outlooks import Explained, explained
 
 QUICK = 50
 """Rewards up to which evidence is weighed without being asked for."""

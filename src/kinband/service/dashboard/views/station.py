@@ -18,7 +18,7 @@ from kinband.service.dashboard.views.common import Names, names_of, row_of, site
 from kinband.service.dashboard.views.evidence import lending
 from kinband.service.dashboard.words import BY_WORDS
 from kinband.service.operations import Item, Operations, Outlook
-from kinband.service.operations.views import Change
+from kinband.service.operations.picture import Change
 
 SHOWN = 500
 """Slots on the charts."""

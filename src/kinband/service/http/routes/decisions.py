@@ -8,7 +8,7 @@ from fastapi import Body, Query, Response
 from kinband.service.http import answers
 from kinband.service.http.bodies import AppliedBody, AskBody, Filters
 from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, router
-from kinband.service.operations.outside import far_outside
+from kinband.service.operations.texts import far_outside
 
 routes = router("decisions")
 

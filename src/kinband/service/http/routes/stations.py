@@ -6,8 +6,7 @@ from fastapi import Body, Query
 
 from kinband.service.http import answers
 from kinband.service.http.bodies import CommentBody, StationBody, WhyBody
-from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, router
-from kinband.service.http.segments import StationName
+from kinband.service.http.routing import Caller, Fresh, Key, Service, Shapes, StationName, router
 from kinband.service.http.shapes import Shaper
 from kinband.service.operations import Operations
 
