@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.findings import FULL, decisions
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, JOINT, Plan, plans, read
-from kinband.cli.progress import progress
+from kinband.cli.output import progress
 from kinband.experiments.pool import run_jobs
 
 LONG = Contest("synthetic bandit, 1,000 rounds", "synthetic", 1000, 20)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.problems import Contest
-from kinband.cli.progress import progress
+from kinband.cli.output import progress
 from kinband.controller import Controller
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner

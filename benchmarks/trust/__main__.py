@@ -14,8 +14,7 @@ from benchmarks.trust import PARTS, Runner, Size, measured, parts_named
 from benchmarks.trust.figure import draw_targets
 from benchmarks.trust.table import BEGIN, END, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
 from benchmarks.trust.targets import SHORT, Target
-from kinband.cli.folders import make_folder
-from kinband.cli.progress import progress
+from kinband.cli.output import make_folder, progress
 from kinband.errors import BadInputError
 from kinband.experiments.pages import check_place
 

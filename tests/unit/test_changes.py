@@ -15,7 +15,7 @@ from kinband.changes import ChangePlan, Present, borrowed, plan_changes, present
 from kinband.changes.borrowing import beliefs_of, shares, width_alone
 from kinband.changes.plan import safe_text
 from kinband.changes.planning import Seen, Tried
-from kinband.cli.logs import LARGEST
+from kinband.cli.columns import LARGEST
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller.config import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError

@@ -11,23 +11,37 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from kinband.service.dashboard.charts.areas import spacing
-from kinband.service.dashboard.charts.bands import NORMAL_95, Belief, band_chart, best_first, whisker
 from kinband.service.dashboard.charts.bars import bar, parts
-from kinband.service.dashboard.charts.colours import (
+from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
+from kinband.service.dashboard.charts.lines import (
+    NORMAL_95,
+    Belief,
+    Line,
+    Marker,
+    band_chart,
+    best_first,
+    curve,
+    lone,
+    time_chart,
+    whisker,
+)
+from kinband.service.dashboard.charts.scales import (
     AGE_COLOURS,
     GROUP_COLOURS,
     MODE_COLOURS,
+    MOST_POINTS,
+    Scale,
+    around,
     contrast,
     luminance,
     ramp,
     rgb,
+    round_ticks,
+    spacing,
+    tag,
+    thinned,
+    time_ticks,
 )
-from kinband.service.dashboard.charts.curves import curve, lone
-from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
-from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
-from kinband.service.dashboard.charts.marks import tag
-from kinband.service.dashboard.charts.scales import MOST_POINTS, Scale, around, round_ticks, thinned, time_ticks
 from kinband.service.dashboard.charts.tiles import LINE, LONGEST, letters_on, lines_of, sector_tiles, shortened
 from kinband.service.dashboard.charts.wedges import BEAM, Sector, sector_map, wedge_path
 

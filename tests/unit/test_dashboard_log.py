@@ -11,7 +11,7 @@ import pytest
 from tests.dashboard_network import Browser, Network, network
 
 from kinband.service.dashboard.views import audit
-from kinband.service.dashboard.views.moments import first_since, period
+from kinband.service.dashboard.views.common import first_since, period
 from kinband.service.ledger import Event
 
 NAMES = [f"s{i}" for i in range(8)]

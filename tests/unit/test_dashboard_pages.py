@@ -12,7 +12,7 @@ from tests.dashboard_network import HOSTILE, Network, network
 
 from kinband.errors import SavedStateError
 from kinband.service.dashboard.assets import assets
-from kinband.service.dashboard.charts.colours import contrast
+from kinband.service.dashboard.charts.scales import contrast
 from kinband.service.dashboard.figures import figure
 from kinband.service.http.metrics import recent_reward
 from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError

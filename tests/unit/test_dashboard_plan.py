@@ -16,7 +16,7 @@ from kinband.packed import Alternative
 from kinband.policies.safety import SafetyLike
 from kinband.records import Decision
 from kinband.service.dashboard.views.common import Names, row_of
-from kinband.service.dashboard.views.plan import OLD, Wait, is_old, ordered
+from kinband.service.dashboard.views.decision import OLD, Wait, is_old, ordered
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Item, Operations
 from kinband.service.operations.outlooks import expected_gain

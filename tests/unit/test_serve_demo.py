@@ -7,10 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from kinband.cli.serve_demo.clock import SLOT, DemoClock
-from kinband.cli.serve_demo.manager import Manager, Seen
-from kinband.cli.serve_demo.network import DemoNetwork
-from kinband.cli.serve_demo.start import demo_rails, mode_of
+from kinband.cli.serve_demo.network import SLOT, DemoClock, DemoNetwork, Manager, Seen
+from kinband.cli.serve_demo.serving import demo_rails, mode_of
 from kinband.environments.radio.layout import draw_layout
 from kinband.errors import BadInputError, ConflictError
 from kinband.guard import rails_from_text

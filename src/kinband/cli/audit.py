@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.cli.columns import AsJson
-from kinband.cli.folders import make_folder
+from kinband.cli.output import make_folder
 from kinband.controller import Controller, Explanation
 from kinband.controller.explain import explain
 from kinband.counting import counted

@@ -1,13 +1,18 @@
-"""`kinband compare`: would sharing have helped on your own log, or on a table of measurements?"""
+"""Comparing learners on a log or a table."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from kinband.cli.columns import (
+    LARGEST,
     AsJson,
     CategoryColumns,
     DecimalPoint,
@@ -22,21 +27,239 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
+    about_file,
     in_options,
+    log_in_words,
+    noted,
+    unwarned,
 )
-from kinband.cli.compare_measured import TableOptions, compare_measured
-from kinband.cli.comparison import check_size, run_fair, show
-from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
-from kinband.cli.leaks import with_ignore
-from kinband.cli.logs import log_in_words, noted
-from kinband.environments.measured import BUNDLED
+from kinband.cli.output import make_folder, progress, with_ignore
+from kinband.counting import counted
+from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
-from kinband.experiments.paper.comparisons import Figure
+from kinband.experiments.metrics import Estimate
+from kinband.experiments.paper.comparisons import LABELS, Figure
+from kinband.experiments.paper.figures import regret_figure
+from kinband.experiments.paper.reproduce import FairProtocol, Reproducer
+from kinband.experiments.paper.verdict import in_words, standings
 from kinband.experiments.play.cases import Mode
-from kinband.experiments.play.problems import part_trace, store_parts
+from kinband.experiments.play.problems import part_trace, store_parts, store_table
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
+
+# --- What comparisons on a log and on a table of measurements have in common: running them, and showing the result
+
+_FEW_RUNS = 5  # an interval over fewer is rough
+
+
+def check_size(rows: int, decisions: int) -> None:
+    """Refuse a comparison that is too large for a controller.
+
+    Example:
+        >>> check_size(100, 30_000)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: 100 rows to learn from and 30,000 decisions are too many, at most 20,000 ...
+    """
+    if rows + decisions > LARGEST:
+        raise BadInputError(
+            f"{rows:,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST:,} in all are "
+            "possible: give a smaller --log-rows or --slots"
+        )
+
+
+def run_fair(figure: Figure, out: Path, *, workers: int, ray: str | None, quiet: bool) -> FairProtocol:
+    """Play a comparison by the fair protocol, in a folder that keeps what is done."""
+    runner = Reproducer(out, workers=workers or None, ray=ray)
+    with unwarned(), progress(runner.effort(figure, protocols=("fair",)), quiet=quiet) as step:
+        runner.tick = step
+        found = runner.run(figure, protocols=("fair",)).fair
+    if found is None:
+        raise AssertionError("the fair protocol was asked for")
+    return found
+
+
+def show(
+    figure: Figure, found: FairProtocol, out: Path, *, title: str, about: str, notes: Sequence[str], as_json: bool,
+    **more: Any,
+) -> None:  # fmt: skip
+    """Write the results of a comparison and its picture to the folder, and print them.
+
+    Args:
+        figure: What was compared.
+        found: What came of it.
+        out: The folder.
+        title: Of table and picture.
+        about: What was read, so that a wrong column is seen at once.
+        notes: What to keep in mind when reading the result.
+        as_json: Whether to print JSON.
+        **more: Further values for JSON.
+    """
+    files = [out / "regret.png", out / "regret.svg", out / "results.json"]
+    regret_figure(found.curves, files[:2], labels=LABELS, title=title)
+    results = {
+        "title": title,
+        "log": about,
+        "learners": standings(found),
+        "answer": in_words(found),
+        "notes": [*notes, *_few(figure.runs), *_at_the_edge(found, max(figure.betas))],
+        "files": list(map(str, files)),
+        **more,
+    }
+    files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+    else:
+        _print(results)
+
+
+def _few(runs: int) -> list[str]:
+    return [f"intervals over {runs} runs are rough: give more with --runs"] if runs < _FEW_RUNS else []
+
+
+def _at_the_edge(found: FairProtocol, largest: float) -> list[str]:
+    """Say which learners took the largest β that was tried: a larger one might have suited them better."""
+    edge = [LABELS[name] for name, beta in found.betas.items() if beta == largest]
+    return [f"β = {largest:g}, the largest that was tried, suited best: {'; '.join(edge)}"] if edge else []
+
+
+def _print(results: dict[str, Any]) -> None:
+    typer.echo(results["log"])
+    table = Table(title=results["title"])
+    table.add_column("learner", overflow="fold")
+    for column in ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in results["learners"]:
+        saved = (_cell(row["saved"], ".0%"), _cell(row["cold"]["saved"], ".0%"))
+        table.add_row(row["label"], str(row["beta"]), _cell(row["regret"], ".3g"), *saved)
+    Console().print(table)
+    lines = [f"note: {note}" for note in results["notes"]] + [f"file: {file}" for file in results["files"]]
+    typer.echo("\n".join([results["answer"], *lines]))
+
+
+def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
+    """Return a number for a narrow column: its interval goes below it."""
+    if numbers is None:
+        return "-"
+    return f"{Estimate(numbers['mean'], *numbers['interval']):{spec}}".replace(" (", "\n(")
+
+
+# --- `kinband compare --measured`: would sharing have helped on a table of measurements, whose truth is known? ------
+
+_TABLE_BETAS = (0.1, 0.3, 1.0)  # smaller than on logs: runs are short
+_SPELLED = {
+    "outcome=": "--measured",
+    "task=": "--task",
+    "knobs=": "--configuration",
+    "categories=": "--category",
+    "ignore=": "--ignore",
+    "failed=": "--failed",
+    "scale='linear'": "--linear",
+    "goal must": "--goal must",
+    "tasks were asked for": "tasks were asked for with --tasks",
+}
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What is what in a table of measurements, as given on the command line.
+
+    Attributes:
+        outcome: The column of what was measured.
+        goal: "min" or "max"; None where it is known, or else "min".
+        task: The column of the tasks.
+        linear: Whether outcomes are compared as differences, not as ratios.
+        tasks: How many tasks to take; None for all.
+        failed: The column that marks failed runs.
+
+    Example:
+        >>> TableOptions("seconds").words
+        'seconds, less is better, compared as ratios'
+    """
+
+    outcome: str
+    goal: str | None = None
+    task: str | None = None
+    linear: bool = False
+    tasks: int | None = None
+    failed: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What counts as better."""
+        better = "more" if self.goal == "max" else "less"
+        return f"{self.outcome}, {better} is better, compared as {'differences' if self.linear else 'ratios'}"
+
+
+def compare_measured(
+    table: str, options: TableOptions, columns: LogOptions, *, slots: int, log_rows: int, runs: int, out: Path,
+    workers: int, ray: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Play the fair comparison on a table's own truth, in rounds of all tasks, and say whether sharing helps there."""
+    if table in BUNDLED:
+        plain = TableOptions(options.outcome, tasks=options.tasks)
+        if options != plain or columns != LogOptions():
+            raise BadInputError("the bundled tables say themselves what their columns are: leave these options out")
+        options = replace(plain, goal=BUNDLED[table].get(options.outcome))
+    world = _read_table(table, options, columns)
+    M = len(world.stations)
+    check_size(M * log_rows, M * slots)
+    make_folder(out)
+    place = store_table(world.table, out).resolve()
+    figure = Figure(
+        "compare", f"measured:{place}", "parallel", slots, log_rows, (), _TABLE_BETAS, ("krause-ong",), runs, slots,
+        pulled=True,
+    )  # fmt: skip
+    found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
+    title = f"{Path(table).name}: {runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
+    show(
+        figure, found, out, title=title, about=_in_words(world, options), as_json=as_json,
+        notes=[*world.notes, *_too_much_known(world, log_rows)],
+        failed=[{"task": run.task, "configuration": dict(run.configuration)} for run in world.failed],
+        risky=[{"configuration": world.space[arm], "tasks": count} for arm, count in world.risky.items()],
+    )  # fmt: skip
+
+
+def _read_table(table: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
+    try:
+        with ctrl_c_ends_at_once():
+            if table in BUNDLED:
+                return bundled_measured(table, options.outcome, tasks=options.tasks)
+            named: dict[str, Any] = {
+                **columns.marks,
+                "knobs": columns.configuration,
+                "categories": columns.category or (),
+            }
+            named |= {"ignore": columns.ignore or (), "failed": options.failed, "tasks": options.tasks}
+            named |= {"scale": "linear" if options.linear else "log2", "task": options.task or "task"}
+            goal: Any = options.goal or "min"  # checked there
+            return read_measured(table, options.outcome, goal=goal, **named)
+    except BadInputError as error:
+        raise BadInputError(about_file(Path(table), _spelled(str(error)))) from error
+
+
+def _spelled(message: str) -> str:
+    """A message of the library with arguments spelled as options of the command line."""
+    for argument, option in _SPELLED.items():
+        message = message.replace(argument, option)
+    return in_options(message)
+
+
+def _too_much_known(world: MeasuredEnvironment, log_rows: int) -> list[str]:
+    """Say where the rows to learn from hold every configuration, so that little is left to find out."""
+    if log_rows < world.arms:
+        return []
+    return [f"{log_rows} rows a task try every configuration beforehand: give fewer with --log-rows, at least 2"]
+
+
+def _in_words(world: MeasuredEnvironment, options: TableOptions) -> str:
+    """Return what was read, so that a wrong column is seen at once."""
+    said = f"table: {counted(len(world.stations), 'task')} and {counted(world.arms, 'configuration')}; {options.words}"
+    return f"{said}; knobs: {', '.join(world.space.knobs)}"
+
+
+# --- `kinband compare`: would sharing have helped on your own log, or on a table of measurements? -------------------
 
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
 _BETAS = (0.1, 0.3, 1.0)

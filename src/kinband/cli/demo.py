@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.arrays import finite_number
-from kinband.cli.folders import make_folder
 from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.output import make_folder
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.city.stage import LOG_ROWS, Stage, fingerprint, stage_of
 from kinband.experiments.demo import ALONE, SHARED, Demonstration, demo_cases, run_demo

@@ -29,13 +29,13 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
+    check_log,
     in_options,
+    log_in_words,
+    noted,
 )
 from kinband.cli.interrupts import ctrl_c_ends_at_once
-from kinband.cli.leaks import with_ignore
-from kinband.cli.likeness import LikenessOption, likeness_of
-from kinband.cli.logs import check_log, log_in_words, noted
-from kinband.cli.progress import progress
+from kinband.cli.output import LikenessOption, likeness_of, progress, with_ignore
 from kinband.errors import BadInputError
 from kinband.evaluation import Estimate, Evaluation
 from kinband.evaluation import evaluate as evaluation_of

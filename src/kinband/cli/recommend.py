@@ -17,6 +17,7 @@ from rich.text import Text
 from kinband.changes import Change, ChangePlan, Present, plan_changes, read_present
 from kinband.changes.plan import LENT, check_folder, check_step, share_text
 from kinband.cli.columns import (
+    LARGEST,
     AsJson,
     CategoryColumns,
     DecimalPoint,
@@ -34,12 +35,14 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
+    check_log,
+    few_rows,
     in_options,
+    log_in_words,
+    noted,
+    used_rows,
 )
-from kinband.cli.folders import make_folder
-from kinband.cli.leaks import with_ignore
-from kinband.cli.likeness import LikenessOption, likeness_of
-from kinband.cli.logs import LARGEST, check_log, few_rows, log_in_words, noted, used_rows
+from kinband.cli.output import LikenessOption, likeness_of, make_folder, with_ignore
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.counting import counted

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kinband.cli.progress import progress
+from kinband.cli.output import progress
 from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
 from kinband.experiments.pages import check_place, marks_of, write_between

@@ -29,9 +29,14 @@ from kinband.cli.columns import (
     StateColumns,
     StationColumn,
     TimeColumn,
+    check_log,
+    few_rows,
+    log_in_words,
+    noted,
+    some_of,
+    used_rows,
 )
-from kinband.cli.folders import make_folder
-from kinband.cli.logs import check_log, few_rows, log_in_words, noted, some_of, used_rows
+from kinband.cli.output import make_folder
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model

@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kinband.counting import counted
-from kinband.service.dashboard.charts.marks import tag
+from kinband.service.dashboard.charts.scales import tag
 
 DASH = "–"
 """What is shown of what is not known."""

@@ -5,7 +5,7 @@ from functools import lru_cache
 from markupsafe import Markup, escape
 
 from kinband.service.dashboard.addresses import decision_url, station_url, with_query
-from kinband.service.dashboard.charts.marks import tag
+from kinband.service.dashboard.charts.scales import tag
 from kinband.service.dashboard.words import STATUS_WORDS
 
 _LONG = 24  # letters from which a name may be broken

@@ -23,9 +23,8 @@ from kinband.service.dashboard.frame import plain_page, redirect
 from kinband.service.dashboard.kept import Kept
 from kinband.service.dashboard.views import audit
 from kinband.service.dashboard.views.common import names_of
-from kinband.service.dashboard.views.decision import decision
+from kinband.service.dashboard.views.decision import decision, plan
 from kinband.service.dashboard.views.overview import overview
-from kinband.service.dashboard.views.plan import plan
 from kinband.service.dashboard.views.similarity import Likeness, similarity
 from kinband.service.dashboard.views.station import station
 from kinband.service.dashboard.views.stations import stations

@@ -5,8 +5,7 @@ from functools import cache, lru_cache
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.colours import ramp
-from kinband.service.dashboard.charts.marks import joined, percent, tag
+from kinband.service.dashboard.charts.scales import joined, percent, ramp, tag
 
 _STEPS = 24  # of a legend that runs along the ramp
 

@@ -14,8 +14,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray
-from kinband.service.dashboard.charts.colours import ramp, rgb
-from kinband.service.dashboard.charts.marks import joined, number, tag
+from kinband.service.dashboard.charts.scales import joined, number, ramp, rgb, tag
 
 LEVELS = 256
 """How many shades there are: one a byte."""

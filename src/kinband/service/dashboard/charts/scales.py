@@ -1,13 +1,97 @@
-"""From values to places: linear scales, round ticks for numbers and for times, long series made short.
-
-Charts are as wide as their place in the page, so that places along x are shares of the width, from 0 to 1; along y they
-are pixels.
-"""
+"""What charts are drawn with: colours, scales, marks and areas."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+
+from markupsafe import Markup, escape
+
+# --- Colours with a meaning, the same on light and dark pages, told apart by every kind of sight --------------------
+#
+# Amounts run along viridis (Smith and van der Walt, 2015), whose lightness grows evenly, so that the order is seen
+# without hue. Modes and groups take colours of Okabe and Ito (2008) and of Paul Tol's bright palette, as the report
+# does; what mode a station has is also said in words.
+
+_VIRIDIS = (
+    "#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725",
+)  # fmt: skip
+
+UNKNOWN = "#9aa5b1"
+"""What nothing is known of."""
+MODE_COLOURS = {"shadow": "#9aa5b1", "assist": "#e69f00", "autonomous": "#0072b2"}
+GROUP_COLOURS = ("#4477aa", "#66ccee", "#2e9e5b", "#e0b73a", "#ee6677", "#aa3377", "#7b6fd0", "#c08552")
+
+
+@cache
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Return red, green and blue of a colour.
+
+    Example:
+        >>> rgb("#ff8000")
+        (255, 128, 0)
+    """
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def mixed(stops: Sequence[str], share: float) -> str:
+    """Return the colour at a share of the way along stops.
+
+    Example:
+        >>> mixed(["#000000", "#ffffff"], 0.5), mixed(["#000000", "#ffffff"], 7.0)
+        ('#808080', '#ffffff')
+    """
+    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
+    left = min(int(place), len(stops) - 2)
+    part = place - left
+    (r0, g0, b0), (r1, g1, b1) = rgb(stops[left]), rgb(stops[left + 1])
+    red, green, blue = r0 + part * (r1 - r0), g0 + part * (g1 - g0), b0 + part * (b1 - b0)
+    return f"#{round(red):02x}{round(green):02x}{round(blue):02x}"
+
+
+@lru_cache(maxsize=4096)
+def ramp(share: float) -> str:
+    """Return the colour of an amount, from 0 (dark violet) to 1 (yellow).
+
+    Example:
+        >>> ramp(0.0), ramp(1.0)
+        ('#440154', '#fde725')
+    """
+    return mixed(_VIRIDIS, share)
+
+
+AGE_COLOURS = tuple(ramp(share) for share in (1.0, 0.78, 0.55, 0.32, 0.1))
+"""From a moment ago to long ago."""
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour (WCAG 2.2), from 0 to 1.
+
+    Example:
+        >>> luminance("#ffffff"), luminance("#000000")
+        (1.0, 0.0)
+    """
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb(colour))]
+    return round(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2], 12)
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast of two colours (WCAG 2.2), from 1 to 21.
+
+    Example:
+        >>> contrast("#000000", "#ffffff")
+        21.0
+    """
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+# --- From values to places: linear scales, round ticks for numbers and for times, long series made short ------------
+#
+# Charts are as wide as their place in the page, so that places along x are shares of the width, from 0 to 1; along y
+# they are pixels.
 
 MOST_POINTS = 300
 """How many points a series has at most when it is drawn: a phone has about that many pixels."""
@@ -144,3 +228,156 @@ def thinned(
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+# --- SVG elements as text: escaped, short, and without a style of their own -----------------------------------------
+#
+# A page forbids inline styles, so that what an element looks like is said by its class or by a presentation attribute.
+# Numbers are written with two decimals at most: a hundredth of a pixel is below what a screen shows.
+#
+# A page has hundreds of elements, so that what is safe already is not looked at again.
+
+_SPECIAL = re.compile("[&<>'\"]")  # what means something in markup
+_KEPT_TEXT = 40  # letters of an attribute that is remembered
+_SHORT_TEXT = 100  # up to which looking first is quicker than escaping
+
+
+def number(value: float) -> str:
+    """Return a coordinate.
+
+    Example:
+        >>> number(12.0), number(0.125), number(-0.001)
+        ('12', '0.12', '0')
+    """
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def percent(share: float) -> str:
+    """Return a share of the picture's width as a coordinate.
+
+    Example:
+        >>> percent(0.125)
+        '12.5%'
+    """
+    return f"{number(100.0 * share)}%"
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Markup:
+    """Return an element; attributes that are None are left out, `class_` is `class` and `stroke_width` `stroke-width`.
+
+    What is inside is escaped unless it is `Markup`, attributes always are.
+
+    Example:
+        >>> print(tag("text", "a < b", class_="tick", x=1.5, text_anchor="end", y=None))
+        <text class="tick" x="1.5" text-anchor="end">a &lt; b</text>
+        >>> print(tag("line", x1=0, x2="100%"))
+        <line x1="0" x2="100%"/>
+    """
+    said = "".join([_attribute(key, value) for key, value in attributes.items() if value is not None])
+    if not inside:
+        return Markup(f"<{name}{said}/>")  # noqa: S704 - every part is escaped
+    return Markup(f"<{name}{said}>{''.join(map(escaped, inside))}</{name}>")  # noqa: S704 - every part is escaped
+
+
+def joined(parts: "list[Markup]") -> Markup:
+    """Return elements one after the other.
+
+    Example:
+        >>> print(joined([tag("g"), tag("g")]))
+        <g/><g/>
+    """
+    return Markup("".join(map(escaped, parts)))  # noqa: S704 - every part is escaped
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is written between tags or in an attribute; `Markup` is taken as it is.
+
+    Example:
+        >>> print(escaped("a < b"), escaped("plain"), escaped(tag("g")))
+        a &lt; b plain <g/>
+    """
+    plain = isinstance(text, Markup) or (len(text) < _SHORT_TEXT and _SPECIAL.search(text) is None)
+    return text if plain else escape(text)
+
+
+def _attribute(key: str, value: object) -> str:
+    """Return an attribute as it is written; the short ones are mostly the same from chart to chart."""
+    return _written(key, value) if isinstance(value, str) and len(value) > _KEPT_TEXT else _written_before(key, value)
+
+
+def _written(key: str, value: object) -> str:
+    said = number(value) if isinstance(value, float) else escaped(str(value))
+    return f' {key.rstrip("_").replace("_", "-")}="{said}"'
+
+
+_written_before = lru_cache(maxsize=4096, typed=True)(_written)
+
+
+# --- The part of the world that a map shows: which, how large, and how far its sites are apart ----------------------
+
+_REACH = 0.46  # of the distance to the next site
+_AREA = 1000.0  # units of the larger side of the map
+
+
+def spacing(places: Sequence[tuple[float, float]]) -> float:
+    """Return the median distance from a site to the next one, in metres; 500 where there is only one site.
+
+    Example:
+        >>> spacing([(0.0, 0.0), (0.0, 0.0), (300.0, 400.0), (600.0, 800.0)])
+        500.0
+    """
+    sites = sorted(set(places))
+    if len(sites) < 2:
+        return 500.0
+    nearest = sorted(min(math.dist(a, b) for b in sites if b != a) for a in sites)
+    return nearest[len(nearest) // 2]
+
+
+@dataclass(frozen=True)
+class Area:
+    """The part of the world that a map shows.
+
+    Attributes:
+        west: Its left edge, in metres.
+        north: Its upper edge.
+        wide: Its width.
+        high: Its height.
+        reach: Length of a wedge.
+
+    Example:
+        >>> area = Area.of([(0.0, 0.0), (1000.0, 0.0)])
+        >>> area.reach, area.wide, area.ruler
+        (460.0, 1920.0, 200.0)
+    """
+
+    west: float
+    north: float
+    wide: float
+    high: float
+    reach: float
+
+    @classmethod
+    def of(cls, places: Sequence[tuple[float, float]]) -> "Area":
+        """Return the area around some places, with room for their wedges."""
+        reach = _REACH * spacing(places)
+        west, north = min(x for x, _ in places) - reach, max(y for _, y in places) + reach
+        return cls(
+            west, north, max(x for x, _ in places) + reach - west, north - min(y for _, y in places) + reach, reach
+        )
+
+    @property
+    def scale(self) -> float:
+        """Units of the map to a metre."""
+        return _AREA / max(self.wide, self.high)
+
+    @property
+    def ruler(self) -> float:
+        """A round length, in metres, of up to a fifth of the width."""
+        most = 0.2 * self.wide
+        power = 10.0 ** math.floor(math.log10(most))
+        return float(max(step * power for step in (1, 2, 5) if step * power <= most))
+
+    def at(self, place: tuple[float, float]) -> tuple[float, float]:
+        """Return where a place is on the map."""
+        return round((place[0] - self.west) * self.scale, 2), round((self.north - place[1]) * self.scale, 2)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.colours import contrast
-from kinband.service.dashboard.charts.marks import escaped, tag
+from kinband.service.dashboard.charts.scales import contrast, escaped, tag
 from kinband.service.dashboard.charts.wedges import Sector
 
 LINE = 11

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.areas import Area
-from kinband.service.dashboard.charts.marks import escaped, joined, number, tag
+from kinband.service.dashboard.charts.scales import Area, escaped, joined, number, tag
 
 BEAM = 65.0
 """Degrees between the edges of a wedge."""

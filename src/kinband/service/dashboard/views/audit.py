@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kinband.service.dashboard.addresses import with_query
-from kinband.service.dashboard.views.common import names_of
-from kinband.service.dashboard.views.moments import first_since, period
+from kinband.service.dashboard.views.common import first_since, names_of, period
 from kinband.service.dashboard.words import KIND_WORDS, sentence
 from kinband.service.ledger import Event
 from kinband.service.operations import Operations, Picture

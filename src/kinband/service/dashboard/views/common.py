@@ -1,16 +1,90 @@
-"""What several pages show: configurations by arm, a decision as a row of a table, the gain expected of a change."""
+"""What views share."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from kinband.service.dashboard.figures import knobs, moves
-from kinband.service.dashboard.views.holding import Held, held_of
+from kinband.errors import BadInputError
+from kinband.service.dashboard.figures import knobs, moves, utc
 from kinband.service.operations import Item, Operations, Site
 from kinband.service.operations.outlooks import expected_gain
 from kinband.space import ConfigurationSpace
+
+# --- Decisions that a rule of safety held back: what would have been tried, and what the station runs instead -------
+#
+# Such a decision may have an expected gain below nought, as a trial has, and is the opposite of one: the rule returns
+# to what is known to be safe (docs/safety.md). Pages tell the two apart.
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A decision that a rule held back.
+
+    Attributes:
+        by: The rule: "budget" or "floor".
+        tried: What would have been tried, in words.
+        instead: What was chosen in its place, in words.
+        stays: Whether that is what the station runs.
+
+    Example:
+        >>> held = Held("budget", "tilt 8", "tilt 4", stays=False)
+        >>> held.mark, held.instead_words
+        ('held back by the budget', 'back to tilt 4, not on to tilt 8')
+        >>> print(held.sentence)
+        The budget held back a trial of tilt 8: the station goes back to tilt 4.
+    """
+
+    by: str
+    tried: str
+    instead: str
+    stays: bool
+
+    @property
+    def mark(self) -> str:
+        """It in a few words, for a table."""
+        return f"held back by the {self.by}"
+
+    @property
+    def instead_words(self) -> str:
+        """What it does instead, for a table."""
+        if self.stays:
+            return f"stays with {self.instead}, no trial of {self.tried}"
+        return f"{'back to' if self.by == 'budget' else 'takes'} {self.instead}, not on to {self.tried}"
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        verb = "stays with" if self.stays else "goes back to" if self.by == "budget" else "takes"
+        return f"The {self.by} held back a trial of {self.tried}: the station {verb} {self.instead}."
+
+
+def held_of(item: Item, text: Callable[[int | None], str]) -> Held | None:
+    """Return what held a decision back, by what the policy noted; None where nothing did.
+
+    Args:
+        item: The decision.
+        text: Configurations in words, by arm.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from kinband.records import Decision
+        >>> note = {"safety": {"running": 3, "held_back": 7, "by": "budget"}}
+        >>> made = Decision("d1", "a", 3, None, 0.9, 0.04, 0.95, memo=note)
+        >>> at = datetime(2026, 3, 4, tzinfo=UTC)
+        >>> held_of(Item(made, 1, at, None, "assist", "kept", None, running=3, arm=3), "arm {}".format).sentence
+        'The budget held back a trial of arm 7: the station stays with arm 3.'
+    """
+    note = item.decision.memo.get("safety") or {}
+    if "held_back" not in note:
+        return None
+    arm = item.decision.arm
+    return Held(str(note.get("by", "rule")), text(note["held_back"]), text(arm), stays=arm == item.running)
+
+
+# --- What several pages show: configurations by arm, a decision as a row of a table, the gain expected of a change
 
 Moves = tuple[tuple[str, str, str], ...]
 """Knobs that move: name, old value, new value."""
@@ -154,3 +228,70 @@ def row_of(item: Item, names: Names, *, gains: bool = True) -> Row:
         trial=held is None and gain is not None and gain[0] < 0.0,
         held=held,
     )
+
+
+# --- Times of the log: from what somebody typed to numbers of events ------------------------------------------------
+#
+# Events are numbered in the order in which they were recorded, which is that of their times as long as nobody sets the
+# clock back. So the first event since a time is found by halving, in as many looks as the number of events has binary
+# digits, and the ledger needs no index over times. Where the clock was set back, the order of recording counts.
+
+_DATE = len("2026-11-20")
+_MINUTE = len("2026-11-20T10:00")
+
+
+def period(text: str, *, name: str) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of a day, a minute or a second, UTC unless it says otherwise.
+
+    Args:
+        text: A day, or a time as forms send it.
+        name: What it is for, in a complaint.
+
+    Example:
+        >>> [moment.isoformat() for moment in period("2026-11-20T10:04", name="from")]
+        ['2026-11-20T10:04:00+00:00', '2026-11-20T10:05:00+00:00']
+        >>> (period("2026-11-20", name="to")[1] - period("2026-11-20", name="to")[0]).days
+        1
+        >>> period("soon", name="to")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: "to" takes a day or a time such as 2026-11-20T10:04, got 'soon'
+    """
+    try:
+        begin = utc(datetime.fromisoformat(text.strip()))
+        step = timedelta(days=1) if len(text.strip()) <= _DATE else timedelta(minutes=1)
+        end = begin + (step if len(text.strip()) <= _MINUTE else timedelta(seconds=1))
+    except (ValueError, OverflowError) as error:
+        raise BadInputError(f'"{name}" takes a day or a time such as 2026-11-20T10:04, got {text!r:.60}') from error
+    return begin.astimezone(UTC), end.astimezone(UTC)
+
+
+def first_since(operations: Operations, moment: datetime) -> int:
+    """Return the number of the first event recorded at a time or later; one past the last where there is none."""
+    newest = operations.events(newest_first=True, limit=1)
+    low, high = 1, newest[0].seq + 1 if newest else 1
+    while low < high:
+        middle = (low + high) // 2
+        found = operations.events(after=middle - 1, limit=1)
+        if found and utc(found[0].at) < moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# --- Slots as pages name them ---------------------------------------------------------------------------------------
+
+
+def named_slot(slot: str | None) -> str:
+    """Return the caller's name of a slot, unless it is a time, which is shown anyway.
+
+    Example:
+        >>> named_slot("2026-11-20T10:00:00+00:00"), named_slot("busy hour"), named_slot(None)
+        ('', 'busy hour', '')
+    """
+    try:
+        datetime.fromisoformat(slot or "")
+    except ValueError:
+        return slot or ""
+    return ""

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from kinband.counting import counted
 from kinband.service.dashboard.addresses import station_url
 from kinband.service.dashboard.charts.bars import parts
-from kinband.service.dashboard.charts.colours import AGE_COLOURS, MODE_COLOURS, UNKNOWN, ramp
 from kinband.service.dashboard.charts.lines import Line, time_chart
-from kinband.service.dashboard.charts.scales import Scale, thinned
+from kinband.service.dashboard.charts.scales import AGE_COLOURS, MODE_COLOURS, UNKNOWN, Scale, ramp, thinned
 from kinband.service.dashboard.charts.tiles import sector_tiles
 from kinband.service.dashboard.charts.wedges import Sector, ruler_words, sector_map
 from kinband.service.dashboard.figures import AGE_NAMES, age_class, ago, figure, signed

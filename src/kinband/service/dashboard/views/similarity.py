@@ -17,8 +17,8 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.counting import counted
 from kinband.service.dashboard.addresses import with_query
-from kinband.service.dashboard.charts.colours import GROUP_COLOURS, UNKNOWN
 from kinband.service.dashboard.charts.heat import Band, heat_map, png, shades
+from kinband.service.dashboard.charts.scales import GROUP_COLOURS, UNKNOWN
 from kinband.service.dashboard.figures import figure
 from kinband.service.operations import Operations
 from kinband.similarity import TaskMatrix

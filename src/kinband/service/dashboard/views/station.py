@@ -10,8 +10,7 @@ from markupsafe import Markup, escape
 
 from kinband.counting import counted
 from kinband.errors import BadInputError
-from kinband.service.dashboard.charts.bands import Belief, band_chart, best_first, whisker
-from kinband.service.dashboard.charts.lines import Line, Marker, time_chart
+from kinband.service.dashboard.charts.lines import Belief, Line, Marker, band_chart, best_first, time_chart, whisker
 from kinband.service.dashboard.charts.scales import around, thinned
 from kinband.service.dashboard.figures import figure, time_text, value_text
 from kinband.service.dashboard.views.common import Names, names_of, row_of, sites_of
