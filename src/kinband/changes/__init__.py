@@ -1,8 +1,7 @@
 """Change plans: what each station should be set to tonight, why, and how to undo it.
 
-`planning` makes a plan from a controller and the stations as they are now (`present`), looking at them one by one
-(`drafts`); `plan` is the plan, `reasons` its words, `files` its folder on disk. `borrowing` measures how much of an
-estimate other stations lent, `seen` tells states the log knows from others, `steps` limits how far a knob moves.
+`planning` makes a plan from a controller and the stations as they are now, looking at them one by one; `plan` is the
+plan, with its reasons and its folder on disk; `borrowing` measures how much of an estimate other stations lent.
 """
 
 from kinband.changes.borrowing import borrowed

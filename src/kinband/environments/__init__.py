@@ -1,9 +1,9 @@
 """Worlds to learn in: environments that pay rewards, and data sets with a known truth.
 
-`contract` says what an environment is; `synthetic` is the paper's synthetic bandit and `regression` its two-task
-regression; `trace` makes an environment of any log, `measured` one of a table of measurements, `classification` one of
-a data set. `gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded
-when it is asked for, since it needs the extra `gym`.
+`contract` says what an environment is; `synthetic` has the paper's synthetic bandit and its two-task regression;
+`trace` makes an environment of any log, `measured` one of a table of measurements, `classification` one of a data set.
+`gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded when it is
+asked for, since it needs the extra `gym`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,10 +1,7 @@
 """Before the first trial: what a policy would have earned, estimated from a log.
 
-`evaluating` puts it together and `result` is the answer. `parts` tells rows to learn from and rows to judge by,
-`targets` are the policies that can be judged, `beliefs` and `judging` the model's predictions, `propensities` and
-`frequencies` what the log's own habits were, `estimators` the three formulas with their intervals, `support` what was
-never tried.
-
+`evaluating` puts it together; `targets` are the policies that can be judged, the rows to judge them by and what the
+log can say of them; `estimators` the three formulas with their intervals, and the log's own habits.
 """
 
 from kinband.evaluation.estimators import Estimate

@@ -2,14 +2,11 @@
 
 The map of the room:
 
-- `shards`: which stations learn together, and what is lost by parting the rest; `packing` is its arithmetic, `blocks`
+- `shards`: which stations learn together, what is lost by parting the rest, and how a fleet comes about; `blocks` is
   the coarse order of a country (regions, descriptors).
-- `fleet`: `Fleet`, the words of a controller for all shards; `building` is how it comes about.
-- `books`: the logs of all shards and how calls are recorded; `log` is that of one shard, which is the truth, `saving`
-  the folder on disk, `ahead` the log written before a call returns.
-- `engine`: where shards run, and running them here; `on_ray` on a cluster, which `cluster` joins; `calls` is what a
-  shard can be asked to do.
-
+- `fleet`: `Fleet`, the words of a controller for all shards, and the books of what was called.
+- `engine`: where shards run, what they can be asked to do, and the log of each, which is the truth and is written
+  before a call returns; `on_ray` runs them on a cluster, `saving` is the folder on disk.
 """
 
 from kinband.fleet.blocks import DescriptorLikeness, coarse_blocks

@@ -1,8 +1,8 @@
 """Guard rails: the only home of hard limits, between what a learner proposes and what a station runs.
 
-- `rails`, `windows`: the limits, as values; `reading` (with `sections` and `nodes`) makes them from a YAML file.
-- `events`, `history`: what happened, rebuilt from an event log.
-- `guard`: holds proposals against the rails by the rules of `rules` and `fallback`; `verdicts` are the answers.
+- `rails`: the limits and their windows, as values; `reading` makes them from a YAML file.
+- `review`: what happened, rebuilt from an event log; the guard, which holds proposals against the rails, one function a
+  rule; and its verdicts.
 
 **The idea.** A learner maximises; what it must never do is no matter of learning. So limits are declared apart and
 held apart, and the guard is a function of rails, proposals, history and time that keeps no state. A refusal is a result

@@ -1,9 +1,9 @@
 """Which arm to play: the paper's policies and the baselines, as equals.
 
-`contract` says what a policy is, `registry` knows ours by name and `checker` tests anyone's; `ucb` is Algorithms 1 and
-2, `super_ucb` Algorithms 3 and 4, `thompson` draws instead of bounds; `kernel_ucb` holds Kernel-UCB, CGP-UCB and the
-pooled learner, `linucb` and `simple` the rest. `exploration` is the β of them all, `awareness` what a round knows of
-its own picks, `safety` the rules that trials may have to keep.
+`base` says what a policy is and what a round knows of its own picks, `registry` knows ours by name and tests anyone's;
+`ucb` is Algorithms 1 and 2, `super_ucb` Algorithms 3 and 4, `thompson` draws instead of bounds; `baselines` holds
+Kernel-UCB, CGP-UCB, the pooled learner, LinUCB and the rest. `exploration` is the β of them all, `safety` the rules
+that trials may have to keep.
 """
 
 from kinband.policies.base import Policy, PolicyFactory, Setting

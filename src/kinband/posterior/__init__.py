@@ -1,8 +1,8 @@
 """What is believed about every station's rewards, given all rewards told so far.
 
-`contract` says what a posterior is; `exact` keeps it on a growing Cholesky factor (`factor`), `schur` as the paper
-does, `sparse` through a bounded number of points, `switching` exactly at first and sparsely later, and `grouped` splits
-stations that share nothing into separate small ones.
+`base` says what a posterior is; `exact` keeps it on a growing Cholesky factor (`factor`), `schur` as the paper does,
+`sparse` through a bounded number of points, and `grouped` splits stations that share nothing into separate small ones
+and switches from exact to sparse where rows become many.
 """
 
 from math import ceil, sqrt

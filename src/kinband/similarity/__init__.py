@@ -2,18 +2,16 @@
 
 The map of the room:
 
-- `matrix`: `TaskMatrix`, the answer of every estimator, with names; `saving` stores it, `picture` draws it.
+- `matrix`: `TaskMatrix`, the answer of every estimator, with names and its file; `picture` draws it.
 - `embedding`: `Embedding`, the paper's measure: a Gaussian of the distance of conditional kernel embeddings, (18);
-  `operators` computes the distances, (17) and (20).
+  `base` computes the distances, (17) and (20), on rows by station; `landmarks` does so in large networks.
 - `prediction`: `PredictionSimilarity`, the average R² of predicting each other, (21).
 - `coregionalisation`: `Coregionalisation`, K_Z = BBᵀ + diag(v) by marginal likelihood.
 - `joint`: `Joint`, partial pooling: what is common to all, to those alike and one's own, in shares found with the rest
   of the model. Ours, not the paper's, and the default.
 - `simple`: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
-- `nearest`: the nearest correlation matrix, for measures that are no kernel.
 - `newcomers`: the row of a station without data, from what is known of its site.
-- `landmarks`, `nystrom` and `gram`: the same distances in large networks.
-- `learned` and `rows`: the context kernel an estimator works with, and the rows it works on.
+- `learned`: the context kernel an estimator works with.
 
 An estimator is any object with `fit(log)`; `similarity_from` turns a name, a matrix or such an object into one.
 

@@ -1,7 +1,6 @@
-"""The tabular log, validated at the door: `table` is the log, `rows` are its clean columns and ways to pick from them.
+"""The tabular log, validated at the door: `table` is the log, its clean columns and ways to pick from them.
 
-`files` and `roles` bring a log in, `values`, `times` and `rewards` clean its columns, `weighted` makes one reward of
-several, `lines` says where in a file a row is.
+`files` and `columns` bring a log in, `values` cleans its cells, `rewards` makes one reward of several.
 """
 
 from kinband.trace.columns import ColumnMap

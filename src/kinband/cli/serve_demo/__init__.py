@@ -1,5 +1,5 @@
 """`kinband serve --demo`, the only place where service and simulator meet.
 
-`network` is simulated, `clock` lets its hours pass in seconds, `manager` asks and reports for it through one of the
-`desks`; `start` says how it all begins, and `serving` runs it.
+`network` is simulated, with a clock that lets its hours pass in seconds and a manager that asks and reports for it;
+`serving` says how it all begins, and runs it.
 """

@@ -1,7 +1,7 @@
 """Tables of tasks that were run under configurations, as environments with full truth (docs/measured.md).
 
-`columns` finds what the columns are and `table` checks the runs; `rewards` puts them into units, `environment` plays
-them; `files` reads a table of one's own, or the extract of public measurements in `bundled`.
+`table` finds what the columns are and checks the runs, `environment` puts them into units and plays them; `files` reads
+a table of one's own, or the extract of public measurements in `bundled`.
 """
 
 from kinband.environments.measured.environment import FailedRun, MeasuredEnvironment

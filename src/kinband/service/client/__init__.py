@@ -1,7 +1,7 @@
 """The client: a running service from Python, with httpx and nothing of the service itself.
 
-`client` has a method for everything the service does, `calls` sends requests and tries again where that is safe,
-`values` is what can be sent, `records` what comes back.
+`client` has a method for everything the service does, and tries again where that is safe; `records` is what comes
+back.
 """
 
 from kinband.service.client.client import KinbandClient, ServiceError

@@ -1,8 +1,8 @@
 """The service over HTTP: `/v1` for programs, probes and figures for those who run it.
 
 `app` puts it together; `routes` are what it answers, `bodies` and `answers` what comes and goes, `shapes` turns records
-into answers; `roles` says who may do what, `gate` lets callers in, `segments` takes paths apart, `routing` reads
-strictly; `errors` answers problems, in the words of `complaints` and `wording`.
+into answers; `routing` says who may do what, lets callers in and reads strictly; `errors` answers problems; `probes`
+and `metrics` are for those who run it.
 """
 
 from kinband.service.http.app import create_app

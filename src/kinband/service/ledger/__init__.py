@@ -1,8 +1,9 @@
 """The ledger: every event of a controller in a database, append-only, from which everything else is rebuilt.
 
-`store` is the ledger, in SQLite or PostgreSQL (`engines`, `schema`, `migrations`), `events` what it holds, chained by
-checksums; `durable` is the controller on top of it, `restoring` brings that back after a restart with the help of
-`snapshots`, `replaying` decides any decision of the past again. `errors` says what may be tried again.
+`store` is the ledger, in SQLite or PostgreSQL (`engines`, `migrations`), `events` what it holds, chained by checksums;
+`durable` is the controller on top of it, one call after the other (`turns`), `restoring` brings that back after a
+restart with the help of snapshots, `replaying` decides any decision of the past again. `errors` says what may be tried
+again.
 """
 
 from kinband.service.ledger.durable import DurableController

@@ -1,11 +1,9 @@
 """Operations: a controller next to a network manager, with guard rails, modes and people.
 
-`operations` is the face. `deciding` asks and tells, with `repeating` for whoever asks again, `reporting` for what the
-network says and `outside` for strange states; `reviewing` says what becomes of decisions, `people` is what they do, in
-the words that `texts` lets through. `picture` follows the events, with `earnings` for rewards and `trails` for the way
-back, and `views` shows it, with `tally` for sums, `prospects` and `outlooks` for what is expected and `sites` for the
-map. `explaining` says why, with the guard's part in it, `rails` reads those that are sent, and `writable` tells whether
-the ledger takes writes.
+`operations` is the face. `deciding` asks and tells; `reviewing` says what becomes of decisions, also of those asked
+again or reported by the network; `people` is what they do, in the words that `texts` lets through. `picture` follows
+the events and shows how things stand, with the `records` of decisions and sums over them; `outlooks` says why a
+decision was made and what is expected, and `writable` whether the ledger takes writes.
 """
 
 from kinband.service.operations.operations import Clock, Operations

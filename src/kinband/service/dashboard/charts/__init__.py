@@ -1,6 +1,6 @@
 """Charts as SVG text: pure functions from values to markup.
 
-`scales` turns values into places, `marks` writes elements, `colours` holds what has a meaning; `lines` draws values
-over time (`curves`), `bands` what is believed of configurations, `bars` shares and keys, `wedges` the map of sectors
-(of an area, `areas`), `heat` the task matrix.
+`scales` turns values into places, writes elements and holds the colours that have a meaning; `lines` draws values over
+time and what is believed of configurations, `bars` shares and keys, `wedges` and `tiles` the map of sectors, `heat` the
+task matrix.
 """
