@@ -686,7 +686,7 @@ def test_a_call_whose_answer_was_lost_is_done_once(ledger: Ledger, monkeypatch: 
 
     def lost(self: RootTransaction) -> None:
         commit(self)
-        raise LedgerUnavailableError("whether it was recorded is not known")
+        raise LedgerUnavailableError("gone", recorded=None)
 
     with monkeypatch.context() as patch:
         patch.setattr(RootTransaction, "commit", lost)

@@ -346,9 +346,7 @@ def test_a_ledger_that_is_away_is_a_page_that_does_not_tell_where_it_is(
         assert str(tmp_path) in place
 
         def away(*_args: object, **_given: object) -> None:
-            raise LedgerUnavailableError(
-                f"the ledger cannot be reached at {place}: whether it was recorded is not known"
-            )
+            raise LedgerUnavailableError(f"the ledger cannot be reached at {place}", recorded=None)
 
         monkeypatch.setattr(web.operations, "events", away)
         monkeypatch.setattr(web.operations, "stop", away)

@@ -311,9 +311,7 @@ def test_whether_a_lost_commit_was_recorded_is_said(
     service: Served, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unsure(*_args: Any, **_kwargs: Any) -> Any:
-        raise LedgerUnavailableError(
-            "gone: whether it was recorded is not known, send it again later with the same key"
-        )
+        raise LedgerUnavailableError("gone", recorded=None)
 
     monkeypatch.setattr(service.operations, "stop", unsure)
     detail = problem(client.post("/v1/stop"), 503)

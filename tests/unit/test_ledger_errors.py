@@ -65,6 +65,16 @@ def test_a_lost_answer_to_a_commit_is_not_called_a_failure() -> None:
     assert "whether it was recorded is not known" in str(translated(lost, "here", known=False))
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "known"),
+    [("53100", "full", True), ("55P03", "busy", True), ("55P03", "busy", False), ("57P01", "away", False)],
+)
+def test_programs_read_a_code_and_not_the_sentence(state: str, code: str, known: bool) -> None:
+    found = translated(postgres_error(state), "here", known=known)
+    assert isinstance(found, LedgerUnavailableError)
+    assert (found.code, found.recorded) == (code, False if known else None)
+
+
 @pytest.mark.parametrize("url", ["mysql://a/b", "sqlite://", ":memory:", "sqlite:///:memory:", "no/such/folder/l.db"])
 def test_what_cannot_hold_a_ledger_is_refused(url: str) -> None:
     with pytest.raises(BadInputError, match=r"ledger (lives|has to be|can be kept)"):

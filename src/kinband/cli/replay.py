@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kinband.cli.columns import AsJson
 from kinband.controller.explain import MOST_ROWS
-from kinband.errors import BadInputError, SavedStateError
+from kinband.errors import BadInputError
 
 if TYPE_CHECKING:
     from kinband.service.ledger import Replayed
@@ -42,14 +42,7 @@ def replay(
     except ModuleNotFoundError as error:
         raise BadInputError(f"a ledger needs {error.name}: pip install 'kinband[service]'") from error
 
-    try:
-        opened = Ledger.open(ledger, create=False)
-    except SavedStateError as error:
-        if "not a database" in str(error):  # it never was one
-            raise BadInputError(
-                f"{ledger} is no ledger: give the file that kinband serve keeps its events in"
-            ) from error
-        raise
+    opened = Ledger.open(ledger, create=False)
     try:
         with Console(stderr=True, quiet=as_json).status("deciding again"):
             found = replayed(opened, decision, snapshots=not anew, most_rows=most_rows)

@@ -159,7 +159,7 @@ def _complaint(request: Request, error: Exception) -> Response:
             if status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return error_page(status, public_words(error), visitor=visitor)
             _LOG.warning("%s %s: %s", request.method, request.url.path, error)
-            unsure = status == HTTPStatus.SERVICE_UNAVAILABLE and "is not known" in str(error)
+            unsure = isinstance(error, LedgerUnavailableError) and error.recorded is None
             return error_page(status, visitor=visitor, heading=_UNSURE if unsure else None)
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return error_page(500, visitor=visitor)

@@ -233,7 +233,7 @@ MOVED = (
     "service again, and send the same request again later"
 )
 """What is said of a ledger that is not where it was."""
-_KNOWN = {"is full": FULL, "was moved, removed or replaced": MOVED}  # by what the ledger says
+_KNOWN = {"full": FULL, "moved": MOVED}  # by the code of the error
 
 
 class RefusedError(Exception):
@@ -324,21 +324,21 @@ def _not_signed_in(_request: Request, error: Exception) -> Response:
 
 
 def _unavailable(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, LedgerUnavailableError)  # noqa: S101
     LOG.warning("the ledger is unavailable: %s", error)
-    return problem_response(503, away(str(error)), headers={"Retry-After": str(AGAIN)})
+    return problem_response(503, away(error), headers={"Retry-After": str(AGAIN)})
 
 
-def away(said: str) -> str:
+def away(error: LedgerUnavailableError) -> str:
     """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies.
 
     Example:
-        >>> away("the ledger /srv/l.db was moved, removed or replaced while it was in use: nothing is recorded ...")
+        >>> away(LedgerUnavailableError("the ledger /srv/l.db was moved", code="moved"))
         'the file of the database was moved, removed or replaced, and nothing was recorded: put it back, or start ...'
     """
-    for mark, sentence in _KNOWN.items():
-        if mark in said:
-            return sentence
-    unsure = "is not known" in said
+    if error.code in _KNOWN:
+        return _KNOWN[error.code]
+    unsure = error.recorded is None
     done = "whether this was recorded is not known" if unsure else "nothing was recorded"
     how = " with the same Idempotency-Key" if unsure else ""
     return f"the database is away, busy or full, and {done}: send the same request again later{how}"

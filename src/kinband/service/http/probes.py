@@ -31,7 +31,7 @@ def ready(operations: Service) -> answers.Health:
     try:
         operations.check_ready()
     except LedgerUnavailableError as error:
-        if "is full" not in str(error):
+        if error.code != "full":
             raise
         LOG.error("not ready: %s", error)
         raise RefusedError(503, NO_ROOM, headers={"Retry-After": str(AGAIN)}) from error

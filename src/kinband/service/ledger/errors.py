@@ -8,6 +8,7 @@ classes of PostgreSQL (its manual, appendix A) and from the result codes of SQLi
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from sqlalchemy import exc
 
@@ -21,6 +22,9 @@ _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "XX001", "XX002")
 _FULL = ("SQLITE_FULL", "53100")
 
 
+Reason = Literal["away", "busy", "full", "moved"]
+
+
 class LedgerUnavailableError(KinbandError, ConnectionError):
     """The database cannot take it now; the same call may be sent again later.
 
@@ -30,7 +34,16 @@ class LedgerUnavailableError(KinbandError, ConnectionError):
         Traceback (most recent call last):
             ...
         kinband.service.ledger.errors.LedgerUnavailableError: the ledger cannot be reached ...
+
+    Attributes:
+        code: Why: it is "away" or "busy", its disk is "full", or its file was "moved".
+        recorded: Whether the call is on record: False where it is known not to be, None where nobody knows, since the
+            answer to a commit is missing.
     """
+
+    def __init__(self, sentence: str, *, code: Reason = "away", recorded: Literal[False] | None = False) -> None:
+        super().__init__(sentence)
+        self.code, self.recorded = code, recorded
 
 
 class LedgerRefusedError(KinbandError, PermissionError):
@@ -60,7 +73,7 @@ def in_one_sentence(where: str, *, known: bool = True) -> Iterator[None]:
     try:
         yield
     except exc.TimeoutError as error:
-        raise LedgerUnavailableError(f"the ledger {where} is busy: {_again(known)}") from error
+        raise _unavailable(f"the ledger {where} is busy", "busy", known=known) from error
     except exc.DBAPIError as error:
         raise translated(error, where, known=known) from error
 
@@ -75,11 +88,11 @@ def translated(error: exc.DBAPIError, where: str, *, known: bool) -> KinbandErro
     if code.startswith(_DAMAGED):
         return SavedStateError(f"the ledger {where} is damaged ({words}): restore it from a backup")
     if code in _FULL:
-        return LedgerUnavailableError(f"the disk under the ledger {where} is full: make room; {_again(True)}")
+        return _unavailable(f"the disk under the ledger {where} is full", "full", known=True)
     if code.startswith((_LOCKED, "SQLITE_BUSY", "SQLITE_LOCKED")):
-        return LedgerUnavailableError(f"the ledger {where} is busy: {_again(known)}")
+        return _unavailable(f"the ledger {where} is busy", "busy", known=known)
     if not code or code.startswith((*_LATER, *_LATER_SQLITE)):
-        return LedgerUnavailableError(f"the ledger cannot be reached at {where} ({words}): {_again(known)}")
+        return _unavailable(f"the ledger cannot be reached at {where} ({words})", "away", known=known)
     return LedgerRefusedError(f"the ledger {where} refused ({words}): nothing was recorded")
 
 
@@ -96,7 +109,9 @@ def _words(error: exc.DBAPIError) -> str:
     return lines[0].strip()
 
 
-def _again(known: bool) -> str:
+def _unavailable(what: str, code: Reason, *, known: bool) -> LedgerUnavailableError:
+    first = "make room; " if code == "full" else ""
     if known:
-        return "nothing was recorded, try again later"
-    return "whether it was recorded is not known, send it again later with the same key"
+        return LedgerUnavailableError(f"{what}: {first}nothing was recorded, try again later", code=code)
+    unsure = "whether it was recorded is not known, send it again later with the same key"
+    return LedgerUnavailableError(f"{what}: {first}{unsure}", code=code, recorded=None)

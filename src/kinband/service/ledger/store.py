@@ -362,7 +362,8 @@ class Ledger:
         elif self._inode is not None and (found is None or (found.st_dev, found.st_ino) != self._inode):
             raise LedgerUnavailableError(
                 f"the ledger {self.name} was moved, removed or replaced while it was in use: nothing is recorded until "
-                "the file is back or the service is started again"
+                "the file is back or the service is started again",
+                code="moved",
             )
 
     def now(self) -> str:

@@ -78,7 +78,9 @@ class Mutex:
         self._lock.release()
 
     def _busy(self) -> LedgerUnavailableError:
-        return LedgerUnavailableError(f"the ledger {self._name} is busy: nothing was recorded, try again later")
+        return LedgerUnavailableError(
+            f"the ledger {self._name} is busy: nothing was recorded, try again later", code="busy"
+        )
 
 
 # --- Turns: how a controller in memory and a ledger are kept as one -------------------------------------------------
