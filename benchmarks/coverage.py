@@ -16,11 +16,11 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.environments import SyntheticTasks, TraceEnvironment
-from kinband.evaluation.estimators import Estimate
-from kinband.evaluation.evaluating import evaluate, learn, learned_beliefs
-from kinband.evaluation.targets import Chosen, Recommended, Target, part
 from kinband.kernels import RBF
 from kinband.model import Model
+from kinband.ope.estimators import Estimate
+from kinband.ope.evaluating import evaluate, learn, learned_beliefs
+from kinband.ope.targets import Chosen, Recommended, Target, part
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace

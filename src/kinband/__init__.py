@@ -4,7 +4,7 @@ The names below are the public interface; everything else is reachable but not p
 what users call: `records` and `errors`; `space`, `contexts` and `trace` (what comes in); `kernels` and
 `likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try); `drift` and
 `kpis` (stations that change, and what else they answer for); `regressor` and `theory` for researchers; `controller`
-(the loop); `evaluation` (what a policy would have earned); `trust` (how far to believe it); `environments` to learn
+(the loop); `ope` (what a policy would have earned); `diagnostics` (how far to believe it); `environments` to learn
 on; `cli`.
 
 A name is loaded when it is first asked for. So is a room: `kinband.similarity` works after `import kinband`.

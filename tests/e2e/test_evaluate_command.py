@@ -10,7 +10,7 @@ import pytest
 
 from kinband import ConfigurationSpace, TaskMatrix, Trace
 from kinband.cli import main
-from kinband.evaluation import evaluate as evaluation_of
+from kinband.ope import evaluate as evaluation_of
 
 COLUMNS = [
     "--station",

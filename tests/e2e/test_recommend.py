@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
-from kinband.changes import plan_changes, read_present
 from kinband.cli import main
+from kinband.planning import plan_changes, read_present
 
 BEST = {"3714": -102, "3715": -101, "0012": -93}
 STATES = "cell,users,threshold_dbm\n3714,40,-92\n3715,55,-101\n0012,30,-102\n9999,30,-100\n"

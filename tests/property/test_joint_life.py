@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller, Drift, Trace
+from kinband.diagnostics import Account, account_of, audit, audit_of
 from kinband.drift import Reset
 from kinband.policies.base import KeepsState
-from kinband.trust import Account, account_of, audit, audit_of
 
 SPACE = ConfigurationSpace(tilt=range(6))
 SIGNS = {"a": 1.0, "b": 1.0, "c": 1.0, "d": -1.0, "e": -1.0}

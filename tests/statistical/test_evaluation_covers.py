@@ -9,9 +9,9 @@ import pytest
 from benchmarks.coverage import World, count, synthetic_world, trace_world
 from scipy.stats import norm
 
-from kinband.evaluation import evaluate
-from kinband.evaluation.estimators import by_model, inverse_propensity
-from kinband.evaluation.targets import Fixed
+from kinband.ope import evaluate
+from kinband.ope.estimators import by_model, inverse_propensity
+from kinband.ope.targets import Fixed
 
 LEAST = 90  # of 100: 2.3 standard errors below 95
 

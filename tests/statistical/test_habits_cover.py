@@ -21,7 +21,6 @@ import pytest
 from tests.habits import Habits, covered, unrandomised
 
 from kinband import Controller, Trace
-from kinband.changes import Present, plan_changes
 from kinband.environments import (
     ClassificationBandit,
     DrawnBandit,
@@ -32,6 +31,7 @@ from kinband.environments import (
 from kinband.environments.synthetic import groups
 from kinband.experiments.play.problems import fit_stations
 from kinband.model import Model, learn_model
+from kinband.planning import Present, plan_changes
 
 LOGS = 3
 KNOB = "handover_threshold_dbm"

@@ -14,13 +14,22 @@ from kinband.cli.audit import _transfer_row
 from kinband.contexts import StateScaler
 from kinband.controller.events import Asked, Told
 from kinband.controller.explain import told_rows_of
+from kinband.diagnostics import audit
+from kinband.diagnostics.audit import hurt_text
+from kinband.diagnostics.calibration import Interval, log_density, predictions_of
+from kinband.diagnostics.transfer import (
+    EVEN,
+    HELPS,
+    HURTS,
+    Transferred,
+    earned_of,
+    foretold_alone,
+    lending_of,
+    transfer_of,
+)
 from kinband.experiments.report.audit_page import audit_html, audit_pictures, write_audit
 from kinband.kernels import RBF
 from kinband.records import Samples
-from kinband.trust import audit
-from kinband.trust.audit import hurt_text
-from kinband.trust.calibration import Interval, log_density, predictions_of
-from kinband.trust.transfer import EVEN, HELPS, HURTS, Transferred, earned_of, foretold_alone, lending_of, transfer_of
 
 SPACE = ConfigurationSpace(tilt=range(0, 10, 2))
 SCALES, VARIANCE, NOISE, MEAN = [1.9, 0.8], 0.06, 0.009, 0.55

@@ -11,11 +11,9 @@ import pytest
 from scipy.stats import t
 
 from kinband import ConfigurationSpace, Controller
-from kinband.errors import BadInputError
-from kinband.kernels import RBF
-from kinband.trust import Calibration, audit
-from kinband.trust.audit import calibration_words
-from kinband.trust.calibration import (
+from kinband.diagnostics import Calibration, audit
+from kinband.diagnostics.audit import calibration_words
+from kinband.diagnostics.calibration import (
     ABOVE,
     BELOW,
     FITS,
@@ -34,6 +32,8 @@ from kinband.trust.calibration import (
     predictions_of,
     share_of,
 )
+from kinband.errors import BadInputError
+from kinband.kernels import RBF
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 LOADS = np.linspace(0.0, 1.0, 7)

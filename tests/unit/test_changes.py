@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 
 from kinband import ConfigurationSpace, Controller
-from kinband.changes import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
-from kinband.changes.borrowing import beliefs_of, shares, width_alone
-from kinband.changes.plan import safe_text
-from kinband.changes.planning import Seen, Tried
 from kinband.cli.columns import LARGEST
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller.config import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
+from kinband.planning import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
+from kinband.planning.borrowing import beliefs_of, shares, width_alone
+from kinband.planning.making import Seen, Tried
+from kinband.planning.plan import safe_text
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix

@@ -11,7 +11,7 @@ from kinband import Categories, ConfigurationSpace, Controller, Range, StateScal
 from kinband.controller.saving import load_controller, save_controller
 from kinband.drift import Drift
 from kinband.errors import BadInputError, KinbandError
-from kinband.evaluation import evaluate
+from kinband.ope import evaluate
 
 LOG: dict[str, Any] = {
     "station": ["a", "b", "b"],

@@ -10,6 +10,7 @@ from scipy import stats
 
 from kinband import ConfigurationSpace, Controller, Samples, Trace
 from kinband.controller.events import Renewed
+from kinband.diagnostics import audit
 from kinband.drift import CLIP, PRIOR, SHIFTS, Drift, Evidence, Reset, read_time, renewed_row, seconds
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import (
@@ -26,7 +27,6 @@ from kinband.kernels import (
 from kinband.kernels.serial import split_kernel
 from kinband.likelihood import fit
 from kinband.policies import Conservative, SwitchingCost
-from kinband.trust import audit
 
 SPACE = ConfigurationSpace(knob=range(5))
 

@@ -12,10 +12,10 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.events import Asked, Estimated, Told
 from kinband.controller.explain import told_rows_of
+from kinband.diagnostics.calibration import epochs_of, settings_of
+from kinband.diagnostics.transfer import lending_of
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
-from kinband.trust.calibration import epochs_of, settings_of
-from kinband.trust.transfer import lending_of
 
 SPACE = ConfigurationSpace(knob=range(6))
 STATIONS = ["a", "b", "c", "d"]

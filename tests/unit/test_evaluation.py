@@ -13,8 +13,10 @@ from kinband import ConfigurationSpace, Controller, StateScaler, TaskMatrix, Tra
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
 from kinband.errors import BadInputError, NotFoundError
-from kinband.evaluation import Evaluation, evaluate
-from kinband.evaluation.estimators import (
+from kinband.kernels import RBF, Kernel, Matern52
+from kinband.model import Model
+from kinband.ope import Evaluation, evaluate
+from kinband.ope.estimators import (
     Contrast,
     Grouping,
     Habits,
@@ -25,10 +27,8 @@ from kinband.evaluation.estimators import (
     given_propensities,
     inverse_propensity,
 )
-from kinband.evaluation.evaluating import BOTH, MODEL, WEIGHTS, learn, learned_beliefs, predict
-from kinband.evaluation.targets import Beliefs, Choices, Recommended, Usual, part, support_of
-from kinband.kernels import RBF, Kernel, Matern52
-from kinband.model import Model
+from kinband.ope.evaluating import BOTH, MODEL, WEIGHTS, learn, learned_beliefs, predict
+from kinband.ope.targets import Beliefs, Choices, Recommended, Usual, part, support_of
 from kinband.posterior import ExactPosterior
 
 SPACE = ConfigurationSpace(tilt=[0, 2, 4])

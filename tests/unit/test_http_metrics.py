@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.http_service import STATIONS, Served, served
 
 from kinband import ConfigurationSpace, Controller
+from kinband.diagnostics.calibration import predictions_of
 from kinband.service.http.metrics import inside, recent_z
-from kinband.trust.calibration import predictions_of
 
 
 @pytest.fixture

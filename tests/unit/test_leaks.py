@@ -11,7 +11,7 @@ import pytest
 from kinband import Controller, Trace
 from kinband.cli import compare as compare_room
 from kinband.cli import main
-from kinband.evaluation import evaluate
+from kinband.ope import evaluate
 from kinband.trace.table import reward_in_state
 
 OPTIONS = ["--configuration", "tilt", "--time", "hour"]

@@ -11,6 +11,8 @@ from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.events import CalledOff, Entry, Ran, check_entry, entry_from_dict, entry_to_dict
+from kinband.diagnostics import audit
+from kinband.diagnostics.calibration import predictions_of
 from kinband.drift import Drift, Reset
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.kernels import RBF
@@ -18,8 +20,6 @@ from kinband.kpis import KpiFloor
 from kinband.policies import Conservative
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import DurableController, Ledger, replay
-from kinband.trust import audit
-from kinband.trust.calibration import predictions_of
 
 SPACE = ConfigurationSpace(tilt=[2, 3, 5, 8, 9], scheduler=["pf", "rr"])
 K_Z = np.array([[1.2, 0.7], [0.7, 0.9]])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller
-from kinband.changes.borrowing import beliefs_of, shares
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import RBF
+from kinband.planning.borrowing import beliefs_of, shares
 from kinband.posterior import (
     SWITCH_ROWS,
     ExactPosterior,

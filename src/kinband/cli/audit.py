@@ -14,12 +14,12 @@ from kinband.cli.output import make_folder
 from kinband.controller import Controller, Explanation
 from kinband.controller.explain import explain
 from kinband.counting import counted
+from kinband.diagnostics import Audit, Calibrated, Transferred, audit
+from kinband.diagnostics.calibration import FITS, LEVELS, Recorded, check_told, settings_of
+from kinband.diagnostics.transfer import EVEN, HURTS, MOST_ROWS, RECENT
 from kinband.errors import NotFoundError, SavedStateError
 from kinband.fleet.engine import ShardLog, split_id
 from kinband.fleet.saving import folder_of, load_logs
-from kinband.trust import Audit, Calibrated, Transferred, audit
-from kinband.trust.calibration import FITS, LEVELS, Recorded, check_told, settings_of
-from kinband.trust.transfer import EVEN, HURTS, MOST_ROWS, RECENT
 
 _SHOWN = 12  # stations of a table
 

@@ -37,9 +37,9 @@ from kinband.cli.columns import (
 from kinband.cli.interrupts import ctrl_c_ends_at_once
 from kinband.cli.output import LikenessOption, likeness_of, progress, with_ignore
 from kinband.errors import BadInputError
-from kinband.evaluation import Estimate, Evaluation
-from kinband.evaluation import evaluate as evaluation_of
-from kinband.evaluation.evaluating import LEARN_ROWS, MODEL
+from kinband.ope import Estimate, Evaluation
+from kinband.ope import evaluate as evaluation_of
+from kinband.ope.evaluating import LEARN_ROWS, MODEL
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 

@@ -14,8 +14,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from kinband.changes import Change, ChangePlan, Present, plan_changes, read_present
-from kinband.changes.plan import LENT, check_folder, check_step, share_text
 from kinband.cli.columns import (
     LARGEST,
     AsJson,
@@ -47,6 +45,8 @@ from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.counting import counted
 from kinband.errors import BadInputError
+from kinband.planning import Change, ChangePlan, Present, plan_changes, read_present
+from kinband.planning.plan import LENT, check_folder, check_step, share_text
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import located

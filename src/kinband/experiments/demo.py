@@ -19,6 +19,7 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.asking import query_for
+from kinband.diagnostics import Account, Audit, account_of, audit_of
 from kinband.experiments.city.stage import LOG_ROWS, USERS, Day, Stage
 from kinband.experiments.play import play
 from kinband.experiments.play.cases import Case, Learner, model_of, read_model, write_model
@@ -26,7 +27,6 @@ from kinband.experiments.play.problems import problem_of
 from kinband.experiments.play.runs import controller_for
 from kinband.experiments.pool import Job, Meter, Report, Work, leave_note, run_jobs
 from kinband.model import Model
-from kinband.trust import Account, Audit, account_of, audit_of
 
 SHARED, ALONE = "joint", "independent"
 

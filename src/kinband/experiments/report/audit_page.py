@@ -4,12 +4,12 @@ import re
 from html import escape
 from pathlib import Path
 
+from kinband.diagnostics import Audit, Calibrated, Transferred
+from kinband.diagnostics.calibration import FITS, Interval
+from kinband.diagnostics.transfer import EVEN, HURTS
 from kinband.experiments.report.audit_pictures import calibration_picture, lending_picture
 from kinband.experiments.report.findings import typeset
 from kinband.experiments.report.style import CSS, PAGE, Picture, cell, figure, note, section, table, tiles
-from kinband.trust import Audit, Calibrated, Transferred
-from kinband.trust.calibration import FITS, Interval
-from kinband.trust.transfer import EVEN, HURTS
 from kinband.version import __version__
 
 _ROWS = 300  # stations of the table

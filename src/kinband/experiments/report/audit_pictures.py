@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.diagnostics import Audit, Calibration
+from kinband.diagnostics.calibration import BINS, FITS, LEVELS, NARROW, WIDE, Interval
 from kinband.experiments.report.style import (
     ALONE_COLOUR,
     FAINT,
@@ -15,8 +17,6 @@ from kinband.experiments.report.style import (
     Picture,
 )
 from kinband.similarity.picture import LONGEST, labels_of
-from kinband.trust import Audit, Calibration
-from kinband.trust.calibration import BINS, FITS, LEVELS, NARROW, WIDE, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

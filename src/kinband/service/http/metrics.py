@@ -20,8 +20,8 @@ from kinband.service.http.shapes import SLOTS
 from kinband.service.operations import STATUSES, Item, Operations, Picture
 from kinband.version import __version__
 
-# --- Whether intervals hold, lately: a cheap look at what `kinband.trust` examines in depth -------------------------
-#
+# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth
+# -------------------------
 # A reward, less what was predicted of the configuration that ran and over its standard deviation (σ² as stored when
 # asking, the controller's noise, and what was told of the reward's own), is standard normal if model and noise are
 # right. Of the last few hundred rewards, 95 % should then lie inside ±1.96; a share that falls is the first sign that

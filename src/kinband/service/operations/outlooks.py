@@ -8,12 +8,12 @@ from statistics import NormalDist
 from typing import Any
 
 from kinband.arrays import FloatArray
-from kinband.changes.borrowing import beliefs_of, borrowed
 from kinband.controller import Controller, Explanation
 from kinband.controller.explain import configuration_text, listed, ran_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guard import Verdict
+from kinband.planning.borrowing import beliefs_of, borrowed
 from kinband.posterior import AnyPosterior
 from kinband.records import Choice, alternative_of
 from kinband.service.operations.records import Card, Item, Outlook, Site

@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
-from kinband.changes.borrowing import beliefs_of, shares, told_rows, width_alone
-from kinband.changes.plan import (
+from kinband.contexts import ContextEncoder, StateScaler
+from kinband.controller import Controller, Settings
+from kinband.controller.explain import listed
+from kinband.controller.roster import InForce
+from kinband.errors import BadInputError, KinbandError
+from kinband.planning.borrowing import beliefs_of, shares, told_rows, width_alone
+from kinband.planning.plan import (
     Change,
     ChangePlan,
     LeftAlone,
@@ -25,11 +30,6 @@ from kinband.changes.plan import (
     uncertain_reason,
     within_steps,
 )
-from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller import Controller, Settings
-from kinband.controller.explain import listed
-from kinband.controller.roster import InForce
-from kinband.errors import BadInputError, KinbandError
 from kinband.policies import Constant
 from kinband.posterior import AnyPosterior
 from kinband.space import ConfigurationSpace

@@ -553,7 +553,7 @@ def calibration_of(parts: Sequence[tuple[Sequence[str], Predictions]]) -> Calibr
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
-        >>> from kinband.trust.calibration import predictions_of
+        >>> from kinband.diagnostics.calibration import predictions_of
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25, mean=0.5)
         >>> controller.tell(controller.ask("a").id, 1.0)
         >>> calibration_of([(controller.stations, predictions_of(controller))]).stations

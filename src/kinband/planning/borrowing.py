@@ -2,7 +2,7 @@
 
 What a station's share is, `kinband.controller.explain` says. The exact posterior keeps a factor of the
 matrix, not the weights of its rows, so they are solved for here, once for all contexts of a plan, with the beliefs of
-now. Decisions of the past are looked at with the beliefs of then (`Controller.explain`, `kinband.trust`).
+now. Decisions of the past are looked at with the beliefs of then (`Controller.explain`, `kinband.diagnostics`).
 """
 
 from collections.abc import Iterator

@@ -9,10 +9,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.counting import counted
-from kinband.errors import BadInputError
-from kinband.similarity import TaskMatrix
-from kinband.similarity.matrix import sharing_text
-from kinband.trust.calibration import (
+from kinband.diagnostics.calibration import (
     ABOVE,
     BELOW,
     FITS,
@@ -29,7 +26,7 @@ from kinband.trust.calibration import (
     predictions_of,
     settings_of,
 )
-from kinband.trust.transfer import (
+from kinband.diagnostics.transfer import (
     EVEN,
     HELPS,
     HURTS,
@@ -42,6 +39,9 @@ from kinband.trust.transfer import (
     earned_of,
     transfer_of,
 )
+from kinband.errors import BadInputError
+from kinband.similarity import TaskMatrix
+from kinband.similarity.matrix import sharing_text
 
 # --- An audit in sentences: first how far to trust predictions, then what sharing did, then every station to look at
 

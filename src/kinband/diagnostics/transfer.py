@@ -11,9 +11,7 @@ from kinband.controller import Settings
 from kinband.controller.events import Asked
 from kinband.controller.explain import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.counting import counted
-from kinband.kernels import components
-from kinband.posterior.base import Rows
-from kinband.trust.calibration import (
+from kinband.diagnostics.calibration import (
     Epoch,
     Interval,
     Predictions,
@@ -25,6 +23,8 @@ from kinband.trust.calibration import (
     mean_of,
     settings_of,
 )
+from kinband.kernels import components
+from kinband.posterior.base import Rows
 
 # --- Who borrows from whom: the shares of evidence in the latest decisions of every station, as of each -------------
 #
@@ -280,7 +280,7 @@ def transfer_of(parts: Sequence[Earned]) -> Transfer:
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
-        >>> from kinband.trust.calibration import predictions_of
+        >>> from kinband.diagnostics.calibration import predictions_of
         >>> space = ConfigurationSpace(tilt=[2, 4])
         >>> controller = Controller(space, ["a", "b"], similarity=[[1, 0.9], [0.9, 1]], noise=0.25, mean=0.5)
         >>> for reward in (0.9, 1.0, 0.8):

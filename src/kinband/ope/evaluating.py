@@ -11,7 +11,10 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, positive_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.config import checked_seed
 from kinband.errors import BadInputError
-from kinband.evaluation.estimators import (
+from kinband.kernels import as_kernel
+from kinband.likelihood import refuse_large
+from kinband.model import Model, SimilarityLike, learn_model
+from kinband.ope.estimators import (
     Estimate,
     Propensities,
     by_model,
@@ -22,7 +25,7 @@ from kinband.evaluation.estimators import (
     inverse_propensity,
     logged,
 )
-from kinband.evaluation.targets import (
+from kinband.ope.targets import (
     USUAL,
     Beliefs,
     Choices,
@@ -39,9 +42,6 @@ from kinband.evaluation.targets import (
     support_of,
     tried_rows,
 )
-from kinband.kernels import as_kernel
-from kinband.likelihood import refuse_large
-from kinband.model import Model, SimilarityLike, learn_model
 from kinband.records import Samples
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
@@ -208,7 +208,7 @@ class Evaluation:
     Example:
         >>> import numpy as np
         >>> from kinband import Trace
-        >>> from kinband.evaluation import evaluate
+        >>> from kinband.ope import evaluate
         >>> rng = np.random.default_rng(0)
         >>> log = {"station": ["a", "b"] * 60, "tilt": rng.integers(0, 3, 120)}
         >>> log["reward"] = 0.5 + 0.1 * log["tilt"] + 0.02 * rng.normal(size=120)

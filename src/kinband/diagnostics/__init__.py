@@ -5,9 +5,9 @@ from whom and what it earned, `audit` all of it at once, in numbers and sentence
 `Controller.explain` says. For operators: docs/reasons.md.
 """
 
-from kinband.trust.audit import Account, Audit, account_of, audit, audit_of
-from kinband.trust.calibration import Calibrated, Calibration
-from kinband.trust.transfer import Transfer, Transferred
+from kinband.diagnostics.audit import Account, Audit, account_of, audit, audit_of
+from kinband.diagnostics.calibration import Calibrated, Calibration
+from kinband.diagnostics.transfer import Transfer, Transferred
 
 __all__ = [
     "Account",
