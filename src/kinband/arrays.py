@@ -3,12 +3,16 @@
 Inner code trusts its arrays; only constructors and other doors call these functions.
 """
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinband.errors import BadInputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -74,3 +78,29 @@ def positive_number(value: Any, *, name: str) -> float:
     if number <= 0:
         raise BadInputError(f"{name} must be above zero, got {number:g}")
     return number
+
+
+def data_frame(columns: Mapping[str, Any]) -> "DataFrame":
+    """Return columns by name as a pandas data frame, or say what to install: nothing else here needs pandas.
+
+    Example:
+        >>> data_frame({"tilt": [2, 4]})["tilt"].tolist()
+        [2, 4]
+    """
+    try:
+        from pandas import DataFrame
+    except ModuleNotFoundError as error:
+        raise BadInputError("data frames need pandas: pip install pandas") from error
+    return DataFrame(dict(columns))
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken, with as many underscores as that takes.
+
+    Example:
+        >>> free_name("reward", {"reward", "load"})
+        'reward_'
+    """
+    while name in taken:
+        name += "_"
+    return name

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray
+from kinband.arrays import FloatArray, data_frame, free_name
 from kinband.controller.config import Settings
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.packed import Alternative, Alternatives, PackedState
 from kinband.policies.safety import replaced_memo
 from kinband.records import Decision, Memo, Observation
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # --- The log of a controller: what was asked, ran, was told and corrected, who came and went, in order: the truth ---
 #
@@ -279,6 +282,29 @@ class Journal:
     def next_id(self) -> str:
         """The id of the decision to come: ids are counted, so that a replay gives them again."""
         return f"d{len(self._asked) + 1:06d}"
+
+    def frame(self) -> "DataFrame":
+        """Every decision as a row: id, station, state, configuration (or arm), mean, std, score, reward, round.
+
+        Rewards are as corrected, nan where they are awaited; names that are taken twice get an underscore.
+        """
+        rows = [
+            (asked, dict(asked.state or {}) | dict(asked.decision.configuration or {"arm": asked.decision.arm}))
+            for asked in self._asked.values()
+        ]
+        given = dict.fromkeys(name for _, said in rows for name in said)
+        columns: dict[str, Any] = {}
+        columns |= {free_name(name, given): [getattr(a.decision, name) for a, _ in rows] for name in ("id", "station")}
+        columns |= {name: [said.get(name) for _, said in rows] for name in given}
+        scores = {"mean": "mean", "std": "width", "score": "ucb"}
+        columns |= {
+            free_name(name, given): np.array([getattr(a.decision, of) for a, _ in rows], dtype=np.float64)
+            for name, of in scores.items()
+        }
+        rewards = [None if (told := self._told.get(a.decision.id)) is None else told.reward for a, _ in rows]
+        columns[free_name("reward", given)] = np.array(rewards, dtype=np.float64)
+        columns[free_name("round", given)] = [a.decision.round for a, _ in rows]
+        return data_frame(columns)
 
     def add(self, entry: Entry) -> None:
         """Append an entry that has been checked."""

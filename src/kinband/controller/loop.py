@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +48,9 @@ from kinband.similarity import TaskMatrix
 from kinband.space import Allowed, ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.rewards import WeightedReward
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _log = logging.getLogger(__name__)
 
@@ -508,6 +511,19 @@ class Controller:
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by id."""
         return self.journal.find(decision_id).decision
+
+    def decisions_frame(self) -> "DataFrame":
+        """Return all decisions as a pandas data frame, in the order of asking: who, in which state, what, the reward.
+
+        Example:
+            >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"], mean=0.5)
+            >>> decision = controller.ask("a", {"load": 0.3})
+            >>> controller.tell(decision.id, 0.8)
+            >>> controller.decisions_frame()[["id", "station", "load", "tilt", "mean", "std", "reward"]].round(2)
+                    id station  load  tilt  mean  std  reward
+            0  d000001       a   0.3     4   0.5  1.0     0.8
+        """
+        return self.journal.frame()
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array
+from kinband.arrays import BoolArray, FloatArray, IntArray, data_frame, finite_array, free_name
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
@@ -29,6 +29,9 @@ from kinband.trace.values import (
     station_names,
     times,
 )
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # --- The rows of a log as clean columns that belong together, and ways to pick some of them -------------------------
 #
@@ -367,16 +370,32 @@ class Trace(Rows):
             ...     Trace.read(f"{folder}/log.parquet") == trace
             True
         """
-        taken = {*self.state_names, *self.configuration, *self.kpis}
-        names = {role: _free(role, taken) for role in self._single()}
-        columns = {names[role]: column for role, column in self._single().items()}
-        columns |= dict(zip(self.state_names, self.state.T.copy(), strict=True)) | dict(self.configuration)
-        columns |= dict(self.kpis)
+        names, columns = self._named()
         roles = {**dict.fromkeys(("time", "noise", "samples")), **names}
         roles |= {"state": list(self.state_names), "configuration": list(self.configuration)}
         roles |= {"kpis": list(self.kpis)} if self.kpis else {}
         space = None if self.carried is None else self.carried.to_dict()
         write_table(path_of(path, what="a trace"), columns, note={"columns": roles, "space": space})
+
+    def frame(self) -> "DataFrame":
+        """Return the log as a pandas data frame: one row a period; names that are taken twice get an underscore.
+
+        Example:
+            >>> log = {"station": [1, 1], "tilt": [2, 4], "reward": [0.8, 0.9]}
+            >>> Trace.from_frame(log, {"configuration": ["tilt"]}).frame()
+              station  reward  tilt
+            0       1     0.8     2
+            1       1     0.9     4
+        """
+        return data_frame(self._named()[1])
+
+    def _named(self) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+        """The names of the columns that have a role each, and all columns by name."""
+        taken = {*self.state_names, *self.configuration, *self.kpis}
+        names = {role: free_name(role, taken) for role in self._single()}
+        columns = {names[role]: column for role, column in self._single().items()}
+        columns |= dict(zip(self.state_names, self.state.T.copy(), strict=True)) | dict(self.configuration)
+        return names, columns | dict(self.kpis)
 
     def _without_repeats(self, duplicates: Duplicates) -> "Trace":
         repeated = self.repeated()
@@ -492,12 +511,6 @@ class Trace(Rows):
             arms,
             {name: values.copy() for name, values in self.kpis.items()},
         )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 # --- State columns that are the reward in other words ---------------------------------------------------------------
