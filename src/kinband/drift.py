@@ -1,4 +1,10 @@
-"""Drift: what was true of a station may cease to be so, little by little or over night."""
+"""Drift: what was true of a station may cease to be so, little by little or over night.
+
+Slow drift is a matter of the prior: the clock is one more column of the context, and a kernel over it makes old rewards
+count less. Every posterior stays as it is. A change over night is an event: rewards fall outside what was predicted
+until chance can no longer explain it, and the station starts anew, as a newcomer that resembles its own past a little.
+Its old rewards stay evidence for others. Not in the paper, whose stations never change.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +23,8 @@ from kinband.packed import PackedState
 from kinband.records import Samples
 from kinband.similarity.newcomers import with_row
 from kinband.trace.values import RowError, times
+
+__all__ = ["Drift", "Reset"]
 
 # --- What a user declares of drift: frozen records of a few numbers -------------------------------------------------
 #

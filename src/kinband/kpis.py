@@ -1,4 +1,10 @@
-"""Several KPIs and neighbours: what a station answers for beyond one number of its own."""
+"""Several KPIs and neighbours: what a station answers for beyond one number of its own.
+
+Three parts, each switched on by one argument of a `Controller`, alone or together. `WeightedReward` makes the reward of
+several KPIs (its home is `kinband.trace.rewards`, since logs use it too). `KpiFloor` keeps another KPI above a floor,
+or below a ceiling, predicted by a posterior of its own. `NeighbourReward` lets a station earn what its neighbours earn.
+How to use them: docs/kpis.md.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +39,9 @@ from kinband.posterior.base import Question, ScoresArms
 from kinband.records import Choice, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
-from kinband.trace.rewards import Measured
+from kinband.trace.rewards import Measured, WeightedReward
+
+__all__ = ["Kpi", "KpiFloor", "KpisLike", "Measured", "NeighbourReward", "WeightedReward"]
 
 # --- A floor under a KPI, or a ceiling over it, and how sure it must be kept ----------------------------------------
 #

@@ -12,6 +12,22 @@ from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import RBF, Categorical, Constant, Kernel, KernelBase, TaskModel, components
 from kinband.records import Samples
 
+__all__ = [
+    "BLOCK_ROWS",
+    "MAX_ROWS",
+    "NOISE",
+    "BoundWarning",
+    "Fit",
+    "choose_rows",
+    "fit",
+    "log_marginal_likelihood",
+    "spread_of",
+    "spread_rows",
+    "starting_kernel",
+    "station_groups",
+    "value_and_gradient",
+]
+
 # --- How well a kernel, a task model, a noise level and a mean explain a log, and the search for the best of them ---
 #
 # The model of a log is y ~ N(mean · 1, K̃ + D), K̃_ij = K_Z[m_i, m_j] k_X(x_i, x_j) as in (7), D diagonal: one common

@@ -20,6 +20,8 @@ from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 
+__all__ = ["MultiTaskRegressor"]
+
 # --- What callers hand in beside X: labels of stations, as text or whole numbers, and the noise of rewards ----------
 
 

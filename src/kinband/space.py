@@ -15,6 +15,8 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 
+__all__ = ["MAX_CONFIGURATIONS", "Allowed", "Categories", "ConfigurationSpace", "Range"]
+
 # --- One knob of a base station: the finite list of values it can take ----------------------------------------------
 #
 # A knob is either a *quantity* (numbers; the distance between two values means something) or a *category*

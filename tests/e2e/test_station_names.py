@@ -10,7 +10,7 @@ from tests.service_process import Options, ServiceProcess, make_tokens, service
 
 from kinband.service.access.sessions import COOKIE
 from kinband.service.client import KinbandClient
-from kinband.service.problems import written
+from kinband.service.paths import written
 
 NAMES = [
     "plain", "a/b", "a/outlook", "/lead", "trail/", "a//b", "100%", "a%2Fb", "a b", "#1", "what?", "north & south", "+",

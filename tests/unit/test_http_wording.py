@@ -12,16 +12,15 @@ from kinband.service.http.errors import complaint, over_http, shown
 
 ROOM = Path(kinband.__file__).parent
 REACHED = (
-    "controller/asking.py", "controller/telling.py", "controller/joining.py", "controller/replacing.py",
-    "controller/standing.py", "controller/watching.py", "controller/journal.py", "controller/loop.py",
-    "service/operations/deciding.py", "service/operations/people.py", "service/operations/reviewing.py",
-    "service/operations/outlooks.py", "service/operations/views.py", "service/operations/rails.py",
-    "service/operations/repeating.py", "service/operations/texts.py", "configurations/allowed.py",
-    "service/ledger/requests.py", "service/ledger/turns.py", "configurations/space.py", "configurations/knobs.py",
+    "controller/asking.py", "controller/telling.py", "controller/joining.py", "controller/roster.py",
+    "controller/state.py", "controller/events.py", "controller/loop.py", "service/operations/deciding.py",
+    "service/operations/people.py", "service/operations/reviewing.py", "service/operations/outlooks.py",
+    "service/operations/picture.py", "service/operations/texts.py", "service/ledger/requests.py",
+    "service/ledger/turns.py", "space.py",
 )  # fmt: skip
 """Modules whose refusals a request can lead to."""
 PYTHON = re.compile(r"\w+\(\)|\b[a-z_]+=(?![=\w])|\b(?:ask|tell)_all\b|\bDrift\(|\bConservative\b")
-NEVER_HERE = ("features=", "contexts=")  # a service is asked with states, so that these cannot come
+NEVER_HERE = ("features=", "contexts=", "half_life")  # a service is asked with states, and drift declared beforehand
 
 
 def refusals() -> Iterator[tuple[str, str]]:

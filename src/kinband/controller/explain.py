@@ -1,4 +1,4 @@
-"""Why a decision was made."""
+"""Why a decision was made, in words and as data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +20,18 @@ from kinband.policies.safety import BUDGET, FLOOR
 from kinband.posterior.base import Rows
 from kinband.records import Decision
 from kinband.similarity.matrix import sharing_text
+
+__all__ = [
+    "MOST_ROWS",
+    "Comparison",
+    "Evidence",
+    "Explanation",
+    "Hindsight",
+    "Part",
+    "configuration_text",
+    "explain",
+    "told_rows_of",
+]
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
 #

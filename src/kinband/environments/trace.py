@@ -16,6 +16,8 @@ from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
+__all__ = ["SmoothFit", "SmoothTraceEnvironment", "TraceEnvironment", "split_by_group", "split_trace"]
+
 # --- States from the rows of a trace, slot after slot: what all environments that are made of a trace have in common
 #
 # In every slot each station is in the state of one of its own rows, drawn at random. What a configuration earns there

@@ -1,4 +1,4 @@
-"""Many jobs over processes or a cluster, each with a file that is kept."""
+"""Many jobs over a few processes, here or on a cluster, each with a file that is kept."""
 
 import multiprocessing
 import os
@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from kinband.fleet.engine import FleetError, one_blas_thread, processors
 from kinband.fleet.on_ray import join, ray_module
+
+__all__ = ["Job", "run_jobs"]
 
 # --- How far a pool of jobs has come, finer than whole jobs: each leaves a note of its share, a thread adds them up
 #

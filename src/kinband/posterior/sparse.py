@@ -1,4 +1,4 @@
-"""The sparse posterior."""
+"""The sparse posterior: beliefs about f through a bounded number of points, at the same cost per reward for ever."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ from kinband.posterior.base import (
 )
 from kinband.posterior.factor import Column
 from kinband.posterior.together import Together, split_columns
+
+__all__ = ["BUDGET", "SparsePosterior", "checked_budget"]
 
 # --- Coordinates in which a prior is white, and what to say when rounding has made that impossible ------------------
 

@@ -1,4 +1,13 @@
-"""Stations that join."""
+"""How alike a station without data is to those that have some: from what is known of its site.
+
+A positive semi-definite K_Z is a table of inner products of feature vectors, one a station. The newcomer's vector is
+predicted as a combination Σ wⱼφⱼ of the vectors there are, by kernel ridge regression on descriptors with weights not
+below zero; what the combination leaves open is the newcomer's own, in a direction nobody has. Its row is then K_Z w
+with the usual diagonal, so that the longer matrix is positive semi-definite whatever the weights are, and the newcomer
+is identical to nobody. Kernels on task descriptors are those of Bonilla, Agakov and Williams (2007, "Kernel multi-task
+learning using task-specific features"); there they are fitted together with the context kernel by likelihood, here to
+a task matrix that has been learned already. Not in the paper.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +21,21 @@ from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.contexts import LARGEST
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import check_task_matrix, components
+
+__all__ = [
+    "DescriptorKernel",
+    "Descriptors",
+    "HeldOut",
+    "average_row",
+    "check_kinds",
+    "checked_descriptors",
+    "descriptor_row",
+    "fit_descriptor_kernel",
+    "given_row",
+    "held_out",
+    "useful_descriptor_kernel",
+    "with_row",
+]
 
 # --- What describes a station: numbers and categories by name, as much of it as is known ----------------------------
 #

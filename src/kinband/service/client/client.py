@@ -29,7 +29,7 @@ from kinband.service.client.records import (
     Station,
     record,
 )
-from kinband.service.problems import written
+from kinband.service.paths import written
 
 # --- What a client may send: plain values of JSON, made of what programs have at hand -------------------------------
 #

@@ -6,7 +6,7 @@ forms are sent to ends with what they do, so that slashes in names mislead nobod
 
 from urllib.parse import urlencode
 
-from kinband.service.problems import read, written
+from kinband.service.paths import read, written
 
 __all__ = ["decision_url", "own_path", "read", "station_url", "with_query"]
 

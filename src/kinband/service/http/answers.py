@@ -1,4 +1,4 @@
-"""What the service answers."""
+"""What answers hold. Fields are described here once, for the schema, the documentation and the client."""
 
 from datetime import datetime
 from typing import Any, Literal

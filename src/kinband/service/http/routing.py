@@ -23,7 +23,7 @@ from kinband.service.access.tokens import Identity, NotSignedInError, Role, Toke
 from kinband.service.http.errors import LOG, RefusedError
 from kinband.service.http.shapes import Shaper
 from kinband.service.operations import Operations
-from kinband.service.problems import read
+from kinband.service.paths import read
 
 # --- Which role every operation needs: the whole table, in one place ------------------------------------------------
 #
