@@ -7,6 +7,7 @@ a million stations would need with one decision per station and hour, in shards 
 Run it on an idle machine: OPENBLAS_NUM_THREADS=1 python -m benchmarks.cost_model
 """
 
+import argparse
 import gc
 import json
 import time
@@ -129,4 +130,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

@@ -7,6 +7,7 @@ then predicts the same later rows, 10 of each station, from the same 2,100.
 Run it: OPENBLAS_NUM_THREADS=1 python -m benchmarks.likelihood_subsets
 """
 
+import argparse
 import time
 import warnings
 from typing import Any
@@ -69,4 +70,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

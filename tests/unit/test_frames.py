@@ -27,7 +27,30 @@ def test_decisions_are_rows_with_rewards_as_corrected_and_awaited_ones_left_open
     assert frame["mean"].tolist() == [dict(d.configuration or {})["mean"] for d in (first, *made.values())]  # a knob
     assert frame["mean_"].tolist() == [first.mean, made["a"].mean, made["b"].mean]
     np.testing.assert_array_equal(frame["reward"], [0.75, np.nan, 0.5])
+    assert frame["status"].tolist() == ["told", "awaited", "told"]
     assert frame["round"].isna().tolist() == [True, False, False]
+
+
+def test_rewards_stand_beside_what_ran() -> None:
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"], mean=0.5)
+    first, second = (controller.ask("a", {"load": 0.25}) for _ in range(2))
+    other = {"tilt": 6 - dict(first.configuration or {})["tilt"]}
+    controller.ran(first.id, other)
+    controller.tell(first.id, 0.75)
+    controller.call_off(second.id)
+    frame = controller.decisions_frame()
+    assert frame["tilt"].tolist() == [other["tilt"], dict(second.configuration or {})["tilt"]]
+    assert frame["replaced"].tolist() == [True, False]
+    assert frame["status"].tolist() == ["told", "called off"]
+
+
+def test_columns_and_types_are_the_same_before_the_first_decision() -> None:
+    controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"], mean=0.5)
+    before = controller.decisions_frame()
+    controller.ask("a", {"load": 0.25})
+    after = controller.decisions_frame()
+    assert list(before) == list(after)
+    assert before.dtypes.to_dict() == after.dtypes.to_dict()
 
 
 def test_decisions_over_context_rows_name_their_arm() -> None:

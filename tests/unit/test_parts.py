@@ -155,13 +155,14 @@ def verdict(alone: list[float], shared: list[float]) -> FairProtocol:
         ([10.0, 10.0, 10.0], [6.0, 7.0, 8.0], "Sharing helps here: conditional embedding saves 30% (20% to 40%) of"),
         ([10.0, 10.0, 10.0], [12.0, 13.0, 14.0], "Sharing hurts here: even the best, conditional embedding, costs 30%"),
         ([10.0, 10.0, 10.0], [8.0, 10.0, 12.0], "Sharing makes no clear difference here: the best, conditional"),
-        ([10.0, 0.0, 10.0], [8.0, 10.0, 12.0], "There is nothing to save here"),
+        ([20.0, 0.0, 10.0], [12.0, 0.0, 6.0], "Sharing helps here: conditional embedding saves 40% (40% to 40%)"),
+        ([0.0, 0.0, 0.0], [8.0, 10.0, 12.0], "There is nothing to save here"),
     ],
 )  # fmt: skip
 def test_the_answer_follows_the_interval_of_the_best(alone: list[float], shared: list[float], answer: str) -> None:
     said = in_words(verdict(alone, shared))
     assert said.startswith(answer)
-    assert ("the best is mutual R² and saves 20%" in said) == (min(alone) > 0)
+    assert ("the best is mutual R² and saves 20%" in said) == (max(alone) > 0)
 
 
 def test_standings_say_for_every_learner_what_it_paid_and_saved() -> None:

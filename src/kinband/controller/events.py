@@ -283,28 +283,42 @@ class Journal:
         """The id of the decision to come: ids are counted, so that a replay gives them again."""
         return f"d{len(self._asked) + 1:06d}"
 
-    def frame(self) -> "DataFrame":
-        """Every decision as a row: id, station, state, configuration (or arm), mean, std, score, reward, round.
+    def frame(self, settings: Settings) -> "DataFrame":
+        """Every decision as a row, with what ran and what it earned; columns and their types are always the same.
 
-        Rewards are as corrected, nan where they are awaited; names that are taken twice get an underscore.
+        The columns: `id`, `station`, the state, the knobs of what ran (`arm`, where the caller gave context rows),
+        `mean`, `std` and `score` of what was decided, `reward` as corrected, `status` ("told", "awaited" or "called
+        off"), `replaced` where something else ran than was decided, and `round`. A name of ours that a state or knob
+        has gets an underscore.
         """
-        rows = [
-            (asked, dict(asked.state or {}) | dict(asked.decision.configuration or {"arm": asked.decision.arm}))
-            for asked in self._asked.values()
-        ]
-        given = dict.fromkeys(name for _, said in rows for name in said)
-        columns: dict[str, Any] = {}
-        columns |= {free_name(name, given): [getattr(a.decision, name) for a, _ in rows] for name in ("id", "station")}
-        columns |= {name: [said.get(name) for _, said in rows] for name in given}
-        scores = {"mean": "mean", "std": "width", "score": "ucb"}
-        columns |= {
-            free_name(name, given): np.array([getattr(a.decision, of) for a, _ in rows], dtype=np.float64)
-            for name, of in scores.items()
+        encoder, rows = settings.encoder, list(self._asked.values())
+        by_rows = settings.features is not None
+        states = () if by_rows else encoder.state.names
+        knobs = ("arm",) if by_rows else encoder.space.feature_names
+        ran = [self.ran(asked.decision.id) for asked in rows]
+        columns: dict[str, Any] = {
+            free_name(name, (*states, *knobs)): [getattr(a.decision, name) for a in rows] for name in ("id", "station")
         }
-        rewards = [None if (told := self._told.get(a.decision.id)) is None else told.reward for a, _ in rows]
-        columns[free_name("reward", given)] = np.array(rewards, dtype=np.float64)
-        columns[free_name("round", given)] = [a.decision.round for a, _ in rows]
-        return data_frame(columns)
+        columns |= {n: np.array([(a.state or {}).get(n) for a in rows], dtype=np.float64) for n in states}
+        everything = [{"arm": arm} if by_rows else encoder.space[arm] for arm in range(len(encoder.space))]
+        for name in knobs:
+            kind = np.array([configuration[name] for configuration in everything]).dtype
+            columns[name] = np.array([everything[arm][name] for arm in ran], dtype=kind)
+        ours: dict[str, Any] = {
+            name: np.array([getattr(a.decision, of) for a in rows], dtype=np.float64)
+            for name, of in (("mean", "mean"), ("std", "width"), ("score", "ucb"))
+        }
+        told = [self._told.get(a.decision.id) for a in rows]
+        ours["reward"] = np.array([None if one is None else one.reward for one in told], dtype=np.float64)
+        ours["status"] = [
+            "told" if one is not None else "called off" if a.decision.id in self._called_off else "awaited"
+            for a, one in zip(rows, told, strict=True)
+        ]
+        ours["replaced"] = np.array([arm != a.decision.arm for a, arm in zip(rows, ran, strict=True)], dtype=np.bool_)
+        ours["round"] = np.array([a.decision.round for a in rows], dtype=np.float64)
+        columns |= {free_name(name, (*states, *knobs)): values for name, values in ours.items()}
+        kinds = {"id": "string", "station": "string", "status": "string", "round": "Int64"}
+        return data_frame(columns).astype({free_name(name, (*states, *knobs)): kind for name, kind in kinds.items()})
 
     def add(self, entry: Entry) -> None:
         """Append an entry that has been checked."""

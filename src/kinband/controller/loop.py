@@ -513,7 +513,7 @@ class Controller:
         return self.journal.find(decision_id).decision
 
     def decisions_frame(self) -> "DataFrame":
-        """Return all decisions as a pandas data frame, in the order of asking: who, in which state, what, the reward.
+        """Return all decisions as a pandas data frame, in the order of asking: who, in which state, what ran, rewards.
 
         Example:
             >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"], mean=0.5)
@@ -523,7 +523,7 @@ class Controller:
                     id station  load  tilt  mean  std  reward
             0  d000001       a   0.3     4   0.5  1.0     0.8
         """
-        return self.journal.frame()
+        return self.journal.frame(self.settings)
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""

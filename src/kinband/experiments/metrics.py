@@ -46,14 +46,16 @@ def mean_of(values: FloatArray, *, seed: int = 0) -> Estimate:
 def saving_of(ours: FloatArray, baseline: FloatArray, *, seed: int = 0) -> Estimate:
     """Return the share of the baseline's regret that is saved, from pairs of runs on the same seeds, (runs,) each.
 
-    The interval is by bootstrap over pairs, so that what a seed does to both cancels.
+    The interval is by bootstrap over pairs, so that what a seed does to both cancels. Draws in which the baseline pays
+    nothing say nothing, and are left out.
 
     Example:
         >>> round(saving_of(np.array([5.0, 6.0]), np.array([10.0, 10.0])).value, 3)
         0.45
     """
     picks = _picks(len(ours), seed)
-    resampled = 1.0 - ours[picks].sum(axis=1) / baseline[picks].sum(axis=1)
+    paid = baseline[picks].sum(axis=1)
+    resampled = 1.0 - ours[picks].sum(axis=1)[paid > 0] / paid[paid > 0]
     return _estimate(float(1.0 - ours.sum() / baseline.sum()), resampled, runs=len(ours))
 
 

@@ -24,7 +24,7 @@ def in_words(found: FairProtocol) -> str:
     """Return whether sharing helps: where it does, the whole interval of what it saves lies above zero."""
     saved, cold = _savings(found.curves), _savings(found.cold)
     if not saved:
-        return "There is nothing to save here: in at least one run, learning alone pays no regret at all."
+        return "There is nothing to save here: learning alone pays no regret at all."
     name, best = _best(saved)
     answer = f"Sharing makes no clear difference here: the best, {name}, {_change(best)} {_OF}."
     if best.low > 0:
@@ -53,8 +53,8 @@ def _best(saved: dict[str, Estimate]) -> tuple[str, Estimate]:
 
 
 def _savings(curves: Sequence[Curve]) -> dict[str, Estimate]:
-    """What is saved, where there was a regret to save from in every run."""
-    return savings(curves) if final_regrets(curves)[BASELINE].min() > 0 else {}
+    """What is saved, where there was a regret to save from."""
+    return savings(curves) if final_regrets(curves)[BASELINE].sum() > 0 else {}
 
 
 def _numbers_of(curves: Sequence[Curve]) -> dict[str, dict[str, Any]]:
