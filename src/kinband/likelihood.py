@@ -255,13 +255,14 @@ def starting_kernel(samples: Samples) -> Kernel:
 
 
 def spread_of(y: FloatArray) -> float:
-    """Return the variance of y (n,), or where all are equal, something small that still is a variance.
+    """Return the variance of y (n,), or where all are equal, that of rewards as far apart as they are large.
 
-    Rewards whose squares overflow have none: they are refused.
+    One reward, or one number again and again, does not say how far rewards vary: whoever took that for certainty would
+    never learn otherwise. Rewards whose squares overflow have no variance: they are refused.
 
     Example:
-        >>> spread_of(np.array([1.0, 3.0])), spread_of(np.array([2.0, 2.0])) > 0
-        (1.0, True)
+        >>> spread_of(np.array([1.0, 3.0])), spread_of(np.array([2.0, 2.0])), spread_of(np.array([0.0]))
+        (1.0, 1.0, 1.0)
         >>> spread_of(np.array([1.0, 1.7e308]))
         Traceback (most recent call last):
             ...
@@ -269,8 +270,10 @@ def spread_of(y: FloatArray) -> float:
     """
     refuse_large(y, where=" of those learned from")
     variance = float(np.var(y)) if len(y) else 0.0
-    scale = 1.0 + float(np.abs(y).max(initial=0.0)) ** 2
-    return max(variance, 1e-8 * scale)
+    size = float(np.abs(y).max(initial=0.0)) ** 2
+    if variance <= 1e-20 * size:  # equal, but for rounding
+        return size / 4.0 if size else 1.0
+    return max(variance, 1e-8 * (1.0 + size))
 
 
 def refuse_large(y: FloatArray, *, where: str = "") -> None:
