@@ -14,6 +14,7 @@ room, `ROOM` bytes, to the disk that decisions go to, and takes it back. Nothing
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from time import monotonic
 
 from sqlalchemy import Connection
@@ -85,7 +86,7 @@ class Writable:
                 self._lock.release()
         refusal = self._refusal
         if refusal is not None:
-            raise type(refusal)(str(refusal)) from refusal
+            raise copy(refusal) from refusal  # with its code, and a trace of its own
 
     def _try(self) -> KinbandError | None:
         try:
