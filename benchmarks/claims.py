@@ -46,12 +46,15 @@ from benchmarks.peers import QUICK as PEERS_QUICK
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan, play_all
 from benchmarks.studies.newcomers.results import AVERAGE, DESCRIBED
+from kinband.errors import BadInputError
 from kinband.experiments.metrics import Estimate
+from kinband.experiments.pages import check_place, write_between
 
 SAVED = {"x264 bitrate": 0.50, "x264 time": 0.50, "gcc exec": 0.25, "nodejs": 0.15}
 """What the joint model is to save of learning alone."""
 
-BEGIN, END = "<!-- make claims: begin -->", "<!-- make claims: end -->"
+MARKS = "<!-- make claims: begin -->", "<!-- make claims: end -->"
+"""The lines of a page between which the tables go."""
 
 _LONG = "40 rounds"  # of contests that take half an hour more
 _SLOW = ("ColO-RAN", "smooth")
@@ -72,9 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         print(f"no problem is called {' or '.join(given.only)}", file=sys.stderr)
         return 2
-    if given.write is not None and not _has_place(given.write):
-        print(f"{given.write} has no place for the table: add the lines {BEGIN} and {END}", file=sys.stderr)
-        return 2
+    if given.write is not None:
+        try:
+            check_place(given.write, MARKS)  # before the work, not after it
+        except BadInputError as error:
+            print(error, file=sys.stderr)
+            return 2
     findings = measure(chosen, size, folder, workers=given.workers)
     met = _peers(given, folder) if given.peers else []
     claims = [*claims_of(findings), *peer_claims(met)]
@@ -88,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (folder / "table.json").write_text(json.dumps(_plain(findings, claims, met), indent=1), encoding="utf-8")
     print(text)
     if given.write is not None:
-        _write(given.write, text)
+        write_between(given.write, text, MARKS)
     if any(found.contest.real for found in findings):
         from benchmarks.figure import draw
 
@@ -99,17 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.peers and not botorch_installed():
         print(MISSING)
     return 0
-
-
-def _has_place(page_file: Path) -> bool:
-    """Whether a page has room for the tables; asked before the work, not after it."""
-    return page_file.is_file() and END in page_file.read_text(encoding="utf-8").partition(BEGIN)[2]
-
-
-def _write(page_file: Path, text: str) -> None:
-    """Put the tables into a page, between the lines `BEGIN` and `END`, in the place of what was there."""
-    before, _, rest = page_file.read_text(encoding="utf-8").partition(BEGIN)
-    page_file.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def measure(chosen: Sequence[Contest], size: Size, folder: Path, *, workers: int | None) -> list[Finding]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.claims import BEGIN, END, claims_of, main, measure, page
+from benchmarks.claims import MARKS, claims_of, main, measure, page
 from benchmarks.findings import Finding, Size, geometric_mean
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, POOLED
@@ -78,8 +78,8 @@ def test_what_cannot_be_measured_is_said_before_the_work(tmp_path: Path, capsys:
     assert main(["--only", "wine", "--write", str(tmp_path / "page.md"), "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said][:2] == ["no problem is called nonsense", said[1].split(":")[0]]
-    assert BEGIN in said[2]
-    assert END in said[2]
+    assert MARKS[0] in said[2]
+    assert MARKS[1] in said[2]
     assert not (tmp_path / "runs").exists()
 
 
