@@ -7,7 +7,9 @@ INSTALLED := $(VENV)/.installed
 # One BLAS thread per process: the tests use one process per core.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: demo serve test soak screenshots bench claims trust lint format clean help
+QUICK := tests/unit tests/reference src --ignore=tests/unit/benchmarks --ignore=tests/unit/experiments
+
+.PHONY: demo serve test quick docs dist soak screenshots bench claims trust lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,6 +22,17 @@ serve: $(INSTALLED) ## Start the service on a simulated network whose time runs 
 
 test: $(INSTALLED) ## Run every test, doctests included.
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto
+
+quick: $(INSTALLED) ## The inner loop, a minute and a half on two idle cores: arithmetic, reference and doctests; no Ray, browser, PostgreSQL or command line.
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n auto -k "not postgresql" $(QUICK)
+
+docs: $(VENV)/.docs ## Build the site of the pages and the reference of the API into out/site; a warning is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+dist: $(INSTALLED) ## Build wheel and sdist into dist/, and try the wheel by itself in an empty environment.
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python tools/try_wheel.py dist
 
 soak: $(INSTALLED) ## Kill the service a hundred times a store, take its database away, and count what is lost: minutes.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.soak
@@ -48,10 +61,14 @@ format: $(INSTALLED) ## Rewrite the sources in the house format.
 	$(BIN)/ruff check --fix .
 
 clean: ## Remove everything the other targets made.
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kinband needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@

@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.findings import FULL, decisions
 from benchmarks.problems import Contest, contests
 from benchmarks.runs import BETAS, JOINT, Plan, plans, read
-from kinband.cli.output import progress
-from kinband.experiments.pool import run_jobs
+from kinband.experiments.runner import run_jobs
+from kinband.progress import progress
 
 LONG = Contest("synthetic bandit, 1,000 rounds", "synthetic", 1000, 20)
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.beta", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/coloran.md makes it")
+    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/simulator.md makes it")
     parser.add_argument("--out", type=Path, default=Path("out/claims"), help="where runs are kept (%(default)s)")
     given = parser.parse_args(arguments)
     chosen = [*contests(given.coloran), LONG]

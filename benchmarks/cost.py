@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.studies.speed import seconds
 from kinband.controller import Controller
 from kinband.environments import split_trace
-from kinband.experiments.pool import Job
+from kinband.experiments.runner import Job
 from kinband.trace import Trace
 from kinband.version import __version__
 
@@ -49,24 +49,23 @@ def job(measured: Learning | None, folder: Path) -> Job:
     return Job(folder / "cost" / f"{name}.json", call, (measured,) if measured else ())
 
 
-def learn(file: Path, learning: Learning) -> None:
-    """Make the controller of a log once, and write the seconds."""
+def learn(learning: Learning) -> dict[str, Any]:
+    """Make the controller of a log once, and return the seconds."""
     Controller.from_trace(_log(2))  # what is imported on first use is not the model's
     log = _log(learning.rows)
     begun = time.perf_counter()
     Controller.from_trace(log)
-    file.write_text(json.dumps({"seconds": time.perf_counter() - begun, "cores": os.cpu_count()}), encoding="utf-8")
+    return {"seconds": time.perf_counter() - begun, "cores": os.cpu_count()}
 
 
-def decide(file: Path) -> None:
-    """Take decisions in turns, and write the seconds of each way."""
-    file.write_text(json.dumps(seconds(1, decisions=DECISIONS)), encoding="utf-8")
+def decide() -> dict[str, Any]:
+    """Take decisions in turns, and return the seconds of each way."""
+    return seconds(1, decisions=DECISIONS)
 
 
 def read(measured: Learning | None, folder: Path) -> dict[str, Any]:
     """Return what was found."""
-    found: dict[str, Any] = json.loads(job(measured, folder).file.read_text(encoding="utf-8"))
-    return found
+    return job(measured, folder).read()
 
 
 def _log(rows: int) -> Trace:

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.speed.problem import STATE, controller_of
 from kinband.controller import Controller
 from kinband.controller.events import entry_to_dict
-from kinband.posterior import BUDGET, SWITCH_ROWS
+from kinband.posterior import INDUCING_POINTS, SWITCH_ROWS
 
 SIZES = (1000, 2000, 3000, 4000)
 BUDGETS = (128, 256, 384, 512)
@@ -54,9 +54,11 @@ def fit(sizes: Sequence[int], seconds: Sequence[float]) -> Law:
     return Law(float(a), float(b), float(np.abs((a + b * x) / t - 1).max()))
 
 
-def controller(*, engine: str, rows: int, budget: int = BUDGET) -> Controller:
+def controller(*, engine: str, rows: int, inducing_points: int = INDUCING_POINTS) -> Controller:
     """Return a controller that knows so many rows."""
-    return controller_of(np.random.default_rng(rows), structure=True, engine=engine, rows=rows, budget=budget)
+    return controller_of(
+        np.random.default_rng(rows), structure=True, engine=engine, rows=rows, inducing_points=inducing_points
+    )
 
 
 def state(rng: np.random.Generator) -> dict[str, float]:
@@ -87,7 +89,7 @@ def round_time(control: Controller) -> float:
 
 def bytes_per_decision() -> tuple[float, float]:
     """Return what a decision leaves in memory and in the log on disk."""
-    control, rng = controller(engine="sparse", rows=200, budget=8), np.random.default_rng(3)
+    control, rng = controller(engine="sparse", rows=200, inducing_points=8), np.random.default_rng(3)
     for t in range(1100):
         if t == 100:  # what grows by doubling has done so
             tracemalloc.start()
@@ -103,7 +105,7 @@ def main() -> None:
     """Measure, fit, predict."""
     exact = fit(SIZES, [decision_time(controller(engine="exact", rows=n)) for n in SIZES])
     exact_round = fit(SIZES, [round_time(controller(engine="exact", rows=n)) for n in SIZES])
-    sparse_of = [controller(engine="sparse", rows=3000, budget=m) for m in BUDGETS]
+    sparse_of = [controller(engine="sparse", rows=3000, inducing_points=m) for m in BUDGETS]
     sparse = fit(BUDGETS, [decision_time(control) for control in sparse_of])
     sparse_round = fit(BUDGETS, [round_time(control) for control in sparse_of])
     memory, disk = bytes_per_decision()
@@ -113,14 +115,16 @@ def main() -> None:
     print(f"round of {SHARD}, sparse: {sparse_round}")
     print(f"a decision leaves {memory:,.0f} bytes in memory and {disk:,.0f} on disk")
     print(f"memory of beliefs: exact 4 n^2 = {4e-6 * SWITCH_ROWS**2:,.0f} MB at {SWITCH_ROWS:,} rows;", end=" ")
-    beliefs = 16 * BUDGET**2 + 8 * BUDGET * SHARD
-    print(f"sparse 16 m^2 + 8 m M = {1e-6 * beliefs:.1f} MB at {BUDGET} points")
+    beliefs = 16 * INDUCING_POINTS**2 + 8 * INDUCING_POINTS * SHARD
+    print(f"sparse 16 m^2 + 8 m M = {1e-6 * beliefs:.1f} MB at {INDUCING_POINTS} points")
     print(
         "\nstations  shards  exact at the switch: cores  GB     sparse: cores  GB     log a year: GB in memory, on disk"
     )
     for stations in (10_000, 100_000, 1_000_000):
         shards = stations // SHARD
-        work = [shards * law(size) / HOUR for law, size in ((exact_round, SWITCH_ROWS), (sparse_round, BUDGET))]
+        work = [
+            shards * law(size) / HOUR for law, size in ((exact_round, SWITCH_ROWS), (sparse_round, INDUCING_POINTS))
+        ]
         held = [shards * 4e-9 * SWITCH_ROWS**2, shards * 1e-9 * beliefs]
         log = [1e-9 * stations * YEAR * size for size in (memory, disk)]
         print(

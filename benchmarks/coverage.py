@@ -18,11 +18,11 @@ from kinband.arrays import FloatArray
 from kinband.environments import SyntheticTasks, TraceEnvironment
 from kinband.kernels import RBF
 from kinband.model import Model
-from kinband.ope.estimators import Estimate
 from kinband.ope.evaluating import evaluate, learn, learned_beliefs
 from kinband.ope.targets import Chosen, Recommended, Target, part
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
+from kinband.stats import Estimate
 from kinband.trace import Trace
 
 _SHARE, _FOLDS = 0.4, 4

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from benchmarks.findings import Finding
 from benchmarks.runs import EMBEDDING, JOINT, POOLED
-from kinband.experiments.canvas import blank, save
-from kinband.experiments.metrics import Estimate
+from kinband.experiments.figures import blank, save
+from kinband.stats import Estimate
 
 _STYLES = {
     JOINT: ("kinband's default", "#0b6e4f", "o"),

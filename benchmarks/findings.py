@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks.problems import Contest
 from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Plan, plans, read
 from kinband.arrays import FloatArray
-from kinband.experiments.metrics import Estimate, mean_of, ratio_of, saving_of
+from kinband.experiments.metrics import mean_of, ratio_of, saving_of
+from kinband.stats import Estimate
 
 FIXED = (ALONE, POOLED, EMBEDDING)
 LEARNERS = (JOINT, *FIXED, PLAIN)
@@ -140,11 +141,10 @@ def tuned(
 def decisions(contest: Contest) -> int:
     """Return how many decisions a run of a problem makes."""
     from benchmarks.runs import case_of
-    from kinband.experiments.play.problems import problem_of
 
     if contest.mode == "sequential":
         return contest.slots
-    return contest.slots * len(problem_of(case_of(contest, ALONE, 1, 0.0)).environment.stations)
+    return contest.slots * len(case_of(contest, ALONE, 1, 0.0).make_problem().environment.stations)
 
 
 def finding(contest: Contest, size: Size, folder: Path) -> Finding:

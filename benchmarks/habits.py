@@ -7,8 +7,8 @@ station ran one to three settings. Counted are rewards at settings that a statio
 import argparse
 
 import numpy as np
-from tests.habits import covered
 from tests.statistical.test_habits_cover import PROBLEMS, habits_of
+from tests.support.habits import covered
 
 from kinband.experiments.metrics import mean_of
 from kinband.model import learn_model

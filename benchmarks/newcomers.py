@@ -23,11 +23,12 @@ from benchmarks.studies.newcomers.scene import Scene, warm_up
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
-from kinband.experiments.metrics import Estimate, saving_of
-from kinband.experiments.play.problems import table_problem
-from kinband.experiments.pool import Job
+from kinband.experiments.metrics import saving_of
+from kinband.experiments.problems import problem_of
+from kinband.experiments.runner import Job
 from kinband.model import Model, learn_model
 from kinband.records import Samples
+from kinband.stats import Estimate
 from kinband.version import __version__
 
 SAVED = {"x264 time": 0.50, "nodejs": 0.50}
@@ -40,7 +41,7 @@ class Arrival:
 
     Attributes:
         name: In words.
-        environment: As `kinband.experiments.play.problems` has it; its tasks have descriptors.
+        environment: As `kinband.experiments.problems` has it; its tasks have descriptors.
         log_rows: Rows a task of the network to learn from beforehand.
         network: How many tasks there are before, at most.
         newcomers: How many join at least; a quarter of the table at most, but for the rest of a group.
@@ -109,8 +110,8 @@ def welcome(arrival: Arrival, size: Size, folder: Path) -> Welcome:
     return Welcome(arrival, beta, saved, float(np.mean([found["used"] for found in counted])))
 
 
-def run(file: Path, draw: Draw) -> None:
-    """Play every start with every β, and write the regret."""
+def run(draw: Draw) -> dict[str, Any]:
+    """Play every start with every β, and return the regret."""
     regret: dict[str, dict[str, float]] = {start: {} for start in STARTS}
     model, used = None, False
     for beta in BETAS:
@@ -119,14 +120,14 @@ def run(file: Path, draw: Draw) -> None:
         for start in STARTS:
             paid = first_decisions(joined(scene, start), scene, decisions=draw.arrival.decisions)
             regret[start][str(beta)] = float(paid.sum()) / len(scene.newcomers) / draw.arrival.decisions
-    file.write_text(json.dumps({"draw": asdict(draw), "regret": regret, "used": used}), encoding="utf-8")
+    return {"draw": asdict(draw), "regret": regret, "used": used}
 
 
 def scene_of(draw: Draw, beta: float, model: Model | None = None) -> tuple[Scene, Model]:
     """Return a network that has learned and played, with those about to join it, and its model."""
     arrival, seed = draw.arrival, draw.seed
-    problem = table_problem(arrival.environment, log_rows=arrival.log_rows, seed=seed)
-    if problem is None or not isinstance(problem.environment, MeasuredEnvironment):
+    problem = problem_of(arrival.environment, log_rows=arrival.log_rows, seed=seed)
+    if not isinstance(problem.environment, MeasuredEnvironment):
         raise ValueError(f"{arrival.environment!r} is no table of measurements")
     environment = problem.environment
     network, newcomers = parted(environment, arrival, seed)
@@ -168,4 +169,4 @@ def _regret(found: Sequence[dict[str, Any]], start: str, beta: float) -> FloatAr
 
 
 def _read(arrival: Arrival, seeds: Sequence[int], folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(Draw(arrival, seed).job(folder).file.read_text(encoding="utf-8")) for seed in seeds]
+    return [Draw(arrival, seed).job(folder).read() for seed in seeds]

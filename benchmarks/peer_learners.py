@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.experiments.play.problems import Problem
+from kinband.experiments.problems import Problem
 from kinband.kernels import Kernel
 from kinband.model import learn_model
 from kinband.policies import Exploration, LinUCB, PolicyFactory

@@ -5,7 +5,6 @@ model and learning alone play them again, with the same logs, noise, seeds and c
 on one development seed; five seeds count. Seconds are of fitting and playing, one thread each, in the same run.
 """
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,12 @@ from benchmarks.problems import Contest, contests
 from benchmarks.runs import ALONE, BETAS, JOINT, Plan, case_of, learn_and_play, plans, play_all, read
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
-from kinband.experiments.metrics import Estimate, ratio_of, saving_of
-from kinband.experiments.play.cases import Case
-from kinband.experiments.play.problems import Problem, problem_of
-from kinband.experiments.pool import Job
+from kinband.experiments.metrics import ratio_of, saving_of
+from kinband.experiments.problems import Problem
+from kinband.experiments.runner import Case, Job, Record
 from kinband.policies import PolicyFactory
 from kinband.space import ConfigurationSpace
+from kinband.stats import Estimate
 
 TABLES = ("x264 bitrate", "x264 time", "gcc exec", "nodejs")
 CLASSES = ("digits", "wine")
@@ -97,13 +96,13 @@ def learners_of(contest: Contest) -> tuple[str, ...]:
 
 
 def job_of(plan: Plan, folder: Path) -> Job:
-    """Return the job that writes a run, of a peer or of kinband."""
+    """Return the job that plays a run, of a peer or of kinband."""
     return plan.job(folder, run_peer if plan.learner in PEERS else None)
 
 
-def run_peer(file: Path, plan: Plan) -> None:
-    """Fit a peer, play with every β, and write what was found."""
-    problem = problem_of(case_of(plan.contest, plan.learner, plan.seed, plan.betas[0]))
+def run_peer(plan: Plan) -> Record:
+    """Fit a peer, play with every β, and return what was found."""
+    problem = case_of(plan.contest, plan.learner, plan.seed, plan.betas[0]).make_problem()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # theirs: deprecations, and searches that end at a bound
         import_module(_LIBRARIES.get(plan.learner, "kinband"))  # beforehand, so that fitting is not charged with it
@@ -112,7 +111,7 @@ def run_peer(file: Path, plan: Plan) -> None:
             return PEERS[plan.learner](problem, plan.seed)
 
         _, found = learn_and_play(plan, problem, fit, lambda policy, case: _controller(problem, policy, case))
-    file.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def _controller(problem: Problem, policy: PolicyFactory, case: Case) -> Controller:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinband.experiments.play.cases import Mode
+from kinband.experiments.runner import Mode
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Contest:
 
     Attributes:
         name: In words.
-        environment: As `kinband.experiments.play.cases.Case` has it.
+        environment: As `kinband.experiments.runner.Case` has it.
         slots: How many are played: rounds of all stations, or single decisions.
         log_rows: Rows a station to learn from beforehand.
         mode: Rounds, or one station at a time.
@@ -32,7 +32,7 @@ class Contest:
 
 
 def contests(coloran: Path | None) -> list[Contest]:
-    """Return the problems; those of ColO-RAN, which is not ours to ship, where its table is given (docs/coloran.md)."""
+    """Return the problems; those of ColO-RAN, which is not ours to ship, where its table is (docs/simulator.md)."""
     runs = f"runs:{coloran}"
     traces = [
         Contest("ColO-RAN, 10 rows", runs, 600, 10, "sequential", real=True, intervals=False),

@@ -16,16 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.problems import Contest
-from kinband.cli.output import progress
 from kinband.controller import Controller
-from kinband.experiments.play import play
-from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.problems import Problem, problem_of
-from kinband.experiments.play.runs import controller_for
-from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.problems import Problem
+from kinband.experiments.runner import Case, Job, Learner, Record, controller_for, play, run_jobs
 from kinband.kernels import RBF, Categorical, Kernel
 from kinband.likelihood import spread_of
 from kinband.model import Model, Search, learn_model
+from kinband.progress import progress
 from kinband.records import Samples
 from kinband.similarity import Embedding, Joint, ProjectionWarning
 from kinband.similarity.learned import without_level
@@ -59,8 +56,8 @@ class Plan:
     seed: int
     betas: tuple[float, ...]
 
-    def job(self, folder: Path, call: "Callable[[Path, Plan], None] | None" = None) -> Job:
-        """Return the job that writes this run, by `call` where it is not one of kinband's learners."""
+    def job(self, folder: Path, call: "Callable[[Plan], Record] | None" = None) -> Job:
+        """Return the job that plays this run, by `call` where it is not one of kinband's learners."""
         values = json.dumps([asdict(self), __version__], sort_keys=True)
         name = hashlib.sha256(values.encode()).hexdigest()[:20]
         return Job(folder / "runs" / f"{name}.json", call or run, (self,))
@@ -68,19 +65,18 @@ class Plan:
 
 def read(plan: Plan, folder: Path) -> dict[str, Any]:
     """Return what a run found: `regret` by β, summed up after every slot, seconds, shares, and how intervals held."""
-    found: dict[str, Any] = json.loads(plan.job(folder).file.read_text(encoding="utf-8"))
-    return found
+    return plan.job(folder).read()
 
 
-def run(file: Path, plan: Plan) -> None:
-    """Learn a model, play with every β, and write what was found."""
-    problem = problem_of(case_of(plan.contest, plan.learner, plan.seed, plan.betas[0]))
+def run(plan: Plan) -> Record:
+    """Learn a model, play with every β, and return what was found."""
+    problem = case_of(plan.contest, plan.learner, plan.seed, plan.betas[0]).make_problem()
     model, found = learn_and_play(
         plan, problem, lambda: model_for(plan.learner, problem, plan.seed), partial(controller_for, problem)
     )
     found["shares"] = {name: float(model.similarity.details.get(name, np.nan)) for name in ("shared", "similar", "own")}
     found["covered"] = coverage(problem, model, plan.seed) if plan.learner in (JOINT, ALONE) else None
-    file.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def learn_and_play(
@@ -103,11 +99,10 @@ def learn_and_play(
 
 def case_of(contest: Contest, learner: str, seed: int, beta: float) -> Case:
     """Return a run as experiments describe it; a peer, which has no similarity, is down as sharing nothing."""
-    who = Learner(learner, SIMILARITIES.get(learner, "independent"), beta=beta, pulled=True)
+    who = Learner(learner, SIMILARITIES.get(learner, "independent"), beta=beta)
     return Case(
-        "claims", "fair", contest.environment, who, contest.mode, contest.slots, seed, log_rows=contest.log_rows,
-        start=contest.start,
-    )  # fmt: skip
+        contest.environment, who, contest.slots, seed, contest.mode, log_rows=contest.log_rows, start=contest.start
+    )
 
 
 def model_for(learner: str, problem: Problem, seed: int) -> Model:
@@ -185,4 +180,4 @@ def plans(contest: Contest, learners: Sequence[str], seeds: Sequence[int], betas
 def play_all(jobs: Sequence[Job], *, workers: int | None, what: str) -> None:
     """Run the jobs that are not done, with progress."""
     with progress(len(jobs)) as step:
-        run_jobs(jobs, workers=workers, tick=lambda _: step(what))
+        run_jobs(jobs, n_jobs=workers, tick=lambda _: step(what))

@@ -24,9 +24,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.ledger_stores import fresh_database, postgres_server
-from tests.service_crowd import Crowd, Witness, check_once, check_replay
-from tests.service_faults import (
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.service_crowd import Crowd, Witness, check_once, check_replay
+from tests.support.service_faults import (
     Away,
     Killed,
     Trouble,
@@ -37,7 +37,7 @@ from tests.service_faults import (
     locked,
     stopped,
 )
-from tests.service_process import Options, ServiceProcess, make_tokens, service
+from tests.support.service_process import Options, ServiceProcess, make_tokens, service
 
 from kinband.service.ledger import Ledger
 

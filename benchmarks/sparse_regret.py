@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from kinband.experiments.metrics import saving_of
-from kinband.experiments.paper.comparisons import FIGURES, case_of
-from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.runs import Curve, run_cases
+from kinband.experiments.paper import FIGURES
+from kinband.experiments.runner import Case, Curve, Learner, run_cases
 
 BETAS = {"synthetic": 0.3, "sequential": 2.0}
 """What the fair protocol chooses for this learner."""
@@ -24,8 +23,8 @@ BETAS = {"synthetic": 0.3, "sequential": 2.0}
 
 def cases_of(problem: str, *, engine: str, runs: int) -> list[Case]:
     """Return the runs of one posterior on one problem."""
-    learner = Learner("embedding", "embedding", beta=BETAS[problem], engine=engine)
-    return [case_of(FIGURES[problem], "fair", learner, seed, start=True) for seed in range(1, runs + 1)]
+    learner = Learner("embedding", "embedding", beta=BETAS[problem], engine=engine, hyperprior=False)
+    return [FIGURES[problem].fair_case(learner, seed) for seed in range(1, runs + 1)]
 
 
 def final(curves: list[Curve]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinband import ConfigurationSpace, Controller, check_policy
 from kinband.environments import SyntheticBandit
-from kinband.experiments.play import play
+from kinband.experiments.runner import play
 from kinband.kernels import RBF
 from kinband.policies import PolicyFactory, Setting
 from kinband.posterior import make_posterior
@@ -30,9 +30,8 @@ class Thompson:
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the best allowed arm of the draw; the beliefs stay as they are."""
         arms = query.arms
-        tasks, X = np.full(len(arms), query.task), query.X[arms]
-        draw = self.posterior.sample(tasks, X, size=1, rng=rng)[0]
-        believed = self.posterior.predict(tasks, X)
+        believed = self.posterior.predict(query.task, query.X[arms])
+        draw = believed.sample(1, rng)[0]
         return Choice(int(arms[draw.argmax()]), arms, mean=believed.mean, width=believed.width, score=draw)
 
     def learn(self, observation: Observation) -> None:

@@ -86,7 +86,7 @@ def calls() -> dict[str, Callable[[], object]]:
 
     from kinband import ConfigurationSpace, Controller, Trace
     from kinband.cli import main
-    from kinband.service.http import create_app
+    from kinband.service.api import create_app
     from kinband.service.ledger import Ledger
     from kinband.service.operations import Operations
 

@@ -2,7 +2,7 @@
 
     python tools/measured_extract.py FOLDER [OUT]
 
-FOLDER holds `SYSTEM.parquet` and `SYSTEM-tasks.parquet` of x264, gcc, nodejs and sqlite (docs/measured.md says where
+FOLDER holds `SYSTEM.parquet` and `SYSTEM-tasks.parquet` of x264, gcc, nodejs and sqlite (docs/evaluate.md says where
 they come from) and LICENSE.MIT. Tasks are drawn by a fixed seed; of x264, from those that have descriptors.
 """
 

@@ -15,8 +15,8 @@ from benchmarks.city.check import BUSY_HOUR, HELD_OUT, CityCheck, count_stages
 from benchmarks.city.check import check_city as run_checks
 from benchmarks.city.figures import city_figures
 from benchmarks.command import command
-from kinband.cli.output import progress
 from kinband.environments.radio import Calibration, Parameters, layers_named
+from kinband.progress import progress
 
 
 def check_city(

@@ -24,7 +24,7 @@ from kinband.errors import BadInputError
 from kinband.service import running
 from kinband.service.access.middleware import Limiter, failure_limits
 from kinband.service.access.tokens import Tokens
-from kinband.service.http import Limits
+from kinband.service.api import Limits
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
 

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.service.problem import STATIONS, station_names
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
-from kinband.guard import rails_from_text
+from kinband.guardrails import rails_from_text
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
@@ -86,8 +86,9 @@ def past_controller(past: Past) -> Controller:
     D2: FloatArray = ((A[:, None] - A[None]) ** 2).sum(axis=-1)
     return Controller(
         SPACE, station_names(past.stations), state={"load": (0, 1)}, similarity=np.exp(-0.2 * D2),
-        kernel=RBF([0.5, 1.0], variance=0.02), noise=_NOISE, mean=_MEAN, beta=0.5, engine="sparse", budget=_POINTS,
-        running=RUNNING, reward_range=(0, 1), descriptors=_sites(past.stations), seed=past.seed,
+        kernel=RBF([0.5, 1.0], variance=0.02), noise=_NOISE, mean=_MEAN, beta=0.5, engine="sparse",
+        inducing_points=_POINTS, running=RUNNING, reward_range=(0, 1),
+        descriptors=_sites(past.stations), seed=past.seed,
     )  # fmt: skip
 
 
@@ -124,8 +125,8 @@ def record_past(url: str, past: Past, *, tick: Tick) -> Recorded:
             player.play(last=number == past.slots - 1)
             clock[0] += SLOT
         operations.durable.snapshot()
-        with operations.looking() as picture:
-            return Recorded(picture.seq, tuple(picture.cards), tuple(picture.items))
+        with operations.looking() as read_model:
+            return Recorded(read_model.seq, tuple(read_model.stations), tuple(read_model.decisions))
 
 
 class Player:
@@ -161,8 +162,8 @@ class Player:
         if waiting[3:]:
             self._operations.approve(waiting[3:], comment="looks good", actor="anna")
             self._operations.reject(waiting[:1], comment="an event nearby", actor="bert")
-        with self._operations.looking() as picture:
-            ran = [picture.item(item.id).arm for item in items]
+        with self._operations.looking() as read_model:
+            ran = [read_model.decision(item.id).arm for item in items]
         threshold = np.array([-98.0 if arm is None else SPACE[arm]["handover_threshold_dbm"] for arm in ran])
         reward = 0.92 - 0.1 * load - ((threshold - self._best) / 26.0) ** 2 + 0.02 * self._normal()
         told = dict(zip([item.id for item in items], np.clip(reward, 0.0, 1.0).tolist(), strict=True))

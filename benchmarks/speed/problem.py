@@ -8,7 +8,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.kernels import RBF
 from kinband.policies import UCB, Policy, Setting
-from kinband.posterior import BUDGET
+from kinband.posterior import INDUCING_POINTS
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 
@@ -51,7 +51,12 @@ def states_of(rng: np.random.Generator) -> dict[str, dict[str, float]]:
 
 
 def controller_of(
-    rng: np.random.Generator, *, structure: bool, engine: str = "exact", rows: int = 0, budget: int = BUDGET
+    rng: np.random.Generator,
+    *,
+    structure: bool,
+    engine: str = "exact",
+    rows: int = 0,
+    inducing_points: int = INDUCING_POINTS,
 ) -> Controller:
     """Return a controller that knows so many rows; without `structure`, every arm has a column of its own."""
     return Controller(
@@ -63,7 +68,7 @@ def controller_of(
         noise=NOISE,
         mean=MEAN,
         engine=engine,
-        budget=budget,
+        inducing_points=inducing_points,
         policy="ucb" if structure else plain_ucb,
         log=log_of(rows, rng) if rows else None,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.speed import Measured
 from kinband.errors import BadInputError
-from kinband.posterior import BUDGET
+from kinband.posterior import INDUCING_POINTS
 
 SERVICE, PAGES = "service", "pages"
 """The names of these benchmarks."""
@@ -32,7 +32,7 @@ def measured_service(
     load = Load.quick() if quick else Load()
     found = bench_service(load, ledger=ledger, folder=folder, tick=tick)
     lines = [Measured(**figure.to_dict()) for figure in found]
-    model = f"sparse posterior of {BUDGET} points that knows {load.rows:,} rows, a budget for trials"
+    model = f"sparse posterior of {INDUCING_POINTS} points that knows {load.rows:,} rows, a budget for trials"
     return [replace(line, aim="") for line in lines] if quick else lines, model
 
 

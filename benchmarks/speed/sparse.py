@@ -2,7 +2,7 @@
 
 A decision is timed through the controller, ask and tell, early and late in one run. What lies between is told to the
 policy directly, without asking, which changes beliefs just as much and takes less time. The limit is the bare
-arithmetic of scoring: two products of a square matrix of the budget's size with one column per arm.
+arithmetic of scoring: two products of a square matrix of as many rows as there are points with one column per arm.
 """
 
 import time
@@ -14,7 +14,7 @@ from benchmarks.speed.measure import Measured, median_time
 from benchmarks.speed.problem import ARMS, STATE, controller_of, log_of, states_of
 from kinband.controller import Controller
 from kinband.policies import UCB
-from kinband.posterior import BUDGET
+from kinband.posterior import INDUCING_POINTS
 
 EARLY = 10_000
 LATE = 40_000
@@ -25,19 +25,23 @@ _CHUNK = 10_000
 
 
 def bench_sparse(
-    *, early: int = EARLY, late: int = LATE, budget: int = BUDGET, tick: Callable[[str], None] = lambda _: None
+    *,
+    early: int = EARLY,
+    late: int = LATE,
+    inducing_points: int = INDUCING_POINTS,
+    tick: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Measured]:
     """Time decisions early and late, against each other, the bare arithmetic and an exact posterior."""
     rng = np.random.default_rng(5)
     tick("bare products")
-    A, B = rng.standard_normal((budget, budget)), rng.standard_normal((budget, ARMS))
+    A, B = rng.standard_normal((inducing_points, inducing_points)), rng.standard_normal((inducing_points, ARMS))
     bare = median_time(lambda: A @ (A @ B))
-    yield Measured("sparse.limit", f"two products of {budget} points with {ARMS} arms", bare)
+    yield Measured("sparse.limit", f"two products of {inducing_points} points with {ARMS} arms", bare)
     tick(f"learning {early:,} rows")
-    controller = controller_of(rng, structure=True, engine="sparse", rows=early, budget=budget)
+    controller = controller_of(rng, structure=True, engine="sparse", rows=early, inducing_points=inducing_points)
     tick(f"decisions at {early:,} rows")
     first = _decision(controller, rng)
-    here = f"one decision, {budget} points"
+    here = f"one decision, {inducing_points} points"
     yield Measured("sparse.early", f"{here}, {early:,} rows known", first, "two bare products", bare)
     _learn(controller, late - early, rng, tick)
     tick(f"decisions at {late:,} rows")

@@ -29,7 +29,7 @@ SUITES: dict[str, Suite] = {
         rows=30 if quick else 539, many=150 if quick else 1000, tick=tick
     ),
     "sparse": lambda quick, tick: bench_sparse(
-        **({"early": 1000, "late": 2000, "budget": 64} if quick else {}), tick=tick
+        **({"early": 1000, "late": 2000, "inducing_points": 64} if quick else {}), tick=tick
     ),
     "fleet": _fleet,
     "simulator": lambda quick, tick: bench_simulator(sectors=21 if quick else 105, tick=tick),

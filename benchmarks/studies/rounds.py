@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
-from kinband.experiments.metrics import Estimate, saving_gap_of, saving_of
-from kinband.experiments.paper.comparisons import BASELINE, FIGURES, Figure, best_betas, case_of, final_regrets
-from kinband.experiments.play.cases import Case, Learner
-from kinband.experiments.play.runs import Curve
+from kinband.experiments.compare import BASELINE, best_betas, final_regrets
+from kinband.experiments.metrics import saving_gap_of, saving_of
+from kinband.experiments.paper import FIGURES, Figure
+from kinband.experiments.runner import Case, Curve, Learner
+from kinband.stats import Estimate
 
 PLAIN, AWARE, THOMPSON = "plain", "aware", "thompson"
 LEARNERS = (PLAIN, AWARE, THOMPSON)
@@ -124,15 +125,15 @@ def _counted(plan: Plan, beta: Callable[[Figure, str], float | str]) -> list[Cas
 def _candidates(figure: Figure, plan: Plan) -> list[Learner]:
     """The learners of a mode with every weight they may take; taking turns, there are no picks to be aware of."""
     betas: tuple[float | str, ...] = (*figure.betas, *figure.baseline_betas)
-    alone = [Learner(BASELINE, "independent", "kernel-ucb", beta, pulled=True) for beta in betas]
+    alone = [Learner(BASELINE, "independent", "kernel-ucb", beta) for beta in betas]
     shared = [
-        Learner(PLAIN, plan.similarity, engine=ENGINE, pulled=True),
-        Learner(AWARE, plan.similarity, engine=ENGINE, rounds="aware", pulled=True),
-        Learner(THOMPSON, plan.similarity, "thompson", engine=ENGINE, pulled=True),
+        Learner(PLAIN, plan.similarity, engine=ENGINE),
+        Learner(AWARE, plan.similarity, engine=ENGINE, rounds="aware"),
+        Learner(THOMPSON, plan.similarity, "thompson", engine=ENGINE),
     ]
     playing = shared if figure.mode == "parallel" else shared[:1]
     return [*alone, *(replace(one, beta=beta) for one in playing for beta in figure.betas)]
 
 
 def _case(figure: Figure, learner: Learner, seed: int) -> Case:
-    return case_of(figure, "fair", learner, seed, start=True)
+    return figure.fair_case(learner, seed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
-from kinband.experiments.city.stage import LOG_ROWS, stage_of
+from kinband.experiments.city import LOG_ROWS, stage_of
 from kinband.trace import Trace
 
 

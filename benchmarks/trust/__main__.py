@@ -14,9 +14,10 @@ from benchmarks.trust import PARTS, Runner, Size, measured, parts_named
 from benchmarks.trust.figure import draw_targets
 from benchmarks.trust.table import BEGIN, END, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
 from benchmarks.trust.targets import SHORT, Target
-from kinband.cli.output import make_folder, progress
+from kinband.cli.options import make_folder
 from kinband.errors import BadInputError
 from kinband.experiments.pages import check_place
+from kinband.progress import progress
 
 _COLOURS = {"yes": "green", "no": "red"}
 
@@ -29,10 +30,10 @@ def trust(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for results; runs that are there are kept.")] = Path("out/trust"),
     trace: Annotated[
-        Path | None, typer.Option(help="A table of ColO-RAN (docs/coloran.md), for parts that play on real stations.")
+        Path | None, typer.Option(help="A table of ColO-RAN (docs/simulator.md), for parts that play on real stations.")
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(help="A Markdown page with a place for the table, such as docs/trust.md.")
+        Path | None, typer.Option(help="A Markdown page with a place for the table, such as docs/tables/trust.md.")
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="A .png, .svg or .pdf file to draw the measured targets into.", dir_okay=False)
@@ -47,7 +48,9 @@ def trust(
     """
     wanted = parts_named(parts or [])
     if trace is not None and not trace.exists():
-        raise BadInputError(f"there is no file {trace}: give the path of a ColO-RAN table, as docs/coloran.md makes it")
+        raise BadInputError(
+            f"there is no file {trace}: give the path of a ColO-RAN table, as docs/simulator.md makes it"
+        )
     make_folder(out)
     if write is not None:
         check_place(write, (BEGIN, END))

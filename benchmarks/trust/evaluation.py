@@ -7,7 +7,7 @@ from itertools import product
 from benchmarks.coverage import Count, World, count, synthetic_world, trace_world
 from benchmarks.trust.running import Call, Part, Record, Runner
 from benchmarks.trust.targets import Size, Target, target_of
-from kinband.experiments.metrics import binomial
+from kinband.stats import share_of
 
 NAME = "evaluation"
 REPEATS, HELD = 100, 0.9
@@ -37,7 +37,7 @@ def _target(kind: tuple[str, str, bool], one: Count, size: Size) -> Target:
     how = "known" if known else "estimated"
     return target_of(
         NAME, f"{world}, {policy}, propensities {how}: truth held",
-        binomial(one.covered, one.repeats), aim=HELD, sense="at least", runs=one.repeats, size=size,
+        share_of(one.covered, one.repeats), aim=HELD, sense="at least", runs=one.repeats, size=size,
         least_runs=REPEATS, judge="value", note=f"half width {one.width:.3f}, error {one.error:.3f}", style=".0%",
     )  # fmt: skip
 

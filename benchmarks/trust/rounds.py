@@ -17,8 +17,8 @@ from benchmarks.studies.rounds import (
 )
 from benchmarks.trust.running import Part, Runner
 from benchmarks.trust.targets import Size, Target, target_of
-from kinband.experiments.paper.comparisons import quick
-from kinband.experiments.play.runs import effort_of
+from kinband.experiments.paper import quick
+from kinband.experiments.runner import effort_of
 
 NAME = "rounds"
 POINTS = 0.03

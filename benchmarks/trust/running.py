@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.trust.targets import Size, Target
-from kinband.experiments.play.cases import Case
-from kinband.experiments.play.runs import Curve, run_cases
-from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.runner import Case, Curve, Job, run_cases, run_jobs
 from kinband.version import __version__
 
 Record = dict[str, Any]
@@ -66,21 +64,17 @@ class Runner:
         return self.out / __version__
 
     def cases(self, what: str, cases: Sequence[Case]) -> list[Curve]:
-        """Run cases of `kinband.experiments.play.cases` and return their curves, in order."""
+        """Run cases of `kinband.experiments.runner` and return their curves, in order."""
         tick = self.tick
         say = None if tick is None else (lambda effort: tick(what, effort))
-        return run_cases(cases, self.folder, workers=self.workers, tick=say)
+        return run_cases(cases, self.folder, n_jobs=self.workers, tick=say)
 
     def records(self, what: str, calls: Sequence[Call]) -> list[Record]:
         """Make calls and return their records, in order."""
-        files = [self.folder / "records" / f"{call.key}.json" for call in calls]
-        efforts = {file: call.effort for file, call in zip(files, calls, strict=True)}
-        jobs = [Job(file, _write_record, (call,)) for file, call in zip(files, calls, strict=True)]
-        jobs.sort(key=lambda job: -efforts[job.file])  # long ones first, as no process should be left with one
+        jobs = [Job(self.folder / "records" / f"{call.key}.json", _make, (call,), call.effort) for call in calls]
         tick = self.tick
-        say = None if tick is None else (lambda job: tick(what, efforts[job.file]))
-        run_jobs(jobs, workers=self.workers, tick=say)
-        return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        say = None if tick is None else (lambda job: tick(what, job.effort))
+        return run_jobs(jobs, n_jobs=self.workers, tick=say)
 
 
 @dataclass(frozen=True)
@@ -102,5 +96,5 @@ class Part:
     targets: Callable[[Any, Size], list[Target]]
 
 
-def _write_record(file: Path, call: Call) -> None:
-    file.write_text(json.dumps(call.function(**call.arguments)), encoding="utf-8")
+def _make(call: Call) -> Record:
+    return call.function(**call.arguments)

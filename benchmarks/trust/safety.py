@@ -15,7 +15,7 @@ from benchmarks.studies.safety.results import Finding, Tally, findings
 from benchmarks.studies.safety.rules import DELTA, PLAIN, PROBLEMS
 from benchmarks.trust.running import Call, Part, Record, Runner
 from benchmarks.trust.targets import Size, Target, target_of
-from kinband.experiments.metrics import Estimate
+from kinband.stats import Estimate
 
 NAME = "safety"
 RUNS = 50

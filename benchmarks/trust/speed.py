@@ -7,7 +7,8 @@ import numpy as np
 from benchmarks.studies.speed import seconds
 from benchmarks.trust.running import Call, Part, Runner
 from benchmarks.trust.targets import Size, Target, target_of
-from kinband.experiments.metrics import Estimate, ratio_of
+from kinband.experiments.metrics import ratio_of
+from kinband.stats import Estimate
 
 NAME = "speed"
 SLOWER = 1.5

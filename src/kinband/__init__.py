@@ -5,7 +5,7 @@ what users call: `records` and `errors`; `space`, `contexts` and `trace` (what c
 `likelihood`; `posterior` (what is believed); `similarity` (who resembles whom); `policies` (what to try); `drift` and
 `kpis` (stations that change, and what else they answer for); `regressor` and `theory` for researchers; `controller`
 (the loop); `ope` (what a policy would have earned); `diagnostics` (how far to believe it); `environments` to learn
-on; `cli`.
+on; `experiments` to compare learners; `cli`.
 
 A name is loaded when it is first asked for. So is a room: `kinband.similarity` works after `import kinband`.
 """
@@ -17,9 +17,10 @@ from kinband.version import __version__
 
 if TYPE_CHECKING:
     from kinband.contexts import StateScaler
-    from kinband.controller import Controller, Explanation
+    from kinband.controller import Controller, ControllerConfig, Explanation
     from kinband.drift import Drift
     from kinband.errors import KinbandError
+    from kinband.experiments.compare import compare
     from kinband.kpis import KpiFloor, NeighbourReward
     from kinband.policies import Conservative, Floor, Policy, SwitchingCost, check_policy
     from kinband.records import Decision, Samples
@@ -34,6 +35,7 @@ _ROOM_OF = {
     "ConfigurationSpace": "space",
     "Conservative": "policies",
     "Controller": "controller",
+    "ControllerConfig": "controller",
     "Decision": "records",
     "Drift": "drift",
     "Explanation": "controller",
@@ -51,6 +53,7 @@ _ROOM_OF = {
     "Trace": "trace",
     "WeightedReward": "trace.rewards",
     "check_policy": "policies",
+    "compare": "experiments.compare",
 }
 
 __all__ = [
@@ -58,6 +61,7 @@ __all__ = [
     "ConfigurationSpace",
     "Conservative",
     "Controller",
+    "ControllerConfig",
     "Decision",
     "Drift",
     "Explanation",
@@ -76,6 +80,7 @@ __all__ = [
     "WeightedReward",
     "__version__",
     "check_policy",
+    "compare",
 ]
 
 

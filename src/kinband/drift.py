@@ -6,6 +6,7 @@ until chance can no longer explain it, and the station starts anew, as a newcome
 Its old rewards stay evidence for others. Not in the paper, whose stations never change.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -15,13 +16,26 @@ from typing import Any, Literal
 import numpy as np
 
 from kinband.arrays import FloatArray, finite_number, positive_number
-from kinband.contexts import StateScaler
+from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError
-from kinband.kernels import Categorical, Constant, Forgetting, Kernel, Linear, Product, SklearnKernel, Sum, components
+from kinband.kernels import (
+    Categorical,
+    Constant,
+    Forgetting,
+    Kernel,
+    Linear,
+    Product,
+    SklearnKernel,
+    Sum,
+    as_kernel,
+    components,
+)
 from kinband.kernels.functions import HALF_LIFE_BOUNDS, Scaled
+from kinband.likelihood import starting_kernel
 from kinband.packed import PackedState
 from kinband.records import Samples
 from kinband.similarity.newcomers import with_row
+from kinband.trace import Trace
 from kinband.trace.values import RowError, times
 
 __all__ = ["Drift", "Reset"]
@@ -359,14 +373,14 @@ PRIOR = 10.0
 """How many residuals of size 1 a station's own spread starts from."""
 
 
-class Evidence:
+class ChangeDetector:
     """How much speaks for a change of one station since it began.
 
     Attributes:
         value: The evidence; a change is taken for granted when it reaches the run length.
 
     Example:
-        >>> evidence = Evidence()
+        >>> evidence = ChangeDetector()
         >>> for z in (0.3, -0.8, 1.1):
         ...     evidence.add(z)
         >>> evidence.value < 5
@@ -421,7 +435,7 @@ def residual(reward: float, *, mean: float, width: float, noise: float) -> float
 _OWN = 1e-6  # share of its variance that a row leaves to the station itself where it has to be cut back
 
 
-def renewed_row(K_Z: FloatArray, task: int, *, former: Mapping[int, int], kept: float) -> FloatArray:
+def row_after_change(K_Z: FloatArray, task: int, *, former: Mapping[int, int], kept: float) -> FloatArray:
     """Return the row of the task after `task` of the same station, behind the M there are, its variance last, (M + 1,).
 
     Args:
@@ -432,10 +446,10 @@ def renewed_row(K_Z: FloatArray, task: int, *, former: Mapping[int, int], kept: 
 
     Example:
         >>> K_Z = np.array([[1.0, 0.8], [0.8, 1.0]])
-        >>> renewed_row(K_Z, 0, former={}, kept=0.5).tolist()
+        >>> row_after_change(K_Z, 0, former={}, kept=0.5).tolist()
         [0.5, 0.4, 1.0]
         >>> K_Z = np.array([[1.0, 0.8, 0.5], [0.8, 1.0, 0.4], [0.5, 0.4, 1.0]])  # task 2 is what became of task 0
-        >>> renewed_row(K_Z, 1, former={2: 0}, kept=0.5).tolist()  # as like it as ever: both have changed once
+        >>> row_after_change(K_Z, 1, former={2: 0}, kept=0.5).tolist()  # as like it as ever: both have changed once
         [0.4, 0.5, 0.8, 1.0]
     """
     first, era = _origin(task, former)
@@ -468,3 +482,125 @@ def _origin(task: int, former: Mapping[int, int]) -> tuple[int, int]:
     while task in former:
         task, era = former[task], era + 1
     return task, era
+
+
+_PAST = re.compile(r" until d\d{6,}$")
+
+
+def past_name(station: str, decision_id: str) -> str:
+    """Return what the past of a station is called once a reward has shown that it changed."""
+    return f"{station} until {decision_id}"
+
+
+def check_past_names(drift: Drift | None, *names: str) -> None:
+    """Refuse names that the past of a station would be called by after a reset, where there are resets.
+
+    Example:
+        >>> check_past_names(Drift(), "a", "a until d000016")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: station 'a until d000016' is named as the past of a station that was reset: ...
+    """
+    if drift is None or drift.resets is None:
+        return
+    if odd := [name for name in names if _PAST.search(name)]:
+        raise BadInputError(
+            f"station {odd[0]!r} is named as the past of a station that was reset: give it another name, or pass "
+            "Drift(half_life=..., reset=False)"
+        )
+
+
+# --- How a clock gets into settings: one more column of contexts, a kernel that forgets, a log with its times -------
+#
+# From a log with times, a half-life that is to be learned is fitted with the rest of the kernel by marginal likelihood;
+# one that is given stays as it is. A log without times is as old as the first decision.
+
+
+def timed_encoder(encoder: ContextEncoder, drift: Drift | None) -> ContextEncoder:
+    """Return an encoder whose states have the clock, where anything is forgotten."""
+    forgets = drift is not None and drift.forgets
+    return ContextEncoder(timed_scaler(encoder.state), encoder.space) if forgets else encoder
+
+
+def timed_columns(columns: tuple[str, ...], drift: Drift | None) -> tuple[str, ...]:
+    """Return the columns of context rows with the clock behind them, where anything is forgotten."""
+    if drift is None or not drift.forgets:
+        return columns
+    if CLOCK in columns:
+        raise BadInputError(f"features holds {CLOCK!r}, as the clock of drift= is called: give it another name")
+    return (*columns, CLOCK)
+
+
+def timed_kernel(kernel: Kernel, drift: Drift | None, columns: tuple[str, ...]) -> Kernel:
+    """Return a kernel that is bound to all columns but the clock as one that forgets, where anything is forgotten."""
+    if drift is None or not drift.forgets:
+        return kernel
+    if drift.half_life == LEARNED:
+        raise BadInputError("half_life='learned' takes a log with times: use Controller.from_trace, or give a number")
+    return forgetful(kernel, drift, columns)
+
+
+def timed_log(log: Samples | None, drift: Drift | None, columns: tuple[str, ...]) -> Samples | None:
+    """Return a log with its clock; rows that have none are as old as the first decision."""
+    if not isinstance(log, Samples) or drift is None or not drift.forgets or log.features != untimed(columns):
+        return log
+    if drift.clock != "decisions":
+        raise BadInputError(f"the log has no times, the clock counts {drift.clock}: give it the column {CLOCK!r}")
+    return timed_samples(log, np.zeros(len(log)), columns)
+
+
+def timed_trace(
+    trace: Trace, samples: Samples, drift: Drift, *, kernel: Kernel | None, columns: tuple[str, ...]
+) -> tuple[Samples, Kernel, Drift]:
+    """Return a log in numbers with its times, the kernel to start from, and the drift with its clock.
+
+    Args:
+        trace: The log.
+        samples: The same in numbers, without times.
+        drift: What was declared.
+        kernel: What was given; None for one that suits the log.
+        columns: Names of the columns of contexts, the clock's among them.
+    """
+    if drift.half_life == LEARNED and kernel is not None:
+        raise BadInputError("half_life='learned' is fitted with the kernel: leave kernel= out, or give a half-life")
+    drift = replace(drift, clock=_clock_of(trace, drift))
+    at = np.zeros(len(samples)) if drift.clock == "decisions" else seconds(trace.time)
+    span = float(np.ptp(at)) if len(at) else 0.0
+    plain = starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features)
+    return timed_samples(samples, at, columns), forgetful(plain, drift, columns, span=span or 1.0), drift
+
+
+def learned_drift(drift: Drift | None, kernel: Kernel) -> Drift | None:
+    """Return the drift with the half-life that was fitted."""
+    if drift is None or drift.half_life != LEARNED:
+        return drift
+    fading = kernel.right if isinstance(kernel, Product) else None
+    if not isinstance(fading, Forgetting):
+        raise AssertionError("a kernel that forgets is a product with one of the clock")
+    return replace(drift, half_life=float(np.ravel(fading.length_scale)[0]))
+
+
+def log_end(start: Samples | None, column: int) -> float:
+    """Return the latest time of a starting log, minus infinity where there is none."""
+    times: FloatArray = np.empty(0) if start is None else start.X[:, column]
+    return float(times.max(initial=-np.inf))
+
+
+def half_life_note(drift: Drift | None) -> Mapping[str, Any]:
+    """Say in the notes of settings what half-life is in force."""
+    return {"half_life": drift.half_life, "clock": drift.clock} if drift is not None and drift.forgets else {}
+
+
+def _clock_of(trace: Trace, drift: Drift) -> Any:
+    """Return what the clock counts, or say that the log does not have it."""
+    if drift.clock == "decisions":
+        return drift.clock
+    if trace.time is None:
+        learned = drift.half_life == LEARNED  # from times, which a clock of decisions has not
+        instead = "give a half-life in decisions" if learned else "let the clock count decisions"
+        raise BadInputError(f"the trace has no times to forget by: add a time column, or {instead}")
+    kind = "dates" if trace.time.dtype.kind == "M" else "numbers"
+    if drift.clock not in (None, kind):
+        wanted = "a timedelta" if kind == "dates" else "a number and clock='numbers'"
+        raise BadInputError(f"the clock counts {drift.clock}, the times of the trace are {kind}: give {wanted}")
+    return kind

@@ -1,17 +1,37 @@
-"""The few exceptions kinband raises on purpose.
+"""The few exceptions kinband raises on purpose, and what each of them carries.
 
-All share one base, so that a caller (the command line, the service) can turn any of them into one clear
-sentence. Each also derives from the built-in exception that a Python programmer would expect.
+All share one base, so that a caller (the command line, the service) can turn any of them into one clear sentence. Each
+also derives from the built-in exception that a Python programmer would expect. An error is data: programs look at its
+class, its `code` and its `argument`; the sentence is for people and is never parsed. What to do about it, the `hint`,
+may differ by whom it is told to: a face that has better advice than Python's chooses it by the code.
 """
+
+from typing import Any
 
 
 class KinbandError(Exception):
     """Base of every error that kinband raises on purpose.
 
+    Args:
+        problem: What was expected and what came, in a sentence without a full stop.
+        hint: What to do about it, for somebody who writes Python; it follows the problem after a colon.
+        code: Which error it is, for programs; that of the class where it is left out.
+        argument: The argument, field or column at fault, by its name.
+        value: What came instead of what was expected.
+
     Example:
-        >>> issubclass(BadInputError, KinbandError) and issubclass(BadInputError, ValueError)
-        True
+        >>> error = BadInputError("beta must be above zero, got 0", hint="try 0.3", argument="beta", value=0)
+        >>> str(error), error.code, error.argument
+        ('beta must be above zero, got 0: try 0.3', 'bad_input', 'beta')
     """
+
+    code: str = "error"
+
+    def __init__(self, problem: str, *, hint: str = "", code: str = "", argument: str = "", value: Any = None) -> None:
+        super().__init__(f"{problem}: {hint}" if hint else problem)
+        self.problem, self.hint = problem, hint
+        self.code = code or type(self).code
+        self.argument, self.value = argument, value
 
 
 class BadInputError(KinbandError, ValueError):
@@ -25,6 +45,8 @@ class BadInputError(KinbandError, ValueError):
         kinband.errors.BadInputError: ...
     """
 
+    code = "bad_input"
+
 
 class NotFoundError(KinbandError, LookupError):
     """A station, a configuration or a decision of that name is not known here.
@@ -36,6 +58,8 @@ class NotFoundError(KinbandError, LookupError):
             ...
         kinband.errors.NotFoundError: ...
     """
+
+    code = "not_found"
 
 
 class ConflictError(KinbandError):
@@ -51,6 +75,8 @@ class ConflictError(KinbandError):
         kinband.errors.ConflictError: decision d000001 was already told the reward 0.5: use correct() to change it
     """
 
+    code = "conflict"
+
 
 class NotPositiveDefiniteError(KinbandError, ArithmeticError):
     """A kernel matrix lost positive definiteness; the message names the remedy.
@@ -64,6 +90,8 @@ class NotPositiveDefiniteError(KinbandError, ArithmeticError):
             ...
         kinband.errors.NotPositiveDefiniteError: the kernel matrix is no longer positive definite: ...
     """
+
+    code = "not_positive_definite"
 
 
 class CannotCorrectError(KinbandError):
@@ -80,6 +108,8 @@ class CannotCorrectError(KinbandError):
         kinband.errors.CannotCorrectError: a sparse posterior keeps no rows: learn the corrected log anew
     """
 
+    code = "cannot_correct"
+
 
 class SavedStateError(KinbandError):
     """A saved state is damaged, incomplete, or was written by a newer version.
@@ -91,3 +121,5 @@ class SavedStateError(KinbandError):
             ...
         kinband.errors.SavedStateError: no-such-folder holds no saved controller: manifest.json is missing
     """
+
+    code = "saved_state"

@@ -3,7 +3,7 @@
 Three parts, each switched on by one argument of a `Controller`, alone or together. `WeightedReward` makes the reward of
 several KPIs (its home is `kinband.trace.rewards`, since logs use it too). `KpiFloor` keeps another KPI above a floor,
 or below a ceiling, predicted by a posterior of its own. `NeighbourReward` lets a station earn what its neighbours earn.
-How to use them: docs/kpis.md.
+How to use them: docs/your-data.md.
 """
 
 from bisect import bisect_left
@@ -34,8 +34,7 @@ from kinband.policies.safety.drafts import Draft
 from kinband.policies.safety.floor import above_floor
 from kinband.policies.safety.margins import scores_of
 from kinband.policies.safety.policy import SafePolicy
-from kinband.posterior import AnyPosterior, Prediction, make_posterior
-from kinband.posterior.base import Question, ScoresArms
+from kinband.posterior import Posterior, Prediction, make_posterior
 from kinband.records import Choice, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.trace import Trace
@@ -315,8 +314,8 @@ class KpiBelief:
 
     def __init__(self, kpi: Kpi, setting: Setting) -> None:
         self.kpi = kpi
-        self.posterior: AnyPosterior = make_posterior(
-            kpi.kernel, setting.K_Z, noise=kpi.noise, engine=setting.engine, budget=setting.budget,
+        self.posterior: Posterior = make_posterior(
+            kpi.kernel, setting.K_Z, noise=kpi.noise, engine=setting.engine, inducing_points=setting.inducing_points,
             configurations=setting.configurations,
         )  # fmt: skip
         self.rows: list[int] = []
@@ -347,9 +346,9 @@ class KpiBelief:
         return [Prediction(mean + scale * one.mean, scale * one.width) for one in found]
 
     def _predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        if isinstance(self.posterior, ScoresArms):
-            return self.posterior.predict_arms([Question(q.task, q.X, q.arms) for q in queries])
-        return [self.posterior.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in queries]
+        sizes = [len(q.arms) for q in queries]
+        tasks = np.repeat([q.task for q in queries], sizes)
+        return [*self.posterior.predict(tasks, np.concatenate([q.X[q.arms] for q in queries])).split(sizes)]
 
     def _scaled(self, measured: Measured) -> tuple[float, float]:
         """A measurement in units of g, with its whole variance."""
@@ -525,7 +524,7 @@ def _wanted_first(draft: Draft, wanted: BoolArray) -> Draft:
 # runs is known to keep a KPI high, it is the closest. Staying with what runs whatever is known of it was tried: a
 # station that had wandered to where the floor is broken then stayed there for good.
 #
-# The order, where trials also have to be safe (docs/safety.md): first the floors of KPIs say what may be chosen at all;
+# The order, where trials also have to be safe (docs/learning.md): first the floors of KPIs say what may be chosen;
 # then the policy scores and chooses among it, a switching cost is taken off and a floor under the reward looks at the
 # trial; the budget has the last word. A rule of safety that steps in plays what runs, or what was declared, even where
 # that breaks a KPI's floor: it undoes a choice rather than making one, and its promise is one over time, which nothing
@@ -706,7 +705,7 @@ def _judged(query: Query, predictions: Mapping[str, Prediction], margins: FloatA
 #
 # Rewards that align the members of a collective with the whole are those of Wolpert and Tumer (2001). The price is
 # noise: neighbours earn more or less for reasons of their own, which the station's context does not hold. More weight
-# aligns better and learns more slowly; docs/kpis.md says what was measured.
+# aligns better and learns more slowly; docs/your-data.md says what was measured.
 
 Neighbours = Mapping[str, Sequence[str] | Mapping[str, float]]
 """For each station its neighbours: names, or names with how much each counts beside the others."""

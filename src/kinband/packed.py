@@ -1,7 +1,7 @@
 """What a journal keeps of every decision, packed into bytes: the configurations considered, and the state.
 
 A journal holds millions of decisions, and nobody looks at most of them. As Python's own dictionaries and floats they
-would take five times the memory; packed, they are unpacked when somebody looks, and come back bit for bit.
+would take five times the memory; packed, they are unpacked when somebody looks, and come back as they were.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

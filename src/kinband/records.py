@@ -218,3 +218,51 @@ def alternative_of(decision: Decision, arm: int) -> Alternative | None:
     if isinstance(others, Alternatives):
         return others.of(arm)
     return next((other for other in others if other.arm == arm), None)
+
+
+# --- A replay is judged by tolerance: other machines, versions and thread counts round otherwise --------------------
+
+TOLERANCE = 1e-9
+"""What a replay may be off by: of a score for choices, of the prior's standard deviation for means and widths."""
+
+_NOT_COMPARED = ("lane", "lanes", "arm", "column")  # in memos of earlier versions: how a column had been solved
+
+
+def same_decision(recorded: Decision, again: Decision, *, spread: float) -> bool:
+    """Return whether a decision that was made again is the one on record.
+
+    It is if the recorded choice is again the best within `TOLERANCE` of its score, the means and widths of all that
+    was considered agree to `TOLERANCE` of `spread`, the prior's standard deviation, and memos say the same.
+
+    Example:
+        >>> others = [Alternative(0, None, 0.8, 0.05, 0.9), Alternative(1, None, 0.7, 0.1, 0.9 - 1e-12)]
+        >>> made = Decision("d1", "a", 0, None, 0.8, 0.05, 0.9, others)
+        >>> tied, other = (replace(made, arm=1, mean=0.7, width=0.1, ucb=ucb) for ucb in (0.9 - 1e-12, 0.85))
+        >>> same_decision(made, tied, spread=1.0), same_decision(made, replace(made, mean=0.81), spread=1.0)
+        (True, False)
+    """
+    if (recorded.id, recorded.station, recorded.known, recorded.round) != (
+        again.id, again.station, again.known, again.round,
+    ):  # fmt: skip
+        return False
+    scale = max(spread, abs(recorded.ucb or 0.0))
+    theirs = {other.arm: other for other in again.alternatives}
+    if recorded.arm != again.arm:  # a tie, broken the other way
+        chosen = theirs.get(recorded.arm)
+        return chosen is not None and None not in (chosen.ucb, again.ucb) and _close(chosen.ucb, again.ucb, scale)
+    mine = [(o.arm, o.mean, o.width, o.ucb) for o in recorded.alternatives if o.arm in theirs]
+    found = [(arm, theirs[arm].mean, theirs[arm].width, theirs[arm].ucb) for arm, *_ in mine]
+    scores = [(d.configuration, d.mean, d.width, d.ucb) for d in (recorded, again)]
+    return _close([scores[0], mine], [scores[1], found], scale) and _close(recorded.memo, again.memo, scale)
+
+
+def _close(one: Any, other: Any, scale: float) -> bool:
+    """Whether values of JSON agree, numbers up to the tolerance of `scale` or of themselves."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        keys = {key for key in (*one, *other) if key not in _NOT_COMPARED}
+        return all(key in one and key in other and _close(one[key], other[key], scale) for key in keys)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_close(a, b, scale) for a, b in zip(one, other, strict=True))
+    if isinstance(one, float) and isinstance(other, float | int):
+        return abs(one - other) <= TOLERANCE * max(scale, abs(one))
+    return bool(one == other)

@@ -1,6 +1,7 @@
 """The joint model as a scikit-learn regressor."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,11 +17,22 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import FixedTasks
 from kinband.likelihood import log_marginal_likelihood, variances
 from kinband.model import Model, Search, learn_model
-from kinband.posterior import make_posterior
+from kinband.posterior import BlockedPosterior, make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
+from kinband.similarity.newcomers import (
+    average_row,
+    check_kinds,
+    checked_descriptors,
+    descriptor_row,
+    useful_descriptor_kernel,
+    with_newcomers,
+)
 
 __all__ = ["MultiTaskRegressor"]
+
+ALONE = "all"
+"""Name of the one station of a regression without stations."""
 
 # --- What callers hand in beside X: labels of stations, as text or whole numbers, and the noise of rewards ----------
 
@@ -55,20 +67,15 @@ def rank(label: Any) -> tuple[bool, int, str]:
     return (True, 0, str(label)) if isinstance(label, str) else (False, int(label), "")
 
 
-def indices(labels: Iterable[Any] | None, stations: tuple[str, ...], n: int) -> IntArray:
-    """The task number of each of n rows, (n,), or the name of a station that is not known."""
-    if labels is None:
-        return np.zeros(n, dtype=np.int64)
+def names_of(labels: Iterable[Any] | None, n: int) -> list[str]:
+    """The station of each of n rows by name."""
+    return [ALONE] * n if labels is None else [name_of(label, row) for row, label in enumerate(labels)]
+
+
+def indices(names: Sequence[str], stations: Sequence[str]) -> IntArray:
+    """The task number of each name, (n,); a station that is not known has the next one free, in order of appearance."""
     known = {station: m for m, station in enumerate(stations)}
-    names = [name_of(label, row) for row, label in enumerate(labels)]
-    for name in names:
-        if name not in known:
-            some = ", ".join(stations[:5]) + (", ..." if len(stations) > 5 else "")
-            raise NotFoundError(
-                f"station {name!r} is not among the {len(stations)} known ({some}): fit again with rows of it, or "
-                "give a TaskMatrix that knows it"
-            )
-    return np.array([known[name] for name in names], dtype=np.int64)
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
 
 
 def row_noise(noise: ArrayLike | None, n: int) -> FloatArray | None:
@@ -111,9 +118,6 @@ def joined(first: Samples, second: Samples) -> Samples:
 #
 # This module imports scikit-learn, so the package loads it on first use only.
 
-ALONE = "all"
-"""Name of the one station of a regression without stations."""
-
 _NO_Y: Any = object()
 
 
@@ -122,6 +126,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
 
     Labels of stations may be text or whole numbers; `stations_` holds their names as text, 3714 and "3714" being the
     same station. Numbers come first and ascend, text follows in alphabetical order.
+
+    A station that was never fitted is predicted as a newcomer: its row of the task matrix is that of the stations it
+    resembles by `descriptors`, else the network's average, and part of its variance is its own, so that its standard
+    deviation is wider. Cross-validation over stations (`GroupKFold`) thus asks what a model says of the next station.
 
     Args:
         kernel: Context kernel, of `kinband.kernels` or of scikit-learn; positions of columns in it are counted without
@@ -139,6 +147,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         max_rows: Rows that the likelihood is computed from, at most, spread over stations; None for all. All rows are
             learned from in any case; time grows with the cube of their number.
         engine: "exact", "schur", "sparse" or "auto", see `kinband.posterior`.
+        descriptors: What is known of stations by name (a position, a height, a land use), those without rows among
+            them: it says whom a station that was never fitted resembles, see `kinband.similarity.newcomers`.
         random_state: Seed, or generator, of further starts and of the choice of rows.
 
     Attributes:
@@ -174,6 +184,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         starts: int = 3,
         max_rows: int | None = 1000,
         engine: str = "exact",
+        descriptors: Mapping[str, Mapping[str, Any]] | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -185,6 +196,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         self.starts = starts
         self.max_rows = max_rows
         self.engine = engine
+        self.descriptors = descriptors
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, *, task: Any = None, noise: ArrayLike | None = None) -> Self:
@@ -204,12 +216,22 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         labels, contexts, y = self._read(X, y, task=task, reset=True)
         self._asks_for_task = self.task is None and labels is not None
         stations = self._stations(labels)
-        tasks = indices(labels, stations, len(y))
+        names = names_of(labels, len(y))
+        tasks = indices(names, stations)
+        if tasks.max() >= len(stations):  # of a task matrix, which knows others than the rows are of
+            stranger = next(name for name in names if name not in stations)
+            raise NotFoundError(
+                f"station {stranger!r} is not among the {len(stations)} of the task matrix",
+                hint="leave its rows out, or give a matrix that knows it",
+                argument="similarity",
+                value=stranger,
+            )
         samples = Samples(stations, tasks, contexts, y, row_noise(noise, len(y)), self._features())
         model = self._learn(samples)
         K_Z = model.similarity.matrix
         posterior = make_posterior(model.kernel, K_Z, noise=model.noise, mean=model.mean, engine=self.engine)
         posterior.update(tasks, contexts, y, noise=variances(samples, model.noise))
+        self._described = _described(self.descriptors)
         self.stations_, self.similarity_, self.at_bound_ = stations, model.similarity, model.at_bound
         self.kernel_, self.noise_, self.mean_ = model.kernel, model.noise, model.mean
         self.posterior_, self._samples = posterior, samples
@@ -228,8 +250,13 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, task=task, noise=noise)
         labels, contexts, y = self._read(X, y, task=task, reset=False)
-        tasks = indices(labels, self.stations_, len(y))
-        more = replace(self._samples, tasks=tasks, X=contexts, y=y, noise=row_noise(noise, len(y)))
+        variance, (tasks, new) = row_noise(noise, len(y)), self._tasks(labels, len(y))
+        if new:
+            self.posterior_.extend_tasks(self._longer(new))
+            self.stations_ = (*self.stations_, *new)
+            self.similarity_ = replace(self.similarity_, stations=self.stations_, matrix=self.posterior_.K_Z)
+            self._samples = replace(self._samples, stations=self.stations_)
+        more = replace(self._samples, tasks=tasks, X=contexts, y=y, noise=variance)
         self.posterior_.update(tasks, contexts, y, noise=variances(more, self.noise_))
         self._samples = joined(self._samples, more)
         return self
@@ -260,11 +287,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         """
         if return_std and return_cov:
             raise BadInputError("ask for return_std or for return_cov, not both: cov holds the variances")
-        tasks, contexts = self._query(X, task)
+        posterior, tasks, contexts = self._query(X, task)
         noise = self.noise_ if include_noise else 0.0
-        prediction = self.posterior_.predict(tasks, contexts)
+        prediction = posterior.predict(tasks, contexts)
         if return_cov:
-            return prediction.mean, self.posterior_.covariance(tasks, contexts) + noise * np.eye(len(contexts))
+            return prediction.mean, prediction.covariance() + noise * np.eye(len(contexts))
         if return_std:
             return prediction.mean, np.sqrt(prediction.width**2 + noise) if include_noise else prediction.width
         return prediction.mean
@@ -277,9 +304,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
             >>> model.sample_y([[0.0], [0.5], [1.0]], 4).shape
             (3, 4)
         """
-        tasks, contexts = self._query(X, task)
-        draws = self.posterior_.sample(tasks, contexts, size=n_samples, rng=_generator(random_state))
-        return draws.T
+        posterior, tasks, contexts = self._query(X, task)
+        return posterior.predict(tasks, contexts).sample(n_samples, _generator(random_state)).T
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, task: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions at X (m, d) for rewards y (m,).
@@ -304,11 +330,31 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         tags.input_tags.categorical = tags.input_tags.string = self.task is not None
         return tags
 
-    def _query(self, X: Any, task: Any) -> tuple[IntArray, FloatArray]:
-        """Tasks (m,) and contexts (m, d) of rows to predict."""
+    def _query(self, X: Any, task: Any) -> tuple[BlockedPosterior, IntArray, FloatArray]:
+        """Tasks (m,) and contexts (m, d) of rows to predict, and a posterior that knows all of these tasks."""
         check_is_fitted(self, "posterior_")
         labels, contexts, _ = self._read(X, task=task, reset=False)
-        return indices(labels, self.stations_, len(contexts)), contexts
+        tasks, new = self._tasks(labels, len(contexts))
+        posterior: BlockedPosterior = self.posterior_
+        if new:
+            posterior = deepcopy(posterior)  # asking changes nothing
+            posterior.extend_tasks(self._longer(new))
+        return posterior, tasks, contexts
+
+    def _tasks(self, labels: list[Any] | None, n: int) -> tuple[IntArray, list[str]]:
+        """The tasks of n rows, (n,), and the stations among them that no row was learned of."""
+        names = names_of(labels, n)
+        known = set(self.stations_)
+        return indices(names, self.stations_), list(dict.fromkeys(name for name in names if name not in known))
+
+    def _longer(self, newcomers: Sequence[str]) -> FloatArray:
+        """The task matrix with newcomers behind it: by their descriptors, or as the network's average."""
+        K_Z, given = self.similarity_.matrix, self._described
+        stations = [given.get(station, {}) for station in self.stations_]
+        kernel = useful_descriptor_kernel(K_Z, stations) if given else None
+        if kernel is None:
+            return with_newcomers(K_Z, [average_row(K_Z)] * len(newcomers))
+        return with_newcomers(K_Z, [descriptor_row(K_Z, kernel, stations, given.get(name, {})) for name in newcomers])
 
     def _read(
         self, X: Any, y: Any = _NO_Y, *, task: Any, reset: bool
@@ -408,6 +454,19 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         )
         rng = _generator(self.random_state)
         return learn_model(samples, self.similarity, rng=rng, kernel=self.kernel, noise=noise, mean=mean, search=search)
+
+
+def _described(descriptors: Any) -> dict[str, dict[str, Any]]:
+    """What is known of stations, checked, by name."""
+    if descriptors is not None and not isinstance(descriptors, Mapping):
+        raise BadInputError(
+            f"descriptors must map stations to what is known of them, got {descriptors!r:.60}",
+            argument="descriptors",
+            value=descriptors,
+        )
+    found = {str(name): checked_descriptors(known, station=str(name)) for name, known in (descriptors or {}).items()}
+    check_kinds(found)
+    return found
 
 
 def _kept(value: float | str, *, name: str) -> float | None:

@@ -218,7 +218,7 @@ def _accepted(knob: Knob, wanted: object) -> BoolArray:
     """Which of the knob's values are wanted, (len(knob.values),)."""
     if isinstance(wanted, Range):
         if knob.categorical:
-            raise BadInputError(f"knob {knob.name!r} holds categories, which have no Range: list the values")
+            raise BadInputError(f"knob {knob.name!r} holds categories, which have no interval", hint="list the values")
         numbers = np.array(knob.values, dtype=np.float64)
         return (numbers >= wanted.low) & (numbers <= wanted.high)
     single = isinstance(wanted, str) or not isinstance(wanted, Iterable)
@@ -226,8 +226,10 @@ def _accepted(knob: Knob, wanted: object) -> BoolArray:
     try:
         found = {knob.find(value) for value in listed}
     except NotFoundError as error:
-        advice = "" if knob.categorical else "; allow an interval by Range(low, high)"
-        raise NotFoundError(f"{error}{advice}") from error
+        if knob.categorical:
+            raise
+        hint = "allow an interval by Range(low, high)"
+        raise NotFoundError(str(error), hint=hint, code="no_such_value", argument=knob.name) from error
     return np.array([value in found for value in knob.values], dtype=np.bool_)
 
 

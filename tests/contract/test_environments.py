@@ -22,7 +22,7 @@ from kinband.environments import (
 )
 from kinband.environments.synthetic import groups
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.play.problems import fit_stations
+from kinband.experiments.problems import fit_stations
 
 Factory = Callable[[], Environment]
 Chooser = Callable[[Environment], dict[str, int]]

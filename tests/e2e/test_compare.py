@@ -17,10 +17,10 @@ import pytest
 
 from kinband import ConfigurationSpace, Trace
 from kinband.cli import main
-from kinband.experiments.paper.comparisons import BASELINE, OURS, SHARING
-from kinband.experiments.play import runs as experiment
-from kinband.experiments.play.cases import Case
-from kinband.experiments.play.problems import read_parts
+from kinband.experiments import runner
+from kinband.experiments.compare import BASELINE, OURS
+from kinband.experiments.paper import SHARING
+from kinband.experiments.runner import Case, Record
 
 COLUMNS = ["--station", "Cell", "--time", "Hour", "--reward", "Good %", "--configuration", "Tilt", "--ignore", "no"]
 SMALL = ["--log-rows", "8", "--slots", "9", "--runs", "2", "--workers", "1"]
@@ -54,10 +54,6 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, printed.getvalue()
 
 
-def parts_of(out: Path) -> list[Path]:
-    return sorted(out.glob("parts-*"))
-
-
 def kept(out: Path) -> dict[str, int]:
     return {str(file): file.stat().st_mtime_ns for file in out.glob("*/*") if file.parent.name in ("runs", "models")}
 
@@ -71,9 +67,9 @@ def test_an_export_of_ones_own_gets_an_answer_in_words_and_figures(done: tuple[P
     assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (out / "regret.svg").read_text()
     assert all(f"file: {out / name}" in printed for name in ("regret.png", "regret.svg", "results.json"))
-    log, rest = read_parts(parts_of(out)[0])
-    assert (len(log), len(rest), log.stations) == (24, 48, ("0012", "3714", "3715"))
-    assert rest.reward.max() < 1  # per cent became shares
+    results = json.loads((out / "results.json").read_text())
+    assert "24 rows known" in results["title"]
+    assert all(row["regret"]["mean"] < 9 * 1 for row in results["learners"])  # per cent became shares
 
 
 def test_json_says_what_the_text_says_and_nothing_is_run_again(
@@ -113,7 +109,6 @@ def test_the_same_rows_from_another_file_are_the_same_comparison(done: tuple[Pat
     trace.write(tmp_path / "log.parquet")
     before = kept(folder / "out")
     assert compare(tmp_path / "log.parquet", *SMALL, "--out", str(folder / "out"), "--json") == 0
-    assert len(parts_of(folder / "out")) == 1
     assert kept(folder / "out") == before
 
 
@@ -125,33 +120,29 @@ def test_a_changed_file_is_compared_anew(done: tuple[Path, str], capsys: pytest.
     changed.to_csv(folder / "export.csv", sep=";", decimal=",", index=False)
     options = [*COLUMNS, "--ignore", "Day", *MARKS, *SMALL, "--out", str(folder / "out"), "--json"]
     assert compare(folder / "export.csv", *options) == 0
-    assert len(parts_of(folder / "out")) == 2
     assert len(kept(folder / "out")) > len(before)
     assert all(kept(folder / "out")[file] == at for file, at in before.items())
 
 
 def test_runs_are_kept_whole_and_categories_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     export().to_csv(tmp_path / "export.csv", index=False)
-    stop_before_learning(monkeypatch)
-    options = [*COLUMNS, "--run", "Day", "--category", "Tilt", *SMALL, "--seed", "3", "--out", str(tmp_path / "out")]
-    assert compare(tmp_path / "export.csv", *options) == 130
-    (place,) = parts_of(tmp_path / "out")
-    log, rest = read_parts(place)
-    assert log.state_names == ("Users",)  # the day is no state
-    assert rest.space().categorical == (0,)
-    frame = export()
-    day = dict(zip(zip(frame["Users"], frame["Good %"], strict=True), frame["Day"], strict=True))
-    known, others = (
-        {day[row] for row in zip(part.state[:, 0].tolist(), part.reward.tolist(), strict=True)} for part in (log, rest)
-    )
-    assert (len(known | others), known & others) == (6, set())
+    cases: list[Case] = []
 
-
-def stop_before_learning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(file: Path, case: Case) -> None:
+    def interrupt(case: Case) -> Record:
+        cases.append(case)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment, "_learn", interrupt)
+    monkeypatch.setattr(runner, "_learn", interrupt)
+    options = [*COLUMNS, "--run", "Day", "--category", "Tilt", *SMALL, "--seed", "3", "--out", str(tmp_path / "out")]
+    assert compare(tmp_path / "export.csv", *options) == 130
+    problem = cases[0].make_problem()
+    world, frame = problem.environment, export()
+    assert world.space is not None
+    assert world.space.categorical == (0,)
+    assert world.features == ("Users", "Tilt")  # the day is no state
+    frame = frame[~frame["Good %"].duplicated(keep=False)]
+    day = dict(zip(frame["Good %"], frame["Day"], strict=True))
+    assert len({day[y] for y in problem.log.y.tolist() if y in day}) == 3  # of six, each whole
 
 
 @pytest.mark.parametrize(

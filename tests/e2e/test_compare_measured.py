@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from kinband.cli import main
-from kinband.experiments.play import runs as experiment
-from kinband.experiments.play.cases import Case
-from kinband.experiments.play.problems import read_table
+from kinband.environments import MeasuredEnvironment
+from kinband.experiments import runner
+from kinband.experiments.runner import Case, Record
 
 SMALL = ["--log-rows", "3", "--slots", "2", "--runs", "2", "--workers", "1"]
 NAMED = ["--measured", "seconds", "--task", "video"]
@@ -41,11 +41,18 @@ def edited(column: str, value: Any, *, rows: Any = slice(None)) -> pd.DataFrame:
     return frame
 
 
-def stop_before_learning(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(file: Path, case: Case) -> None:
+def stop_before_learning(monkeypatch: pytest.MonkeyPatch) -> list[MeasuredEnvironment]:
+    """Interrupt before anything is learned; return the tables that were to be played."""
+    seen: list[MeasuredEnvironment] = []
+
+    def interrupt(case: Case) -> Record:
+        world = case.make_problem().environment
+        assert isinstance(world, MeasuredEnvironment)
+        seen.append(world)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment, "_learn", interrupt)
+    monkeypatch.setattr(runner, "_learn", interrupt)
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +102,11 @@ def test_json_says_what_the_text_says_and_nothing_is_run_again(
 
 def test_options_say_what_is_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(6).assign(bytes=np.random.default_rng(1).random(47)).to_csv(tmp_path / "runs.csv", sep=";", index=False)
-    stop_before_learning(monkeypatch)
+    seen = stop_before_learning(monkeypatch)
     options = ["--goal", "max", "--linear", "--tasks", "4", "--ignore", "bytes", "--ignore", "crashed"]
     marks = ["--category", "level", "--delimiter", ";"]
     assert compare(tmp_path / "runs.csv", *NAMED, *options, *marks, *SMALL, "--out", str(tmp_path / "out")) == 130
-    (place,) = (tmp_path / "out").glob("table-*")
-    stored = read_table(place)
+    stored = seen[0].table
     assert len(stored.tasks) == 4
     assert stored.space.categorical == (0, 1)
     assert np.nanmax(stored.score) == table(6)["seconds"][table(6)["video"].isin(stored.tasks)].max()
@@ -117,22 +123,21 @@ def test_rows_that_try_everything_beforehand_are_noted(tmp_path: Path, capsys: p
 
 
 def test_a_bundled_table_is_named_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_before_learning(monkeypatch)
+    seen = stop_before_learning(monkeypatch)
     assert compare(Path("nodejs"), "--measured", "ops", "--tasks", "5", *SMALL, "--out", str(tmp_path)) == 130
-    (place,) = tmp_path.glob("table-*")
-    assert len(read_table(place).tasks) == 5
-    assert np.nanmin(read_table(place).score) > 0  # more is better
+    assert len(seen[0].stations) == 5
+    assert np.nanmin(seen[0].table.score) > 0  # more is better
 
 
 BAD_OPTIONS = [
-    (["--measured", "second"], "there is no column 'second' (--measured), did you mean 'seconds'?"),
-    (["--task", "clip"], "there is no column 'clip' (--task): the columns are 'video', 'level'"),
-    (["--failed", "crash"], "there is no column 'crash' (--failed), did you mean 'crashed'?"),
-    (["--configuration", "tilt"], "there is no column 'tilt' (--configuration)"),
-    (["--category", "tilt"], "--category names 'tilt', which is no knob"),
-    (["--ignore", "tilt"], "there is no column 'tilt' (--ignore)"),
-    (["--goal", "less"], "--goal must be 'min' or 'max', got 'less'"),
-    (["--tasks", "7"], "7 tasks were asked for with --tasks, the table holds 3"),
+    (["--measured", "second"], "there is no column 'second' (the outcome), did you mean 'seconds'?"),
+    (["--task", "clip"], "there is no column 'clip' (the task): the columns are 'video', 'level'"),
+    (["--failed", "crash"], "there is no column 'crash' (marks of failed runs), did you mean 'crashed'?"),
+    (["--configuration", "tilt"], "there is no column 'tilt' (a knob)"),
+    (["--category", "tilt"], "'tilt' is no knob, so that it cannot hold names"),
+    (["--ignore", "tilt"], "there is no column 'tilt' (to ignore)"),
+    (["--goal", "less"], "goal must be 'min' or 'max', got 'less'"),
+    (["--tasks", "7"], "7 tasks were asked for, the table holds 3"),
     (["--tasks", "1"], "--tasks"),
     (["--delimiter", "::"], "--delimiter is one character"),
     (["--reward", "seconds"], "--reward is for logs: leave it out"),

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from tests.service_crowd import load_of, reward_of
-from tests.service_process import ROOT, Options, ServiceProcess, make_tokens, service
+from tests.support.service_crowd import load_of, reward_of
+from tests.support.service_process import ROOT, Options, ServiceProcess, make_tokens, service
 
 STATIONS = [str(1001 + 7 * number) for number in range(21)]
 HOURS = 24
@@ -441,7 +441,7 @@ def demonstration() -> Iterator[tuple[str, str]]:
 
 
 def test_the_demonstration_moves_by_itself(demonstration: tuple[str, str], browser: Browser, shots: Path) -> None:
-    """The picture in the README."""
+    """The read model in the README."""
     context = browser.new_context(base_url=demonstration[0], viewport={"width": 1280, "height": 800})
     page, watch = context.new_page(), Watch()
     watch.look_at(page)

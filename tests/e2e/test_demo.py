@@ -16,7 +16,7 @@ import pytest
 from kinband.cli import main
 from kinband.environments.radio import simulate_trace
 from kinband.experiments import demo as demonstration
-from kinband.experiments.play.cases import Case
+from kinband.experiments.runner import Case
 
 ROUNDS, RUNS, STATIONS = 2, 2, 6
 
@@ -101,16 +101,16 @@ def test_an_interrupted_demo_says_so_in_one_sentence_and_goes_on_later(
     played: list[str] = []
     play = demonstration._play
 
-    def interrupt(file: Path, case: Case, *rest: Any) -> None:
+    def interrupt(case: Case, *rest: Any) -> dict[str, Any]:
         if len(played) == 2:
             raise KeyboardInterrupt
         played.append(case.key)
-        play(file, case, *rest)
+        return play(case, *rest)
 
     monkeypatch.setattr(demonstration, "_play", interrupt)
     assert main(arguments(city, tmp_path, "--workers", "1")) == 130
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
-    kept = list(tmp_path.glob(".runs-*/runs/*.npz"))
+    kept = list(tmp_path.glob(".runs-*/runs/*.json"))
     assert sorted(file.stem for file in kept) == sorted(played)
     monkeypatch.setattr(demonstration, "_play", play)
     assert main(arguments(city, tmp_path, "--workers", "1")) == 0
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_all_processes_with_exit_code_130(city: Path, tmp_path: Path
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     try:
         deadline = time.monotonic() + 60
-        while not list(tmp_path.glob(".runs-*/notes/*")) and running.poll() is None and time.monotonic() < deadline:
+        while not list(tmp_path.glob(".runs-*/models/*")) and running.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
         os.killpg(running.pid, signal.SIGINT)
         _, error = running.communicate(timeout=30)

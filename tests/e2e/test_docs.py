@@ -26,12 +26,13 @@ from typing import Any
 
 import pytest
 
+import kinband
 from kinband.cli import main
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 PAGES = [*NAMED, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
-WITH_NAMES = ["docs/notation.md", "docs/paper.md"]
+WITH_NAMES = ["docs/paper.md", "docs/paper.md"]
 
 FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -388,3 +389,28 @@ def test_blocks_of_a_page_share_names_and_others_are_left_alone() -> None:
 def test_an_example_that_is_wrong_fails(code: str) -> None:
     with pytest.raises(AssertionError):
         run_page(f"text\n```python\n{code}\n```\n", "page")
+
+
+# --- The reference --------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_is_in_the_reference_and_every_name_there_exists() -> None:
+    listed = re.findall(r"^::: (kinband\S*)", text_of("docs/reference.md"), re.MULTILINE)
+    for name in listed:
+        resolve(name)
+    assert {f"kinband.{name}" for name in kinband.__all__ if not name.startswith("_")} <= set(listed)
+
+
+# --- Figures ------------------------------------------------------------------------------------------------
+
+FIGURE = re.compile(r"[-+]?\d[\d.]*%? \([-+]?\d[\d.]*%? to [-+]?\d[\d.]*%?\)")
+QUOTED = re.compile(r"<!-- figures of docs/tables: begin -->(.*?)<!-- figures of docs/tables: end -->", re.DOTALL)
+
+
+def test_figures_of_the_page_of_evidence_are_those_that_commands_printed() -> None:
+    printed = {
+        figure for page in (ROOT / "docs" / "tables").glob("*.md") for figure in FIGURE.findall(page.read_text())
+    }
+    quoted = [figure for part in QUOTED.findall(text_of("docs/evidence.md")) for figure in FIGURE.findall(part)]
+    assert len(quoted) > 100
+    assert [figure for figure in quoted if figure not in printed] == []

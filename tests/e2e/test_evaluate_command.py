@@ -89,7 +89,7 @@ def test_json_says_the_same_as_the_library(log: Path, capsys: pytest.CaptureFixt
     assert {key: answer[key] for key in expected} == json.loads(json.dumps(expected))
     assert answer["policy"] == "what kinband recommends"
     gain = answer["estimates"][2]["against_usual"]
-    low, high = gain["interval"]
+    low, high = gain["low"], gain["high"]
     assert 0 < low < 0.05 < high  # tilt 4 pays 0.05 more than tilt 2, which is usual
     assert "would have earned more" in answer["answer"]
 
@@ -98,7 +98,7 @@ def test_propensities_are_estimated_where_none_are_given(log: Path, capsys: pyte
     assert evaluate(log, "--ignore", "chance", "--policy", "usual", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["propensities"].startswith("estimated from how often")
-    assert answer["estimates"][2]["against_usual"] == {"value": 0.0, "interval": [0.0, 0.0]}
+    assert answer["estimates"][2]["against_usual"] == {"value": 0.0, "low": 0.0, "high": 0.0}
 
 
 def test_cut_weights_are_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +136,7 @@ def test_a_log_that_kinband_wrote_and_a_similarity_of_before_are_used(
     options = ["--similarity", str(log.parent / "alike.npz"), "--policy", "tilt=8", "--json"]
     assert main(["evaluate", str(log.parent / "log.parquet"), *options]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["estimates"][1]["value"] == {"value": None, "interval": None}
+    assert answer["estimates"][1]["value"] == {"value": None, "low": None, "high": None}
     assert "cannot be judged" in answer["answer"]
     assert answer["support"]["never_tried"] == 1.0
 

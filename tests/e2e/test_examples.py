@@ -54,6 +54,22 @@ def test_the_policy_example_beats_chance_and_compares_in_pairs(tmp_path: Path) -
     assert float(pairs[1]) == pytest.approx(found["Thompson"][0] - found["UCB"][0], abs=0.011)
 
 
+def test_the_comparison_example_compares_both_with_ours_on_real_tables(tmp_path: Path) -> None:
+    printed = run("compare_your_own.py", tmp_path)
+    saved = {}
+    for problem in ("gcc:exec:10", "x264:kbs:10"):
+        part = printed.partition(f"{problem}\n")[2]
+        for name in ("kinband", "mean rewards", "epsilon-greedy", "random"):
+            found = re.search(rf"^  {name} +regret .* saved (-?\d+)% ", part, re.M)
+            assert found is not None
+            saved[problem, name] = int(found[1])
+        assert f"most is saved on {problem} by" in printed
+        assert saved[problem, "kinband"] > saved[problem, "random"]
+    assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
+    rows = (tmp_path / "runs.csv").read_text().splitlines()[1:]
+    assert len(rows) == 2 * 5 * 5 * 5  # problems, learners, seeds, rounds
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_every_example_is_short_and_tested(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) < 80

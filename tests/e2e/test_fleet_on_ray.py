@@ -17,9 +17,7 @@ import pytest
 
 from kinband import ConfigurationSpace, Decision
 from kinband.errors import NotPositiveDefiniteError
-from kinband.experiments.play.cases import Case, Learner, Prior
-from kinband.experiments.play.runs import run_cases
-from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.runner import Case, Job, Learner, Prior, run_cases, run_jobs
 from kinband.fleet import Fleet, FleetError, OnRay, shard_stations
 from kinband.fleet.on_ray import join, reach
 from kinband.kernels import RBF
@@ -224,36 +222,29 @@ def test_more_workers_than_the_cluster_can_hold_are_refused_in_time(address: str
         make(on=OnRay(address, workers=4, patience=1.0))
 
 
-def test_jobs_run_on_the_cluster_and_their_files_come_back(address: str, tmp_path: Path) -> None:
-    def double(file: Path, source: Path, word: str) -> None:  # sent as it stands: workers have no tests
-        if source.parent == home:
-            raise AssertionError("the job must not need this machine's disk")
-        file.write_text(2 * source.read_text() + word)
+def test_jobs_run_on_the_cluster_and_their_results_come_back(address: str, tmp_path: Path) -> None:
+    def double(word: str) -> dict[str, Any]:  # sent as it stands: workers have no tests
+        return {"word": 2 * word}
 
-    def fail(_: Path, reason: str) -> None:
+    def fail(reason: str) -> dict[str, Any]:
         raise ValueError(reason)
 
-    home = tmp_path
-    (tmp_path / "source.txt").write_text("ha")
-    jobs = [Job(tmp_path / "out" / f"{n}.txt", double, (tmp_path / "source.txt", str(n))) for n in range(5)]
-    jobs[3].file.parent.mkdir()
-    jobs[3].file.write_text("kept")
+    jobs = [Job(tmp_path / f"{n}.json", double, (str(n),)) for n in range(5)]
+    (tmp_path / "3.json").write_text('{"word": "kept"}')
     seen: list[str] = []
-    assert run_jobs(jobs, ray=address, tick=lambda job: seen.append(job.file.stem)) == 4
+    found = run_jobs(jobs, ray=address, tick=lambda job: seen.append(job.arguments[0]))
     assert sorted(seen) == list("01234")
-    assert [job.file.read_text() for job in jobs] == ["haha0", "haha1", "haha2", "kept", "haha4"]
+    assert [one["word"] for one in found] == ["00", "11", "22", "kept", "44"]
+    assert [job.read() for job in jobs] == found
     with pytest.raises(ValueError, match="the power went out"):
-        run_jobs([Job(tmp_path / "out" / "bad", fail, ("the power went out",))], ray=address)
-    assert sorted(f.stem for f in (tmp_path / "out").iterdir()) == list("01234")
+        run_jobs([Job(tmp_path / "bad.json", fail, ("the power went out",))], ray=address)
+    assert sorted(f.stem for f in tmp_path.iterdir()) == list("01234")
 
 
 def test_experiments_on_the_cluster_give_the_results_of_this_machine(address: str, tmp_path: Path) -> None:
     learner = Learner("embedding", "embedding", beta=0.7)
-    cases = [
-        Case("t", "paper", "synthetic", learner, "parallel", 8, seed, log_rows=10, prior=Prior(0.3, 0.1))
-        for seed in (1, 2, 3)
-    ]
-    there, here = run_cases(cases, tmp_path / "there", ray=address), run_cases(cases, tmp_path / "here", workers=1)
+    cases = [Case("synthetic", learner, 8, seed, log_rows=10, prior=Prior(0.3, 0.1), start=False) for seed in (1, 2, 3)]
+    there, here = run_cases(cases, tmp_path / "there", ray=address), run_cases(cases, tmp_path / "here", n_jobs=1)
     for one, other in zip(there, here, strict=True):
         np.testing.assert_array_equal(one.realised, other.realised)
 

@@ -1,6 +1,5 @@
 """Processes that are killed, databases that go away, disks that are full: nothing acknowledged is lost or doubled."""
 
-import json
 import os
 import resource
 import subprocess
@@ -14,7 +13,8 @@ import numpy as np
 import psycopg
 import pytest
 from sqlalchemy import event, text
-from tests.ledger_stores import (
+from tests.support.journals import Written
+from tests.support.ledger_stores import (
     STATIONS,
     fresh_database,
     live,
@@ -25,7 +25,6 @@ from tests.ledger_stores import (
 )
 
 from kinband import Controller
-from kinband.controller.events import entry_to_dict
 from kinband.service.ledger import DurableController, Ledger, LedgerUnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -46,9 +45,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def worker(url: str) -> "subprocess.Popen[str]":
-    """A process that does the work of `tests.ledger_stores.work`."""
+    """A process that does the work of `tests.support.ledger_stores.work`."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.ledger_stores", url, str(SLOTS)]
+    command = [sys.executable, "-m", "tests.support.ledger_stores", url, str(SLOTS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
 
@@ -61,17 +60,13 @@ def uninterrupted() -> Controller:
     return controller
 
 
-def written(controller: Controller) -> list[str]:
-    return [json.dumps(entry_to_dict(entry)) for entry in controller.journal]
-
-
 def check_work(url: str, acknowledged: list[list[str]]) -> None:
     """Everything acknowledged is on record once, and what is on record is the work of an undisturbed controller."""
     ledger = Ledger.open(url)
     assert ledger.verify() == 1 + 2 * SLOTS
     recorded = {("asked" if e.kind == "decision" else "told", e.decision) for e in ledger.read(after=1)}
     assert {(what, decision) for what, _, decision in acknowledged} == recorded
-    assert written(DurableController.open(ledger).controller) == written(uninterrupted())
+    assert Written(DurableController.open(ledger).controller) == Written(uninterrupted())
     ledger.close()
 
 
@@ -113,18 +108,18 @@ def test_a_database_that_goes_away_and_comes_back_loses_nothing(server: Any) -> 
     one, other = np.random.default_rng(5), np.random.default_rng(5)
     live(durable, one, 10)
     live(plain, other, 10)
-    before = written(durable.controller)
+    before = Written(durable.controller)
     server.stop()
     for _ in range(3):
         with pytest.raises(LedgerUnavailableError, match="nothing was recorded, try again later"):
             durable.ask("a", {"load": 0.5})
         with pytest.raises(LedgerUnavailableError, match="cannot be reached"):
             durable.call_off("d000001")
-    assert written(durable.controller) == before  # what is known can still be looked at
+    assert Written(durable.controller) == before  # what is known can still be looked at
     server.start()
     live(durable, one, 20)
     live(plain, other, 20)
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     ledger.verify()
     ledger.close()
 
@@ -165,7 +160,7 @@ def test_a_connection_lost_while_committing_is_settled_by_the_key(server: Any, c
     act(plain)
     for life in (durable, plain):
         life.ask_all({station: {"load": 0.4} for station in STATIONS})
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     ledger.verify()
     ledger.close()
 
@@ -184,7 +179,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     one, other = np.random.default_rng(8), np.random.default_rng(8)
     live(durable, one, 10)
     live(plain, other, 10)
-    before = written(plain)
+    before = Written(plain)
     with ledger.connected(writes=False) as connection:
         pages = connection.execute(text("PRAGMA page_count")).scalar_one()
 
@@ -198,7 +193,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     notes = len(list(ledger.read(kinds=["observation"])))
     with pytest.raises(LedgerUnavailableError, match="is full"):
         durable.ask_all({station: {"load": 0.4} for station in STATIONS}, actor="x" * 400)
-    assert written(durable.controller) == before
+    assert Written(durable.controller) == before
     event.remove(ledger.engine, "connect", limit)
     ledger.close()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -211,7 +206,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     live(durable, one, 20)
     live(plain, other, 20)
-    assert written(durable.controller) == written(plain)
+    assert Written(durable.controller) == Written(plain)
     assert len(list(ledger.read(kinds=["observation"]))) >= notes
     ledger.verify()
     ledger.close()

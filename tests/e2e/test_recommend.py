@@ -175,11 +175,11 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
     (folder / "now.csv").write_text("\n".join(lines) + "\n")
     assert recommend(folder, log="leak.csv", states="now.csv") == 0
     assert "note: state column 'thr mbps' is all but the reward" in (printed := capsys.readouterr().out)
-    assert "leave it out of the state (--ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert "on the command line, --ignore 'thr mbps') if it was measured in the same slot" in printed
     assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
     printed = capsys.readouterr().out
-    assert "leave it out of the state (--ignore 'thr mbps') if it was measured in the same slot" in printed
-    assert "(name the column with --time)" in printed
+    assert "on the command line, --ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert "name its column, --time)" in printed
 
 
 def test_one_station_is_spoken_of_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

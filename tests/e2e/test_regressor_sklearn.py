@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, estimator_checks_generator
 
 from kinband.arrays import FloatArray
-from kinband.errors import NotFoundError
 from kinband.kernels import RBF, Linear
 from kinband.regressor import MultiTaskRegressor
 from kinband.similarity import TaskMatrix
@@ -127,15 +126,17 @@ def test_a_grid_search_goes_over_noise_and_kernels() -> None:
     assert search.predict(frame.head(3)).shape == (3,)
 
 
-def test_folds_that_lack_a_station_need_a_task_matrix_that_knows_it() -> None:
+def test_folds_may_lack_stations() -> None:
     frame, y = stations_with(gains=(1.0, 1.0, 1.0), seed=6)
     names = tuple(sorted(frame["station"].unique()))
     model = MultiTaskRegressor(RBF([0.3, 20.0]), task="station", noise=0.02, optimise=False)
     known = clone(model).set_params(similarity=TaskMatrix(names, 0.95 + 0.05 * np.eye(3), "given"))
     scores = cross_val_score(known, frame, y, groups=frame["station"], cv=GroupKFold(3), error_score="raise")
     assert scores.min() > 0.5
-    with pytest.raises(NotFoundError, match="is not among the 2 known"):
-        cross_val_score(model, frame, y, groups=frame["station"], cv=GroupKFold(3), error_score="raise")
+    pooled = clone(model).set_params(similarity="pooled")
+    folds = {"groups": frame["station"], "cv": GroupKFold(3), "error_score": "raise"}
+    assert cross_val_score(pooled, frame, y, **folds).min() > 0.5
+    assert cross_val_score(model, frame, y, **folds).max() < 0.5  # apart, the next station is the prior
 
 
 def test_a_pipeline_scales_numbers_and_passes_the_station_through() -> None:

@@ -18,14 +18,13 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.http_service import STATIONS, TILTS, Served, served
+from tests.support.http_service import STATIONS, TILTS, Served, served
 
-from kinband.service.http import probes
-from kinband.service.http.openapi import schema_of
-from kinband.service.http.routes import ROUTERS
+from kinband.service.api.app import ROUTERS
+from kinband.service.api.openapi import schema_of
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-PATHS = schema_of([route for router in (*ROUTERS, probes.routes) for route in router.routes])["paths"]
+PATHS = schema_of([route for router in ROUTERS for route in router.routes])["paths"]
 OPERATIONS = [(path, method, found) for path, methods in PATHS.items() for method, found in methods.items()]
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 RUNS = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serving import Served, served
+from tests.support.serving import Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli import main

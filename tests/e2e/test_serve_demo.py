@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.serving import served
+from tests.support.serving import served
 
 from kinband.cli import main
-from kinband.service.client import Decision, KinbandClient
+from kinband.service.client import KinbandClient
+from kinband.service.schemas import Decision
 
 Found = TypeVar("Found")
 
@@ -35,7 +36,7 @@ def test_a_demonstration_shows_everything_and_runs_what_a_person_approves(tmp_pa
         with service.client(operator) as client:
             stations = client.stations()
             assert {one.mode for one in stations} == {"autonomous", "assist", "shadow"}
-            assert all(one.site is not None and one.site["azimuth"] is not None for one in stations)
+            assert all(one.site is not None and one.site.azimuth is not None for one in stations)
             statuses = {made.status for made in client.decisions(page=500)}
             assert {"applied", "kept", "refused", "shadow"} <= statuses
             kinds = {event.kind for event in client.events(page=1000)}

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service_process import ROOT, Options, ServiceProcess, make_tokens, new_controller, service
+from tests.support.service_process import ROOT, Options, ServiceProcess, make_tokens, new_controller, service
 
 from kinband.service.access import Tokens
 from kinband.service.access.sessions import COOKIE

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ledger_stores import fresh_database, postgres_server
-from tests.service_faults import kill_again_and_again
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.service_faults import kill_again_and_again
 
 KILLS = int(os.environ.get("KINBAND_SOAK", "5"))
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.ledger_stores import fresh_database, postgres_server
-from tests.service_faults import Away, go_without, hanging, limited, locked, stopped
-from tests.service_process import Options, make_tokens, service
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.service_faults import Away, go_without, hanging, limited, locked, stopped
+from tests.support.service_process import Options, make_tokens, service
 
 from kinband.service.client import KinbandClient
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.ledger_stores import fresh_database, postgres_server
-from tests.service_crowd import Crowd, Sent, Witness, check_once, check_replay, load_of
-from tests.service_process import STATIONS, Options, ServiceProcess, make_tokens, service
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.service_crowd import Crowd, Sent, Witness, check_once, check_replay, load_of
+from tests.support.service_process import STATIONS, Options, ServiceProcess, make_tokens, service
 
 from kinband.service.ledger import Ledger
 

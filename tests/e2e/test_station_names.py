@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
-from tests.service_process import Options, ServiceProcess, make_tokens, service
+from tests.support.service_process import Options, ServiceProcess, make_tokens, service
 
 from kinband.service.access.sessions import COOKIE
 from kinband.service.client import KinbandClient

@@ -195,7 +195,7 @@ MAKE: dict[str, Callable[[], Controller]] = {
     "newcomers": lambda: cold(
         drift=Drift(half_life=timedelta(hours=12), reset=True), descriptors=PLACES, running=TODAY
     ),
-    "sparse": lambda: cold(engine="sparse", budget=12),
+    "sparse": lambda: cold(engine="sparse", inducing_points=12),
     "rows": from_rows,
 }
 """How the controller of each run is made."""

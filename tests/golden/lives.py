@@ -9,7 +9,7 @@ from typing import Any
 from tests.golden.cases import BEGUN, MAKE, SPACE, STATIONS, TODAY, load_at, reward_of
 
 from kinband.errors import ConflictError
-from kinband.guard import rails_from_text
+from kinband.guardrails import rails_from_text
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
 
@@ -66,7 +66,7 @@ def round_of(operations: Operations, name: str, number: int, clock: Clock) -> li
         operations.reject(waiting, comment="not now", actor="ann")
     operations.tell(**{"kpis" if name == "kpis" else "rewards": told}, key=f"tell {number}", actor="clock")
     decided = []
-    for item in map(operations.item, told):
+    for item in map(operations.decision, told):
         scored = sorted([a.arm, a.mean, a.width, a.ucb] for a in item.decision.alternatives)
         seen = {"id": item.id, "station": item.station, "arm": item.arm, "ordered": item.ordered, "status": item.status}
         decided.append(seen | {"scored": scored})

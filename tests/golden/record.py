@@ -16,7 +16,7 @@ import numpy as np
 from tests.golden.cases import MAKE, STATIONS, TODAY, log, plain, run
 from tests.golden.lives import LEDGERS, Clock, lead, opened
 
-from kinband.service.http import create_app
+from kinband.service.api import create_app
 from kinband.service.ledger import Ledger
 
 HERE = Path(__file__).parent / "files"

@@ -1,7 +1,7 @@
 """No sequence of requests gets a forbidden change through, and nothing is refused without need.
 
-The witness below judges one change after the other, literally from the promises of `kinband.guard`, with the whole log
-at hand. It shares no code with the guard: windows are intervals of wall-clock datetimes, limits are plain comparisons.
+The witness below judges one change after the other, literally from the promises of `kinband.guardrails`, with the whole
+log at hand. It shares no code with the guard: windows are intervals of wall-clock datetimes, limits are comparisons.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kinband import ConfigurationSpace
 from kinband.errors import BadInputError
-from kinband.guard import (
+from kinband.guardrails import (
     Changed,
     Event,
     Fallback,

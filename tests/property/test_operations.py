@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operations_life import Clock, whole
 from tests.property.test_guard import BEGIN, LONG_AGO, MINUTES, SPACE, STATIONS, Witness, all_rails
+from tests.support.operations_life import Clock, whole
 
 from kinband import Controller
 from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.guard import CalledOff as TakenBack
-from kinband.guard import Changed, Rails, Rewarded, event_from
+from kinband.guardrails import CalledOff as TakenBack
+from kinband.guardrails import Changed, Rails, Rewarded, event_from
 from kinband.service.ledger import Event, Ledger, replay
 from kinband.service.operations import Mode, Operations
 
@@ -159,10 +159,10 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
     kind, station = rng.choice(KINDS), rng.choice(STATIONS)
     picked = rng.sample(STATIONS, rng.choice([1, 1, 1, 2, 4]))
     clock.now += timedelta(minutes=rng.choice(MINUTES), microseconds=1)
-    with operations.looking() as picture:
-        open_ = [key for key, item in picture.items.items() if item.open]
-        told = [key for key, item in picture.items.items() if item.reward is not None]
-        waiting = [item.id for item in picture.waiting()]
+    with operations.looking() as read_model:
+        open_ = [key for key, item in read_model.decisions.items() if item.open]
+        told = [key for key, item in read_model.decisions.items() if item.reward is not None]
+        waiting = [item.id for item in read_model.waiting()]
     kind = "approve" if waiting and rng.random() < 0.4 else kind
     some = rng.sample(waiting, rng.choice([1, len(waiting), len(waiting)])) if waiting else []
     states = {name: {"load": rng.choice([0.1, 0.5, 0.9])} for name in picked}
@@ -185,7 +185,7 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
             operations.call_off(rng.choice(open_))
         case "applied" if open_:
             operations.applied(
-                open_[-1], rng.choice([None, SPACE[arm], SPACE[operations.item(open_[-1]).running or 0]])
+                open_[-1], rng.choice([None, SPACE[arm], SPACE[operations.decision(open_[-1]).running or 0]])
             )
         case "mode":
             operations.set_mode(rng.choice(SOME_MODES), rng.choice([None, picked]))
@@ -199,11 +199,11 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
 
 def tried(operations: Operations, rng: Random, clock: Clock) -> None:
     """Do something that may be refused; then nothing may have happened."""
-    before = operations.picture.seq
+    before = operations.read_model.seq
     try:
         act(operations, rng, clock)
     except REFUSALS:
-        assert operations.picture.seq == before
+        assert operations.read_model.seq == before
         assert len(list(operations.ledger.read(after=before))) == 0
 
 
@@ -266,13 +266,13 @@ def test_no_change_is_made_that_the_rails_forbid_and_what_ran_is_learned(empty: 
     with copy_of(empty) as ledger:
         operations, running = led(ledger, rails, seed, restarts=False)
         referee = referee_of(operations, running)
-        assert {name: card.running for name, card in operations.picture.cards.items()} == referee.runs
+        assert {name: card.running for name, card in operations.read_model.stations.items()} == referee.runs
         expected = [(STATIONS.index(referee.station[key]), referee.ran[key], r) for key, r in referee.learned.items()]
         observed = [(one.task, one.arm, one.reward) for one in operations.durable.controller.observations()]
         assert observed == expected
         changes = [e for e in referee.witness.log if isinstance(e, Changed | TakenBack) and e.at != LONG_AGO]
         assert changes == sorted(
-            (change for made in operations.picture.history.changes.values() for change in made), key=changes.index
+            (change for made in operations.read_model.history.changes.values() for change in made), key=changes.index
         )
 
 
@@ -284,7 +284,7 @@ def test_restarts_and_several_processes_change_nothing(empty: Path, rails: Rails
         together, _ = led(many, rails, seed, restarts=True)
         assert [_line(event) for event in one.read()] == [_line(event) for event in many.read()]
         assert whole(alone) == whole(together)
-        some = list(alone.picture.items)[:: max(len(alone.picture.items) // 4, 1)]
+        some = list(alone.read_model.decisions)[:: max(len(alone.read_model.decisions) // 4, 1)]
         assert all(replay(one, key).same for key in some)
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Kernel, Matern52
-from kinband.posterior import ExactPosterior, GroupedPosterior, SchurPosterior
+from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 
 TOLERANCE = 1e-8
-Engine = ExactPosterior | SchurPosterior | GroupedPosterior
-ENGINES = [ExactPosterior, SchurPosterior, GroupedPosterior]
+Engine = ExactPosterior | SchurPosterior | BlockedPosterior
+ENGINES = [ExactPosterior, SchurPosterior, BlockedPosterior]
 some = settings(max_examples=50, deadline=None, derandomize=True)
 
 
@@ -373,8 +373,8 @@ def test_samples_have_the_mean_and_the_covariance_of_the_posterior(engine: type[
     posterior.update(rng.integers(0, 3, size=9), rng.uniform(size=(9, 2)), rng.normal(size=9))
     tasks, X = np.array([0, 1, 2, 0, 1, 0]), rng.uniform(size=(m, 2))
     X[3] = X[0]  # the same task at the same context: the covariance is singular
-    mean, C = posterior.predict(tasks, X).mean, posterior.covariance(tasks, X)
-    draws = posterior.sample(tasks, X, size=size, rng=rng)
+    mean, C = posterior.predict(tasks, X).mean, posterior.predict(tasks, X).covariance()
+    draws = posterior.predict(tasks, X).sample(size, rng)
     assert draws.shape == (size, m)
     # Standard errors of a normal sample: √(C_ii/N) of a mean, √((C_ii C_jj + C_ij²)/N) of a covariance.
     # Five of them, over 6 + 21 numbers, fail by chance less than once in 50,000 seeds.
@@ -390,7 +390,7 @@ def test_samples_repeat_with_the_same_seed_and_change_with_another(engine: type[
     posterior = engine(RBF(0.4, variance=2.2), [[1.0, 0.5], [0.5, 1.4]], noise=0.03)
     posterior.update([0, 1], [[0.1], [0.2]], [1.0, 2.0])
     one, same, other = (
-        posterior.sample([0, 1], [[0.5], [0.7]], size=3, rng=np.random.default_rng(seed)) for seed in (4, 4, 5)
+        posterior.predict([0, 1], [[0.5], [0.7]]).sample(3, np.random.default_rng(seed)) for seed in (4, 4, 5)
     )
     np.testing.assert_array_equal(one, same)
     assert np.all(one != other)
@@ -451,7 +451,7 @@ def test_a_bad_question_is_refused(engine: type[Engine], change: dict[str, Any])
     posterior = small(engine)
     question = {"tasks": GOOD["tasks"], "X": GOOD["X"], **change}
     assert_untouched_by(posterior, lambda: posterior.predict(**question))
-    assert_untouched_by(posterior, lambda: posterior.covariance(**question))
+    assert_untouched_by(posterior, lambda: posterior.predict(**question).covariance())
 
 
 @pytest.mark.parametrize("engine", ENGINES)

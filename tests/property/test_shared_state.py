@@ -1,18 +1,14 @@
 """Arms that share a state: as many columns as the configuration kernel has rank, and the same beliefs."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray
-from kinband.kernels import RBF, Categorical, Constant, Forgetting, Kernel, Matern52, MultiTaskKernel
+from kinband.kernels import RBF, Categorical, Constant, Forgetting, Kernel, Matern52
 from kinband.kernels.serial import split_kernel
-from kinband.posterior import ExactPosterior, GroupedPosterior
-from kinband.posterior.base import Question
+from kinband.posterior import BlockedPosterior, ExactPosterior
 from kinband.posterior.shared_state import find_shared_state, pivoted
 
 THRESHOLDS: FloatArray = np.linspace(-14.0, 14.0, 29, dtype=np.float64)[:, None] / np.float64(8.4)
@@ -55,18 +51,19 @@ def test_the_structure_changes_no_belief(
     posterior = taught(kernel, some_tasks(rng, 4), rows=rows, noise=noise * variance, rng=rng)
     arms = np.sort(rng.permutation(N)[: rng.integers(20, N + 1)])
     X = contexts(rng.normal(size=3))
-    found = posterior.predict_arms([Question(2, X, arms)])[0]
-    plain = posterior.predict(np.full(len(arms), 2), X[arms])
+    found = posterior.predict(2, X[arms])
+    assert len(found.joint.V.T) < len(arms)  # type: ignore[union-attr]
+    plain = posterior.predict(2, X[arms], columns=[None] * len(arms))
     assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9 * max(1.0, variance))
     assert np.allclose(found.width**2, plain.width**2, rtol=0, atol=1e-9 * variance)
 
 
 def test_the_structure_is_used_where_the_kernel_is_smooth_enough() -> None:
-    kernel = MultiTaskKernel(RBF([1.0, 1.0, 1.0, 1.2]), np.eye(2))  # 10 dB
+    kernel = RBF([1.0, 1.0, 1.0, 1.2])  # 10 dB
     shared = find_shared_state(kernel, THRESHOLDS, width=4)
     assert shared is not None
     assert 10 <= len(shared.terms[0].pivots) <= 14
-    rough = MultiTaskKernel(RBF([1.0, 1.0, 1.0, 0.1]), np.eye(2))
+    rough = RBF([1.0, 1.0, 1.0, 0.1])
     assert find_shared_state(rough, THRESHOLDS, width=4) is None
 
 
@@ -113,52 +110,28 @@ def test_a_configuration_outside_the_space_switches_the_structure_off() -> None:
     kernel = RBF([1.0, 2.0, 0.7, 1.5], variance=0.4)
     posterior = taught(kernel, some_tasks(rng, 3), rows=150, noise=0.02, rng=rng)
     posterior.update([1], [[0.1, 0.2, 0.3, 9.0]], [0.7])
-    X, arms = contexts(rng.normal(size=3)), np.arange(N)
-    found, plain = posterior.predict_arms([Question(0, X, arms)])[0], posterior.predict(np.zeros(N, dtype=np.int64), X)
-    assert np.array_equal(found.mean, plain.mean)
-    assert "lane" in (found.column(0) or pytest.fail("no column")).memo
+    assert len(posterior.predict(0, contexts(rng.normal(size=3))).joint.V.T) == N  # type: ignore[union-attr]
 
 
-def test_a_round_of_questions_gets_the_answers_of_single_ones() -> None:
+def test_a_round_of_decisions_gets_the_answers_of_single_ones() -> None:
     rng = np.random.default_rng(9)
     posterior = taught(RBF([1.0, 2.0, 0.7, 1.5], variance=0.4), some_tasks(rng, 3), rows=200, noise=0.02, rng=rng)
-    questions = [Question(t, contexts(rng.normal(size=3)), np.arange(N)) for t in (0, 2, 1, 2)]
-    for together, question in zip(posterior.predict_arms(questions), questions, strict=True):
-        alone = posterior.predict_arms([question])[0]
-        assert np.allclose(together.mean, alone.mean, rtol=0, atol=1e-12)
-        assert np.allclose(together.width, alone.width, rtol=0, atol=1e-10)
+    tasks, X = [0, 2, 1, 2], [contexts(rng.normal(size=3)) for _ in range(4)]
+    together = posterior.predict(np.repeat(tasks, N), np.concatenate(X))
+    for own, task, asked in zip(together.split([N] * 4), tasks, X, strict=True):
+        alone = posterior.predict(task, asked)
+        assert np.allclose(own.mean, alone.mean, rtol=0, atol=1e-12)
+        assert np.allclose(own.width, alone.width, rtol=0, atol=1e-10)
+        assert np.allclose(own.covariance(), alone.covariance(), rtol=0, atol=1e-10)
 
 
-def test_groups_use_the_structure_too() -> None:
+def test_blocks_use_the_structure_too() -> None:
     rng = np.random.default_rng(10)
     K_Z = np.kron(np.eye(2), [[1.0, 0.6], [0.6, 1.0]])
-    posterior = GroupedPosterior(RBF([1.0, 2.0, 0.7, 1.5]), K_Z, noise=0.02, configurations=THRESHOLDS)
+    posterior = BlockedPosterior(RBF([1.0, 2.0, 0.7, 1.5]), K_Z, noise=0.02, configurations=THRESHOLDS)
     X = np.hstack([rng.normal(size=(400, 3)), THRESHOLDS[rng.integers(N, size=400)]])
     posterior.update(rng.integers(4, size=400), X, rng.normal(size=400))
     asked = contexts(rng.normal(size=3))
-    found = posterior.predict_arms([Question(3, asked, np.arange(N))])[0]
-    plain = posterior.predict(np.full(N, 3), asked)
+    found, plain = posterior.predict(3, asked), posterior.predict(3, asked, columns=[None] * N)
+    assert len(found.joint.V.T) < N  # type: ignore[union-attr]
     assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9)
-    assert "arm" in (found.column(4) or pytest.fail("no column")).memo
-
-
-def test_replay_is_exact_where_arms_share_their_work() -> None:
-    """Answers come late and out of order, and the run crosses several panels of the factor."""
-    rng = np.random.default_rng(11)
-    space = ConfigurationSpace(threshold=range(-112, -83))
-    controller = Controller(
-        space, ["a", "b"], state=["load"], similarity=[[1, 0.8], [0.8, 1]], kernel=RBF([0.4, 1.3]), noise=0.01
-    )
-    waiting: list[str] = []
-    for _ in range(420):
-        decision = controller.ask(str(rng.choice(["a", "b"])), {"load": float(rng.random())})
-        waiting.append(decision.id)
-        while len(waiting) > 3:
-            controller.tell(waiting.pop(int(rng.integers(len(waiting)))), float(rng.random()))
-    memos = [controller.decision(d).memo for d in controller.journal.asked]
-    assert any("arm" in memo for memo in memos)
-    json.dumps([dict(memo) for memo in memos])
-    again = Controller.resume(controller.settings, list(controller.journal))
-    one, other = controller.ask("a", {"load": 0.37}), again.ask("a", {"load": 0.37})
-    for x, y in zip(one.alternatives, other.alternatives, strict=True):
-        assert (x.arm, x.mean, x.width) == (y.arm, y.mean, y.width)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import RBF, Kernel, Matern32, Matern52
-from kinband.posterior import ExactPosterior, GroupedPosterior, SparsePosterior, make_posterior
+from kinband.posterior import BlockedPosterior, ExactPosterior, SparsePosterior, make_posterior
 
 some = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -29,8 +29,8 @@ class Stream:
     asked_tasks: IntArray
     asked: FloatArray
 
-    def sparse(self, budget: int) -> SparsePosterior:
-        return SparsePosterior(self.kernel, self.K_Z, noise=0.3, mean=self.mean, budget=budget)
+    def sparse(self, inducing_points: int) -> SparsePosterior:
+        return SparsePosterior(self.kernel, self.K_Z, noise=0.3, mean=self.mean, inducing_points=inducing_points)
 
     def exact(self) -> ExactPosterior:
         posterior = ExactPosterior(self.kernel, self.K_Z, noise=0.3, mean=self.mean)
@@ -60,10 +60,10 @@ def stream_of(seed: int, *, rows: int = 150) -> Stream:
 @some
 @given(st.integers(0, 10_000), st.integers(2, 40), st.booleans())
 def test_the_exact_variance_never_exceeds_the_sparse_one_by_more_than_the_slack(
-    seed: int, budget: int, block: bool
+    seed: int, inducing_points: int, block: bool
 ) -> None:
     stream = stream_of(seed)
-    sparse = stream.sparse(budget)
+    sparse = stream.sparse(inducing_points)
     if block:
         sparse.update(stream.tasks[:80], stream.X[:80], stream.y[:80], noise=stream.noise[:80])
     stream.tell(sparse, 80 if block else 0)
@@ -89,12 +89,12 @@ def test_the_sparse_width_is_hardly_ever_below_the_exact_one() -> None:
 
 @some
 @given(st.integers(0, 10_000), st.integers(2, 30))
-def test_stored_beliefs_go_on_bit_for_bit(seed: int, budget: int) -> None:
+def test_stored_beliefs_go_on_bit_for_bit(seed: int, inducing_points: int) -> None:
     stream = stream_of(seed, rows=60)
-    whole, first = stream.sparse(budget), stream.sparse(budget)
+    whole, first = stream.sparse(inducing_points), stream.sparse(inducing_points)
     stream.tell(whole)
     stream.tell(first, 0, 37)
-    second = stream.sparse(budget)
+    second = stream.sparse(inducing_points)
     second.restore(first.state())
     stream.tell(second, 37)
     expected, found = (one.predict(stream.asked_tasks, stream.asked) for one in (whole, second))
@@ -108,7 +108,9 @@ def test_points_stay_within_the_budget_and_beliefs_accurate_over_many_refreshes(
 ) -> None:
     monkeypatch.setattr("kinband.posterior.sparse.REFRESH", 64)
     rng = np.random.default_rng(3)
-    posterior = SparsePosterior(RBF(0.12, variance=2.0), [[1.0, 0.6], [0.6, 0.8]], noise=0.05, mean=0.2, budget=30)
+    posterior = SparsePosterior(
+        RBF(0.12, variance=2.0), [[1.0, 0.6], [0.6, 0.8]], noise=0.05, mean=0.2, inducing_points=30
+    )
     tasks, X = rng.integers(0, 2, size=3000), rng.uniform(size=(3000, 1))
     y = np.sin(8 * X[:, 0]) + 0.4 * tasks + rng.normal(scale=0.05**0.5, size=3000)
     for i in range(3000):
@@ -127,8 +129,8 @@ def test_samples_have_the_mean_and_covariance_of_the_beliefs() -> None:
     posterior = stream.sparse(20)
     stream.tell(posterior)
     tasks, X = stream.asked_tasks[:5], stream.asked[:5]
-    drawn = posterior.sample(tasks, X, size=20_000, rng=np.random.default_rng(1))
-    covariance = posterior.covariance(tasks, X)
+    drawn = posterior.predict(tasks, X).sample(20_000, np.random.default_rng(1))
+    covariance = posterior.predict(tasks, X).covariance()
     np.testing.assert_allclose(np.diag(covariance), posterior.predict(tasks, X).width ** 2, rtol=1e-6)
     np.testing.assert_allclose(drawn.mean(axis=0), posterior.predict(tasks, X).mean, atol=0.05)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.05 * np.diag(covariance).max())
@@ -156,16 +158,16 @@ def test_nothing_told_is_the_prior_and_rows_cannot_be_taken_back() -> None:
         posterior.remove(0)
 
 
-@pytest.mark.parametrize("budget", [1, 0, -5, 2.5, "many", True])
-def test_a_budget_too_small_is_refused(budget: object) -> None:
-    with pytest.raises(BadInputError, match="budget must be a whole number of inducing points from 2 on"):
-        make_posterior(RBF(), [[1.0]], noise=0.1, engine="sparse", budget=budget)  # type: ignore[arg-type]
+@pytest.mark.parametrize("inducing_points", [1, 0, -5, 2.5, "many", True])
+def test_too_few_inducing_points_are_refused(inducing_points: object) -> None:
+    with pytest.raises(BadInputError, match="inducing_points must be a whole number from 2 on"):
+        make_posterior(RBF(), [[1.0]], noise=0.1, engine="sparse", inducing_points=inducing_points)  # type: ignore[arg-type]
 
 
 def test_groups_share_the_memory_of_sixty_four_budgets() -> None:
-    few = make_posterior(RBF(), np.eye(4), noise=0.1, engine="sparse", budget=100)
-    many = make_posterior(RBF(), np.eye(256), noise=0.1, engine="sparse", budget=100)
-    assert isinstance(few, GroupedPosterior)
-    assert isinstance(many, GroupedPosterior)
-    assert {group.budget for group in few.groups} == {100}  # type: ignore[union-attr]
-    assert {group.budget for group in many.groups} == {50}  # type: ignore[union-attr]
+    few = make_posterior(RBF(), np.eye(4), noise=0.1, engine="sparse", inducing_points=100)
+    many = make_posterior(RBF(), np.eye(256), noise=0.1, engine="sparse", inducing_points=100)
+    assert isinstance(few, BlockedPosterior)
+    assert isinstance(many, BlockedPosterior)
+    assert {group.inducing_points for group in few.blocks} == {100}  # type: ignore[union-attr]
+    assert {group.inducing_points for group in many.blocks} == {50}  # type: ignore[union-attr]

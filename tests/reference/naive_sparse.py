@@ -41,10 +41,18 @@ def spend(spent: float, information: float, share: float = 1.0, step: float = 0.
 
 
 class Stepwise:
-    """Rows one by one, at most `budget` points."""
+    """Rows one by one, at most `inducing_points` of them."""
 
-    def __init__(self, kernel: Kernel, K_Z: FloatArray, *, budget: int, mean: float, tolerance: float = 1e-6) -> None:
-        self.kernel, self.K_Z, self.budget, self.mean, self.tolerance = kernel, K_Z, budget, mean, tolerance
+    def __init__(
+        self, kernel: Kernel, K_Z: FloatArray, *, inducing_points: int, mean: float, tolerance: float = 1e-6
+    ) -> None:
+        self.kernel, self.K_Z, self.inducing_points, self.mean, self.tolerance = (
+            kernel,
+            K_Z,
+            inducing_points,
+            mean,
+            tolerance,
+        )
         self.points: list[tuple[int, FloatArray]] = []
         self.m: FloatArray = np.zeros(0)
         self.S: FloatArray = np.zeros((0, 0))
@@ -62,7 +70,7 @@ class Stepwise:
         if residual <= self.tolerance * prior:
             return self._absorb(A, residual, y, noise, (cell, task))
         m, S = self._joined(A, residual, y, noise)
-        if len(self.points) < self.budget:
+        if len(self.points) < self.inducing_points:
             return self._admit(task, x, m, S, cell, residual / prior)
         worths = [self._worth(j, [*self.points, (task, x)], m, S) for j in range(len(m))]
         out = int(np.argmin(worths))

@@ -51,7 +51,7 @@ def test_the_posterior_is_that_of_three_kernels_added_up(seed: int) -> None:
     tasks = PartialPooling(related * case["R"] + (1.0 - related) * np.eye(4), float(case["share"]))
     kernel = RBF(case["lengths"].tolist(), variance=float(case["variance"])) + Constant(float(case["level"]))
     for engine in ENGINES:
-        posterior = make_posterior(kernel, tasks.K_Z, noise=noise, mean=mean, engine=engine, budget=40)
+        posterior = make_posterior(kernel, tasks.K_Z, noise=noise, mean=mean, engine=engine, inducing_points=40)
         posterior.update(*rows, case["y"])
         found = posterior.predict(*asked)
         tolerance = 1e-8 if engine != "sparse" else 1e-3  # an inducing point stands for what lies beside it

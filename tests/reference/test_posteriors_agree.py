@@ -17,11 +17,11 @@ from tests.reference import naive
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import RBF, Categorical, Kernel, Linear, Matern32, Matern52
-from kinband.posterior import ExactPosterior, GroupedPosterior, SchurPosterior
+from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 
 TOLERANCE = 1e-8
 ENGINES = [ExactPosterior, SchurPosterior]
-Engine = ExactPosterior | SchurPosterior | GroupedPosterior
+Engine = ExactPosterior | SchurPosterior | BlockedPosterior
 Pair = tuple[Kernel, naive.Kernel]
 often = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -226,7 +226,7 @@ def test_mean_and_width_agree_after_updates_of_mixed_sizes(engine: type[Engine],
     assert_agrees(learned(engine, problem, chunks=chunks), problem)
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, GroupedPosterior])
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @often
 @given(problem=problems(blocks=True), seed=st.integers(0, 2**32 - 1))
 def test_unrelated_groups_of_tasks_agree_with_the_reference(engine: type[Engine], problem: Problem, seed: int) -> None:
@@ -234,16 +234,16 @@ def test_unrelated_groups_of_tasks_agree_with_the_reference(engine: type[Engine]
     assert_agrees(learned(engine, problem, chunks=chunks), problem)
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, GroupedPosterior])
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(problem=problems(blocks=True, max_rows=30))
 def test_joint_covariance_agrees_with_the_reference(engine: type[Engine], problem: Problem) -> None:
-    found = learned(engine, problem).covariance(problem.tasks, problem.X)
+    found = learned(engine, problem).predict(problem.tasks, problem.X).covariance()
     expected = naive.posterior_covariance(problem.data, problem.slow, problem.K_Z, problem.tasks, problem.X)
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * problem.k)
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, GroupedPosterior])
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(problem=problems(max_rows=25))
 def test_one_noise_for_all_rows_may_be_a_number_a_vector_or_the_default(engine: type[Engine], problem: Problem) -> None:
@@ -255,7 +255,7 @@ def test_one_noise_for_all_rows_may_be_a_number_a_vector_or_the_default(engine: 
         assert_agrees(posterior, Problem(**{**vars(problem), "data": data}))
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, GroupedPosterior])
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @pytest.mark.parametrize("noise_ratio", [1e-4, 0.05])
 def test_four_hundred_rows_agree_with_the_reference(engine: type[Engine], noise_ratio: float) -> None:
     rng = np.random.default_rng(20240)
@@ -273,7 +273,7 @@ def test_four_hundred_rows_agree_with_the_reference(engine: type[Engine], noise_
     assert_agrees(learned(engine, problem, chunks=random_chunks(rng, 400)), problem)
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, GroupedPosterior])
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @pytest.mark.parametrize("noise_ratio", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("family", [rbf_pair, matern32_pair])
 def test_two_hundred_single_updates_agree_with_the_reference(

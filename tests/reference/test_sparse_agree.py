@@ -37,9 +37,9 @@ class Problem:
     def slow(self) -> naive.Kernel:
         return naive.rbf(self.length_scale, self.variance)
 
-    def empty(self, *, budget: int) -> SparsePosterior:
+    def empty(self, *, inducing_points: int) -> SparsePosterior:
         kernel = RBF(self.length_scale, variance=self.variance)
-        return SparsePosterior(kernel, self.K_Z, noise=0.123, mean=self.mean, budget=budget)
+        return SparsePosterior(kernel, self.K_Z, noise=0.123, mean=self.mean, inducing_points=inducing_points)
 
     @property
     def scale(self) -> float:
@@ -72,9 +72,9 @@ def assert_same(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_one_by_one_give_the_beliefs_of_the_slow_posterior(seed: int) -> None:
     problem = problem_of(seed)
-    data, budget = problem.data, 9
-    slow = naive_sparse.Stepwise(problem.slow, problem.K_Z, budget=budget, mean=problem.mean)
-    fast = problem.empty(budget=budget)
+    data, inducing_points = problem.data, 9
+    slow = naive_sparse.Stepwise(problem.slow, problem.K_Z, inducing_points=inducing_points, mean=problem.mean)
+    fast = problem.empty(inducing_points=inducing_points)
     for i in range(len(data.y)):
         slow.learn(int(data.tasks[i]), data.X[i], float(data.y[i]), float(data.noise[i]))
         fast.update(data.tasks[i : i + 1], data.X[i : i + 1], data.y[i : i + 1], noise=data.noise[i : i + 1])
@@ -111,10 +111,10 @@ def block_noises(problem: Problem, points: IntArray) -> FloatArray:
 def test_a_block_gives_the_projected_process_of_its_points(seed: int) -> None:
     problem = problem_of(seed)
     data = problem.data
-    fast = problem.empty(budget=11)
+    fast = problem.empty(inducing_points=11)
     fast.update(data.tasks, data.X, data.y, noise=data.noise)
     rows = Rows(data.tasks, data.X, data.y, data.noise)
-    points = choose_points(fast.kernel, rows, budget=11, tolerance=NO_POINT, mean=problem.mean)
+    points = choose_points(fast.kernel, rows, inducing_points=11, tolerance=NO_POINT, mean=problem.mean)
     seen = naive.Data(data.tasks, data.X, data.y, block_noises(problem, points))
     kept = np.isfinite(seen.noise)
     seen = naive.Data(seen.tasks[kept], seen.X[kept], seen.y[kept], seen.noise[kept])
@@ -135,7 +135,7 @@ def test_with_room_for_every_row_it_is_the_exact_posterior(seed: int) -> None:
         naive.posterior_variance(data, problem.slow, problem.K_Z, problem.tasks, problem.X),
     )
     for block in (True, False):
-        fast = problem.empty(budget=64)
+        fast = problem.empty(inducing_points=64)
         if block:
             fast.update(data.tasks, data.X, data.y, noise=data.noise)
         else:

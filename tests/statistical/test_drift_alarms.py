@@ -3,8 +3,8 @@
 import numpy as np
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.events import Renewed
-from kinband.drift import Drift, Evidence, Reset
+from kinband.controller.events import ChangePoint
+from kinband.drift import ChangeDetector, Drift, Reset
 from kinband.kernels import RBF
 
 
@@ -12,7 +12,7 @@ def run_lengths(rng: np.random.Generator, *, shift: float, count: int, most: int
     """How many residuals it takes until an alarm, cut off at `most`."""
     found = []
     for _ in range(count):
-        evidence = Evidence()
+        evidence = ChangeDetector()
         zs = rng.standard_normal(most) + shift
         n = 0
         for z in zs:
@@ -58,6 +58,6 @@ def test_a_controller_whose_model_is_right_seldom_resets() -> None:
         for _ in range(decisions):
             decision = controller.ask("a")
             controller.tell(decision.id, float(f[decision.arm] + np.sqrt(noise) * rng.standard_normal()))
-        resets += any(isinstance(entry, Renewed) for entry in controller.journal)
+        resets += any(isinstance(entry, ChangePoint) for entry in controller.journal)
     promised = decisions / run_length
     assert resets / runs <= promised + 3 * np.sqrt(promised * (1 - promised) / runs)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.habits import Habits, covered, unrandomised
+from tests.support.habits import Habits, covered, unrandomised
 
 from kinband import Controller, Trace
 from kinband.environments import (
@@ -29,7 +29,7 @@ from kinband.environments import (
     bundled_measured,
 )
 from kinband.environments.synthetic import groups
-from kinband.experiments.play.problems import fit_stations
+from kinband.experiments.problems import fit_stations
 from kinband.model import Model, learn_model
 from kinband.planning import Present, plan_changes
 

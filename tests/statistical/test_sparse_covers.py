@@ -14,7 +14,7 @@ from kinband.posterior import SparsePosterior
 FUNCTIONS, ROWS, ASKED = 60, 200, 40
 
 
-def inside(seed: int, *, budget: int, deviations: float) -> float:
+def inside(seed: int, *, inducing_points: int, deviations: float) -> float:
     """The share of contexts at which f lies within so many widths of its mean."""
     rng = np.random.default_rng([seed, 8])
     kernel = RBF(float(rng.uniform(0.15, 0.5)), variance=float(np.exp(rng.uniform(-1, 1))))
@@ -24,16 +24,18 @@ def inside(seed: int, *, budget: int, deviations: float) -> float:
     K = MultiTaskKernel(kernel, K_Z).cross(tasks, X, tasks, X)
     f: FloatArray = np.linalg.cholesky(K + 1e-9 * np.eye(len(K))) @ rng.standard_normal(len(K))
     noise = float(np.exp(rng.uniform(np.log(0.01), np.log(0.3))))
-    posterior = SparsePosterior(kernel, K_Z, noise=noise, budget=budget)
+    posterior = SparsePosterior(kernel, K_Z, noise=noise, inducing_points=inducing_points)
     for i in range(ROWS):
         posterior.update(tasks[i : i + 1], X[i : i + 1], [f[i] + np.sqrt(noise) * rng.standard_normal()])
     found = posterior.predict(tasks[ROWS:], X[ROWS:])
     return float(np.mean(np.abs(f[ROWS:] - found.mean) <= deviations * found.width))
 
 
-@pytest.mark.parametrize("budget", [12, 30])
+@pytest.mark.parametrize("inducing_points", [12, 30])
 @pytest.mark.parametrize(("deviations", "promised"), [(1.0, 0.683), (1.96, 0.95)])
-def test_intervals_hold_at_least_what_they_promise(budget: int, deviations: float, promised: float) -> None:
-    shares = np.array([inside(seed, budget=budget, deviations=deviations) for seed in range(FUNCTIONS)])
+def test_intervals_hold_at_least_what_they_promise(inducing_points: int, deviations: float, promised: float) -> None:
+    shares = np.array(
+        [inside(seed, inducing_points=inducing_points, deviations=deviations) for seed in range(FUNCTIONS)]
+    )
     margin = 3.0 * shares.std() / np.sqrt(FUNCTIONS)
     assert shares.mean() >= promised - margin

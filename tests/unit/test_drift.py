@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from kinband import ConfigurationSpace, Controller, Samples, Trace
-from kinband.controller.events import Renewed
+from kinband.controller.events import ChangePoint
 from kinband.diagnostics import audit
-from kinband.drift import CLIP, PRIOR, SHIFTS, Drift, Evidence, Reset, read_time, renewed_row, seconds
+from kinband.drift import CLIP, PRIOR, SHIFTS, ChangeDetector, Drift, Reset, read_time, row_after_change, seconds
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import (
     RBF,
@@ -312,9 +312,9 @@ def test_a_learned_half_life_is_short_where_the_log_drifts_and_long_where_it_doe
         trace = Trace.from_frame(log, {"configuration": ["knob"]})
         drift = Drift("learned")
         settings = Controller.from_trace(trace, SPACE, similarity="pooled", drift=drift).settings
-        assert settings.drift is not None
-        assert settings.drift.clock == "dates"
-        found.append(float(settings.drift.half_life) / 86_400)  # type: ignore[arg-type]
+        assert settings.config.drift is not None
+        assert settings.config.drift.clock == "dates"
+        found.append(float(settings.config.drift.half_life) / 86_400)  # type: ignore[arg-type]
     assert found[0] > 10 * days[-1]
     assert found[1] < 2 * days[-1]
 
@@ -376,14 +376,14 @@ def naive_evidence(zs: list[float]) -> float:
 @pytest.mark.parametrize("scale", [0.4, 1.0, 2.6])
 def test_the_recursion_sums_likelihood_ratios_over_all_moments_of_change(scale: float) -> None:
     zs = (scale * np.random.default_rng(7).standard_normal(12)).tolist()
-    evidence = Evidence()
+    evidence = ChangeDetector()
     for n, z in enumerate(zs, start=1):
         evidence.add(z)
         assert evidence.value == pytest.approx(naive_evidence(zs[:n]), rel=1e-9)
 
 
 def test_one_odd_reward_is_no_change() -> None:
-    evidence = Evidence()
+    evidence = ChangeDetector()
     for _ in range(30):
         evidence.add(0.1)
     evidence.add(-50.0)
@@ -391,7 +391,7 @@ def test_one_odd_reward_is_no_change() -> None:
 
 
 def test_a_station_that_scatters_more_than_foretold_is_judged_by_its_own_spread() -> None:
-    rng, steady, wild = np.random.default_rng(11), Evidence(), Evidence()
+    rng, steady, wild = np.random.default_rng(11), ChangeDetector(), ChangeDetector()
     for z in rng.standard_normal(60):
         steady.add(z)
         wild.add(2.5 * z)
@@ -413,7 +413,7 @@ def test_rows_after_changes_are_those_of_a_product_of_eras_and_stations(kept: fl
     former: dict[int, int] = {}
     for station in [2, 0, 2, 2, 1, 0]:
         task = max(t for t, (m, _) in enumerate(lives) if m == station)
-        row = renewed_row(full, task, former=former, kept=kept)
+        row = row_after_change(full, task, former=former, kept=kept)
         former[len(full)] = task
         lives.append((station, lives[task][1] + 1))
         full = np.block([[full, row[:-1, None]], [row[None, :-1], row[-1:, None]]])
@@ -427,11 +427,11 @@ def test_a_station_that_changes_starts_anew_and_its_past_keeps_a_name() -> None:
     shake(controller, rewards=[0.6] * 15)
     assert not controller.journal.moved
     shake(controller, rewards=[0.1] * 5)
-    renewed = [entry for entry in controller.journal if isinstance(entry, Renewed)]
+    renewed = [entry for entry in controller.journal if isinstance(entry, ChangePoint)]
     assert len(renewed) == 1
-    assert list(controller.in_force.stations) == [renewed[0].past, "b", "c", "a"]
+    assert list(controller.current.stations) == [renewed[0].past, "b", "c", "a"]
     assert list(controller.stations) == ["a", "b", "c"]
-    np.testing.assert_allclose(controller.in_force.K_Z[3], [0.25, 0.25 * 0.7, 0.25 * 0.4, 1.0])
+    np.testing.assert_allclose(controller.current.K_Z[3], [0.25, 0.25 * 0.7, 0.25 * 0.4, 1.0])
     np.testing.assert_allclose(controller.similarity.between("a", "b"), 0.25 * 0.7)
     assert renewed[0].evidence >= 500
     assert renewed[0].id == "d000017"  # two rewards after the change
@@ -442,7 +442,7 @@ def test_what_is_known_of_others_does_not_move_by_a_reset() -> None:
     for each in (controller, twin):
         shake(each, "b", rewards=[0.5] * 3)
         shake(each, rewards=[0.6] * 15 + [0.1, 0.1])
-    assert "a until d000020" in controller.in_force.stations
+    assert "a until d000020" in controller.current.stations
     ours, theirs = (each.ask("b", {"load": 0.3}) for each in (controller, twin))
     assert (ours.arm, ours.mean, ours.width) == (theirs.arm, theirs.mean, theirs.width)
     fresh = controller.ask("a", {"load": 0.5}, allowed=[2])
@@ -456,7 +456,7 @@ def test_late_rewards_of_the_past_life_reset_nothing() -> None:
     pending = [controller.ask("a", {"load": 0.5}, allowed=[2]).id for _ in range(6)]
     for key in pending:
         controller.tell(key, 0.1)
-    assert sum(isinstance(entry, Renewed) for entry in controller.journal) == 1
+    assert sum(isinstance(entry, ChangePoint) for entry in controller.journal) == 1
     assert {controller.journal.find(key).task for key in pending} == {0}
 
 
@@ -467,16 +467,16 @@ def test_a_station_that_has_left_is_not_reset_and_one_that_was_can_leave_and_ret
     controller.remove_station("a")
     for key in pending:
         controller.tell(key, 0.1)
-    assert not any(isinstance(entry, Renewed) for entry in controller.journal)
+    assert not any(isinstance(entry, ChangePoint) for entry in controller.journal)
     controller.add_station("a")
     shake(controller, rewards=[0.1])  # the evidence is still there
-    assert controller.in_force.task("a") == 3
+    assert controller.current.task("a") == 3
     controller.remove_station("a")
     assert list(controller.stations) == ["b", "c"]
     controller.add_station("a")
     assert list(controller.stations) == ["a", "b", "c"]
     controller.add_station("d", similarity={"a": 0.5})
-    assert controller.in_force.task("d") == 4
+    assert controller.current.task("d") == 4
 
 
 def test_a_jump_of_the_whole_network_leaves_it_sharing_as_before() -> None:
@@ -485,7 +485,7 @@ def test_a_jump_of_the_whole_network_leaves_it_sharing_as_before() -> None:
     for reward in [0.6] * 15 + [0.1] * 4:
         for decision in controller.ask_all(states, allowed=allowed).values():
             controller.tell(decision.id, reward)
-    assert len(controller.in_force.stations) == 6
+    assert len(controller.current.stations) == 6
     before, after = make(None).similarity, controller.similarity
     np.testing.assert_allclose(after.matrix, before.matrix)
 
@@ -493,7 +493,7 @@ def test_a_jump_of_the_whole_network_leaves_it_sharing_as_before() -> None:
 def test_a_reset_station_goes_on_from_what_it_runs() -> None:
     controller = make(Drift(reset=Reset(500)), safety=SwitchingCost(5.0), running={"knob": 4})
     shake(controller, rewards=[0.6] * 15 + [0.1, 0.1])
-    assert len(controller.in_force.stations) == 4
+    assert len(controller.current.stations) == 4
     assert controller.ask("a", {"load": 0.5}).arm == 2  # a change would cost more than anything can gain
 
 
@@ -508,7 +508,7 @@ def test_a_budget_is_no_larger_after_a_reset() -> None:
 def test_decisions_on_both_sides_of_a_reset_can_be_explained_and_audited() -> None:
     controller = make(Drift(400, reset=Reset(500, kept=0.3)))
     shake(controller, rewards=[0.6] * 15 + [0.1] * 4)
-    past = next(entry.past for entry in controller.journal if isinstance(entry, Renewed))
+    past = next(entry.past for entry in controller.journal if isinstance(entry, ChangePoint))
     first, last = controller.explain("d000009").evidence, controller.explain("d000019").evidence
     assert first is not None
     assert last is not None
@@ -517,15 +517,12 @@ def test_decisions_on_both_sides_of_a_reset_can_be_explained_and_audited() -> No
     assert {past, "a"} <= set(audit(controller).stations)
 
 
-def test_states_without_drift_are_written_as_before_and_those_with_it_read_back(tmp_path: Path) -> None:
-    make(None).save(tmp_path / "plain")
-    assert '"drift"' not in (tmp_path / "plain" / "manifest.json").read_text()
-    assert '"schema": 1' in (tmp_path / "plain" / "manifest.json").read_text()
+def test_a_state_with_drift_reads_back(tmp_path: Path) -> None:
     controller = make(Drift(timedelta(days=3), keep=0.1, reset=Reset(700, kept=0.2)))
     controller.ask("a", {"load": 0.5}, time="2024-05-01")
     controller.save(tmp_path / "state")
     loaded = Controller.load(tmp_path / "state")
-    assert loaded.settings.drift == controller.settings.drift
+    assert loaded.settings.config.drift == controller.settings.config.drift
     assert isinstance(loaded.settings.kernel, Product)
     with pytest.raises(BadInputError, match="jumped back"):
         loaded.ask("a", {"load": 0.5}, time="2024-04-30")
@@ -536,7 +533,7 @@ def test_the_past_of_a_station_cannot_be_asked_for() -> None:
     controller = Controller(space, ["a"], noise=0.01, mean=0.5, reward_range=(0, 1), drift=Drift())
     for reward in [0.5] * 20 + [0.1] * 6:
         controller.tell(controller.ask("a", allowed=[0]).id, reward)
-    past = controller.in_force.stations[0]
+    past = controller.current.stations[0]
     assert past.startswith("a until")
     for refuse in (controller.ask, controller.remove_station):
         with pytest.raises(NotFoundError, match="unknown station"):
@@ -561,7 +558,7 @@ def test_a_name_like_that_of_a_past_is_refused_where_stations_are_reset() -> Non
 def test_a_newcomer_cannot_take_the_name_of_a_past() -> None:
     controller = make(Drift(), similarity="independent")
     shake(controller, rewards=[0.4] * 12 + [0.9] * 8)
-    [past] = [entry.past for entry in controller.journal if isinstance(entry, Renewed)][:1]
+    [past] = [entry.past for entry in controller.journal if isinstance(entry, ChangePoint)][:1]
     with pytest.raises(ConflictError, match=r"there is a station 'a until d0000.*' already"):
         controller.add_station(past)
 
@@ -570,9 +567,9 @@ def test_one_odd_reward_raises_no_alarm_from_the_run_length_on_that_the_page_nam
     # After residuals of 0, R = (R + 1)·exp(−λ²/2) stands still at 1/(exp(λ²/2) − 1).
     still = 1.0 / np.expm1(SHIFTS**2 / 2.0)
     largest = float(np.mean((still + 1.0) * np.exp(SHIFTS * CLIP - SHIFTS**2 / 2.0)))
-    page = (Path(__file__).parents[2] / "docs" / "drift.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text(encoding="utf-8")
     assert f"with a `run_length` of {np.ceil(largest):.0f} or more" in " ".join(page.split())
     for run_length, resets in ((np.floor(largest), 1), (np.ceil(largest), 0)):
         controller = make(Drift(reset=Reset(run_length)), similarity="independent")
         shake(controller, rewards=[0.4] * 40 + [90.0])
-        assert sum(isinstance(entry, Renewed) for entry in controller.journal) == resets
+        assert sum(isinstance(entry, ChangePoint) for entry in controller.journal) == resets

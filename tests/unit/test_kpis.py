@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Conservative, Controller, Floor, SwitchingCost, Trace
-from kinband.controller.config import settings_from_parts, settings_to_parts
+from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor, floors_from
@@ -192,21 +192,7 @@ def test_settings_with_kpis_and_weights_come_back_as_they_were() -> None:
     again = settings_from_parts(json.loads(json.dumps(values)), arrays, policy=None)
     assert vars(again.kpis[0].floor) == vars(settings.kpis[0].floor)
     assert (again.kpis[0].scale, again.kpis[0].kernel) == (settings.kpis[0].scale, settings.kpis[0].kernel)
-    assert again.weighted == WeightedReward({"good": 0.7, "drop-rate": -0.1})
-
-
-def test_a_controller_without_kpis_is_saved_as_before(tmp_path: Path) -> None:
-    controller = make(None)
-    controller.tell(controller.ask("a", {"load": 0.2}).id, 0.5)
-    controller.save(tmp_path / "plain")
-    manifest = json.loads((tmp_path / "plain" / "manifest.json").read_text())
-    assert manifest["schema"] == 1
-    assert not {"kpis", "weighted", "neighbours"} & set(manifest["settings"])
-    log = (tmp_path / "plain" / "log.jsonl").read_text()
-    assert json.loads(log.splitlines()[1]) == {"entry": "told", "id": "d000001", "reward": 0.5, "noise": None}
-    with_floor = make(KpiFloor("drop_free", at_least=0.9, **DROPS))
-    with_floor.save(tmp_path / "floor")
-    assert json.loads((tmp_path / "floor" / "manifest.json").read_text())["schema"] > 1
+    assert again.config.reward == WeightedReward({"good": 0.7, "drop-rate": -0.1})
 
 
 # --- Rewards made of several KPIs ---------------------------------------------------------------------------
@@ -371,4 +357,4 @@ def test_weights_of_log_and_life_must_be_the_same() -> None:
         with pytest.raises(BadInputError, match="use the same weights for both"):
             Controller.from_trace(trace, reward=wrong, similarity="pooled")
     made = Controller.from_trace(trace, reward="0.2*rate+0.8*good", similarity="pooled")
-    assert made.settings.weighted is not None
+    assert made.settings.config.reward is not None

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.habits import covered, unrandomised
+from tests.support.habits import covered, unrandomised
 
 from kinband.environments import SyntheticBandit
 from kinband.kernels import RBF

@@ -15,7 +15,7 @@ slots:
 Each is played twice: sharing by a task matrix that was learned from the log, and with every station learning alone.
 
 `playing` lets them play; how soon each is back at the regret it had before the step, and what being prepared costs,
-`results` says. The tables and the figure of docs/drift.md:
+`results` says. The tables and the figure of docs/learning.md:
 
     python -m benchmarks.studies.drift --seeds 20
 """

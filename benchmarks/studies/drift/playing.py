@@ -22,8 +22,8 @@ from kinband.drift import Drift
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.environments.drifting import Drifting, How
 from kinband.errors import BadInputError
-from kinband.experiments.city.stage import LOG_ROWS, stage_of
-from kinband.experiments.play import Referee
+from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.problems import Referee
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -108,9 +108,9 @@ def play(problem: Problem, plan: Plan, scenario: How, *, sharing: str, learner: 
     for t in range(len(regret)):
         if learner in ORACLES and t == plan.before:
             controller = controller_of(problem, plan, sharing=sharing, learner=learner, seed=seed, anew=True)
-        tasks = len(controller.in_force.stations)
+        tasks = len(controller.current.stations)
         regret[t] = _slot(world, controller)
-        resets[t >= plan.before] += len(controller.in_force.stations) - tasks
+        resets[t >= plan.before] += len(controller.current.stations) - tasks
     many = len(world.stations)
     return Record(problem.name, scenario, sharing, learner, seed, many, regret, (resets[0], resets[1]))
 

@@ -18,7 +18,7 @@ What counts is none of their rewards but the share of satisfied sessions of the 
 the run, compared in pairs of runs on the same traffic. Beside it: the share of sectors below the floor in that time.
 
 `plan` says what is played and who learns, `network` is the simulated city and what it counts, `learners` builds their
-controllers, `playing` runs the network, `results` compares. The table and the figure of docs/kpis.md:
+controllers, `playing` runs the network, `results` compares. The table and the figure of docs/your-data.md:
 
     python -m benchmarks.studies.neighbours --runs 10 --workers 2
 """

@@ -35,7 +35,8 @@ def controller_of(plan: Plan, learner: str, *, seed: int, log: Mapping[str, Any]
     )
     if rule is None or extra:
         return controller
-    return Controller.from_settings(replace(controller.settings, neighbours=rule))
+    settings = controller.settings
+    return Controller.from_settings(replace(settings, config=settings.config.replace(neighbours=rule)))
 
 
 def rule_of(plan: Plan, learner: str, environment: RadioEnvironment) -> NeighbourReward | None:

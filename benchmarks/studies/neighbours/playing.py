@@ -3,7 +3,7 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.radio import KNOB, RadioEnvironment
 from kinband.errors import BadInputError
-from kinband.experiments.pool import Job, run_jobs
+from kinband.experiments.runner import Job, run_jobs
 
 
 def measure(
@@ -49,7 +49,7 @@ def measure(
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary) if folder is None else folder
         pairs = [(seed, learner) for seed in seeds for learner in plan.learners]
-        jobs = [Job(_file(place, plan, *pair), _write_record, (asdict(plan), *pair)) for pair in pairs]
+        jobs = [Job(_file(place, plan, *pair), _record, (plan, *pair)) for pair in pairs]
         done: list[Job] = []
 
         def tell(job: Job) -> None:
@@ -57,8 +57,7 @@ def measure(
             if tick is not None:
                 tick(f"{len(done)} of {len(jobs)}: seed {job.arguments[1]}, {job.arguments[2]}")
 
-        run_jobs(jobs, workers=workers, tick=tell)
-        return [Record(**json.loads(job.file.read_text(encoding="utf-8"))) for job in jobs]
+        return [Record(**found) for found in run_jobs(jobs, n_jobs=workers, tick=tell)]
 
 
 def run_one(plan: Plan, seed: int, learner: str) -> Record:
@@ -105,10 +104,8 @@ def _slot(
     return np.array([made[station].arm for station in stations]), reward
 
 
-def _write_record(file: Path, plan: Mapping[str, Any], seed: int, learner: str) -> None:
-    lists = {name: tuple(plan[name]) for name in ("cell_weights", "sector_weights")}
-    record = run_one(Plan(**{**plan, **lists}), seed, learner)
-    file.write_text(json.dumps(asdict(record)), encoding="utf-8")
+def _record(plan: Plan, seed: int, learner: str) -> dict[str, Any]:
+    return asdict(run_one(plan, seed, learner))
 
 
 def _file(folder: Path, plan: Plan, seed: int, learner: str) -> Path:

@@ -11,7 +11,7 @@ Regret is counted over newcomers alone and compared in pairs of runs on the same
 descriptors predict rows of the learned task matrix that were held out.
 
 `scene` prepares a draw, `playing` lets newcomers join it in every way, `results` compares. The table of
-docs/newcomers.md:
+docs/learning.md:
 
     python -m benchmarks.studies.newcomers --runs 20
 

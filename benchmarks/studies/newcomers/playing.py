@@ -10,8 +10,8 @@ from benchmarks.studies.newcomers.scene import Plan, Scene, cast_of, scene_of
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
-from kinband.experiments.city.stage import LOG_ROWS, stage_of
-from kinband.experiments.play.referee import decide
+from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.runner import decide
 from kinband.similarity.newcomers import held_out
 
 
@@ -64,7 +64,7 @@ def joined(scene: Scene, start: str) -> Controller:
     if start == ALONE:
         return Controller(
             settings.encoder.space, scene.newcomers, state=settings.encoder.state, kernel=settings.kernel,
-            noise=settings.noise, mean=settings.mean, beta=settings.exploration, engine="exact", seed=scene.seed,
+            noise=settings.noise, mean=settings.mean, beta=settings.config.beta, engine="exact", seed=scene.seed,
         )  # fmt: skip
     policy: Any = before.policy
     controller = Controller.resume(settings, list(before.journal), beliefs=policy.state())

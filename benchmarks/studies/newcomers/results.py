@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinband.experiments.metrics import Estimate, mean_of, saving_of
+from kinband.experiments.metrics import mean_of, saving_of
+from kinband.stats import Estimate
 
 DESCRIBED, AVERAGE, ALONE = "described", "on average", "alone"
 STARTS = (DESCRIBED, AVERAGE, ALONE)

@@ -9,9 +9,9 @@ import numpy as np
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
 from kinband.errors import BadInputError
-from kinband.experiments.city.layout import City
-from kinband.experiments.city.stage import LOG_ROWS, Stage
-from kinband.experiments.play.referee import Referee, decide
+from kinband.experiments.city import LOG_ROWS, City, Stage
+from kinband.experiments.problems import Referee
+from kinband.experiments.runner import decide
 from kinband.model import learn_model
 from kinband.trace import Trace
 
@@ -75,7 +75,7 @@ def described(city: City) -> dict[str, dict[str, Any]]:
     """Return what a city's layout says of its sectors, by sector.
 
     Example:
-        >>> from kinband.experiments.city.stage import stage_of
+        >>> from kinband.experiments.city import stage_of
         >>> city = stage_of("bundled").city
         >>> sorted(described(city)[city.names[0]])
         ['azimuth_cos', 'azimuth_sin', 'land_use', 'x_m', 'y_m']

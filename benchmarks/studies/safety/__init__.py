@@ -9,7 +9,7 @@ what today's would have earned. It counts
 - decisions expected to earn more than `drop` less than what their station ran before, and runs with any;
 - changes from one slot to the next, and the regret beyond that of the learner without rules.
 
-`rules` are what learners differ in, `playing` lets them play, `results` counts. The tables of docs/safety.md:
+`rules` are what learners differ in, `playing` lets them play, `results` counts. The tables of docs/learning.md:
 
     python -m benchmarks.studies.safety --seeds 50
 

@@ -11,10 +11,9 @@ from benchmarks.studies.safety.rules import PROBLEMS, rules_of
 from kinband.controller import Controller
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.errors import BadInputError
-from kinband.experiments.city.stage import LOG_ROWS, stage_of
-from kinband.experiments.play import Referee
+from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.problems import Referee
 from kinband.model import Search, learn_model
-from kinband.policies.safety import safety_from
 from kinband.space import ConfigurationSpace
 
 
@@ -95,7 +94,7 @@ def _city(stations: int) -> Any:
 def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
     """Let a learner play in rounds under the rules, and note what a referee knows."""
     settings = case.plain.settings
-    controller = Controller.from_settings(replace(settings, safety=safety_from(rules)))
+    controller = Controller.from_settings(replace(settings, config=settings.config.replace(safety=rules)))
     case.environment.reset(seed)
     before = dict.fromkeys(case.environment.stations, case.today)
     rows = [list(_slot(case, controller, before)) for _ in range(slots)]

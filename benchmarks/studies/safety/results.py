@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.studies.safety.rules import ALPHA, PLAIN
 from kinband.arrays import FloatArray, IntArray
-from kinband.experiments.metrics import Estimate, binomial, mean_of, ratio_of
+from kinband.experiments.metrics import mean_of, ratio_of
+from kinband.stats import Estimate, share_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ def _finding(name: str, own: Sequence[Tally], plain: FloatArray) -> Finding:
     by_name = {field.name: np.array([getattr(one, field.name) for one in own]) for field in fields(Tally)}
     paid = ratio_of(by_name["regret"], plain)
     broken, in_rewards, fallen = (
-        binomial(int(np.count_nonzero(by_name[what])), len(own)) for what in ("depth", "depth_in_rewards", "below")
+        share_of(int(np.count_nonzero(by_name[what])), len(own)) for what in ("depth", "depth_in_rewards", "below")
     )
     shares = {what: float(by_name[what].mean()) for what in ("trials", "changes")}
     below = mean_of(by_name["below"])

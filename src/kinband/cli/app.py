@@ -5,11 +5,14 @@ already press Ctrl-C.
 """
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
-from kinband.cli.interrupts import ctrl_c_ends_at_once, interrupted, remember
 from kinband.version import __version__
 
 
@@ -91,7 +94,7 @@ def _sentence(error: Exception, name: str) -> str:
     from kinband.errors import KinbandError
 
     if isinstance(error, KinbandError):
-        return str(error).replace("run the fleet in this process", "leave --ray out")
+        return _in_options(error)
     if isinstance(error, OSError):
         reason = (error.strerror or str(error).partition("\n")[0]).lower()
         return f"cannot use {error.filename} ({reason}): choose another path" if error.filename else reason
@@ -102,6 +105,40 @@ def _sentence(error: Exception, name: str) -> str:
     if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
         raise error
     return f"{error.format_message()} (try: {_help_of(error, name)})" if error.format_message() else ""
+
+
+_HINTS = {
+    "cannot_keep": "define it in a module",
+    "column_map": "name the columns with --configuration, --reward and so on",
+    "decimal_comma": "it has a decimal comma, pass --decimal-point ','",
+    "delimiter": "pass --delimiter {value!r}",
+    "negative_outcome": "use --linear, or mark failed runs in a column, --failed",
+    "no_cluster": "start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, "
+    "or leave --ray out",
+    "no_column": "name the right one with --{argument}",
+    "no_knob_varies": "name the knobs with --configuration",
+    "no_outcome": "leave outcomes of failed runs empty, or mark them in a column, --failed",
+    "no_ray": "pip install 'kinband[ray]', or leave --ray out",
+    "no_time": "name its column with --time",
+    "nothing_in_common": "name the knobs with --configuration, or run some configurations on every task",
+    "per_cent": "they look like per cent, say so with --per-cent",
+    "plan_exists": "choose another folder, or allow it to be replaced with --replace",
+    "propensity": "check --propensity",
+    "reward_range": "repair these rows or widen --reward-range",
+    "samples_of_a_sum": "leave the column out with --ignore, or give the variance of the sum as noise",
+    "short_log": "give a longer log, or a smaller --learn-share",
+    "text_among_numbers": "repair it, or leave the column out with --ignore",
+    "too_few_rows": "ask for fewer with --log-rows, or leave such stations out with --skip-short",
+    "too_few_stations": "give more rows, or ask for fewer with --log-rows",
+    "unlike_a_knob": "name the knobs with --configuration, or leave it out with --ignore",
+}
+"""What to do about an error, by its code, where Python's advice is of no use at a command line."""
+
+
+def _in_options(error: Any) -> str:
+    """Return the sentence of an error with advice for the command line."""
+    hint = _HINTS.get(error.code)
+    return str(error) if hint is None else f"{error.problem}: {hint.format(argument=error.argument, value=error.value)}"
 
 
 def _help_of(error: Any, name: str) -> str:
@@ -117,3 +154,45 @@ def _fail(sentence: str, code: int) -> int:
     if sentence:
         sys.stderr.write(f"kinband: {sentence}\n")
     return code
+
+
+# --- Ctrl-C while there is nothing to tidy up: the process says so and ends -------------------------------------------
+#
+# An exception would have to pass through whatever is being loaded just then, and some libraries lose it: Arrow loads
+# pandas with its first array and takes an interruption there for a missing pandas.
+
+KEEPING = ("compare", "demo", "reproduce")
+"""Commands that keep every run that is finished and go on there when they are called again."""
+
+_called: list[str] = []  # what this process was asked for
+
+
+def remember(arguments: Sequence[str]) -> None:
+    """Keep in mind what was asked for, so that an interruption can say what became of it."""
+    _called[:] = arguments
+
+
+def interrupted() -> str:
+    """Return what to say of an interruption."""
+    command = next((word for word in _called if not word.startswith("-")), "")
+    return "interrupted; work that was finished is kept" if command in KEEPING else "interrupted"
+
+
+@contextmanager
+def ctrl_c_ends_at_once() -> Iterator[None]:
+    """End the process on Ctrl-C meanwhile; where somebody else minds the signal, leave it to them."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    os.write(2, f"kinband: {interrupted()}\n".encode())
+    os._exit(130)

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.columns import AsJson
-from kinband.cli.output import make_folder
+from kinband.cli.options import AsJson, make_folder
 from kinband.controller import Controller, Explanation
 from kinband.controller.explain import explain
 from kinband.counting import counted
@@ -107,7 +106,7 @@ def _tell_why(reason: Explanation, *, as_json: bool) -> None:
 
 
 def _written(found: Audit, out: Path, state: Path) -> list[Path]:
-    from kinband.experiments.report.audit_page import write_audit
+    from kinband.experiments.report.page import write_audit
 
     return write_audit(found, out, title=f"Audit of {state.resolve().name}")
 

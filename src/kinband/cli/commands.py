@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kinband.cli.interrupts import ctrl_c_ends_at_once
+from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.version import __version__
 
 COMMANDS = {

@@ -11,46 +11,43 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kinband.cli.columns import (
+from kinband.cli.app import ctrl_c_ends_at_once
+from kinband.cli.options import (
     LARGEST,
     AsJson,
-    CategoryColumns,
-    DecimalPoint,
-    Delimiter,
-    IgnoredColumns,
-    KnobColumns,
     LogOptions,
-    PerCent,
-    RewardColumn,
-    RewardRange,
-    SamplesColumn,
-    StateColumns,
-    StationColumn,
-    TimeColumn,
-    about_file,
-    in_options,
+    RayAddress,
+    Workers,
+    about,
     log_in_words,
+    make_folder,
     noted,
-    unwarned,
+    with_log_options,
 )
-from kinband.cli.interrupts import ctrl_c_ends_at_once
-from kinband.cli.output import make_folder, progress, with_ignore
 from kinband.counting import counted
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
-from kinband.experiments.metrics import Estimate
-from kinband.experiments.paper.comparisons import LABELS, Figure
-from kinband.experiments.paper.figures import regret_figure
-from kinband.experiments.paper.reproduce import FairProtocol, Reproducer
-from kinband.experiments.paper.verdict import in_words, standings
-from kinband.experiments.play.cases import Mode
-from kinband.experiments.play.problems import part_trace, store_parts, store_table
+from kinband.experiments.compare import (
+    BASELINE,
+    BETAS,
+    ENOUGH,
+    LABELS,
+    OURS,
+    Comparison,
+    Measure,
+    Standing,
+    in_words,
+)
+from kinband.experiments.compare import compare as fairly
+from kinband.experiments.figures import save
+from kinband.experiments.paper import SHARING
+from kinband.experiments.problems import part_trace, problem_from
+from kinband.experiments.runner import Mode
+from kinband.stats import Estimate
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
 
 # --- What comparisons on a log and on a table of measurements have in common: running them, and showing the result
-
-_FEW_RUNS = 5  # an interval over fewer is rough
 
 
 def check_size(rows: int, decisions: int) -> None:
@@ -69,25 +66,40 @@ def check_size(rows: int, decisions: int) -> None:
         )
 
 
-def run_fair(figure: Figure, out: Path, *, workers: int, ray: str | None, quiet: bool) -> FairProtocol:
-    """Play a comparison by the fair protocol, in a folder that keeps what is done."""
-    runner = Reproducer(out, workers=workers or None, ray=ray)
-    with unwarned(), progress(runner.effort(figure, protocols=("fair",)), quiet=quiet) as step:
-        runner.tick = step
-        found = runner.run(figure, protocols=("fair",)).fair
-    if found is None:
-        raise AssertionError("the fair protocol was asked for")
-    return found
+def run_fair(
+    problem: Any,
+    name: str,
+    *,
+    slots: int,
+    log_rows: int,
+    runs: int,
+    mode: Mode,
+    measure: Measure,
+    out: Path,
+    workers: int,
+    ray: str | None,
+    quiet: bool,
+) -> Comparison:
+    """Play a comparison of all ways to share, in a folder that keeps what is done."""
+    return fairly(
+        [BASELINE, *SHARING, OURS], {name: problem}, seeds=runs, rounds=slots, log_rows=log_rows, mode=mode,
+        measure=measure, cold=True, n_jobs=workers or None, ray=ray, folder=out, progress=not quiet,
+    )  # fmt: skip
 
 
 def show(
-    figure: Figure, found: FairProtocol, out: Path, *, title: str, about: str, notes: Sequence[str], as_json: bool,
+    found: Comparison,
+    out: Path,
+    *,
+    title: str,
+    about: str,
+    notes: Sequence[str],
+    as_json: bool,
     **more: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Write the results of a comparison and its picture to the folder, and print them.
 
     Args:
-        figure: What was compared.
         found: What came of it.
         out: The folder.
         title: Of table and picture.
@@ -97,13 +109,15 @@ def show(
         **more: Further values for JSON.
     """
     files = [out / "regret.png", out / "regret.svg", out / "results.json"]
-    regret_figure(found.curves, files[:2], labels=LABELS, title=title)
+    (name,), axes = found.problems, found.plot()
+    axes.set_title(title, loc="left")
+    save(axes.figure, files[:2])
     results = {
         "title": title,
         "log": about,
-        "learners": standings(found),
-        "answer": in_words(found),
-        "notes": [*notes, *_few(figure.runs), *_at_the_edge(found, max(figure.betas))],
+        "learners": _standings(found, name),
+        "answer": in_words(found, name),
+        "notes": [*notes, *_few(len(found.regrets(name)[BASELINE])), *_at_the_edge(found.betas[name])],
         "files": list(map(str, files)),
         **more,
     }
@@ -114,14 +128,31 @@ def show(
         _print(results)
 
 
+def _standings(found: Comparison, name: str) -> list[dict[str, Any]]:
+    """What every learner paid and saved, started from the log and cold, in JSON's types."""
+    warm, cold = found.standings(name), found.standings(name, cold=True)
+    return [
+        {"learner": one, "label": LABELS[one], "beta": warm[one].beta, **_paid(warm[one]), "cold": _paid(cold[one])}
+        for one in warm
+    ]
+
+
+def _paid(one: Standing) -> dict[str, Any]:
+    return {"regret": _numbers(one.regret), "saved": _numbers(one.saved)}
+
+
+def _numbers(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else {"mean": estimate.value, "interval": [estimate.low, estimate.high]}
+
+
 def _few(runs: int) -> list[str]:
-    return [f"intervals over {runs} runs are rough: give more with --runs"] if runs < _FEW_RUNS else []
+    return [f"intervals over {runs} runs are rough: give more with --runs"] if runs < ENOUGH else []
 
 
-def _at_the_edge(found: FairProtocol, largest: float) -> list[str]:
+def _at_the_edge(betas: Mapping[str, float | str]) -> list[str]:
     """Say which learners took the largest β that was tried: a larger one might have suited them better."""
-    edge = [LABELS[name] for name, beta in found.betas.items() if beta == largest]
-    return [f"β = {largest:g}, the largest that was tried, suited best: {'; '.join(edge)}"] if edge else []
+    edge = [LABELS[name] for name, beta in betas.items() if beta == max(BETAS)]
+    return [f"β = {max(BETAS):g}, the largest that was tried, suited best: {'; '.join(edge)}"] if edge else []
 
 
 def _print(results: dict[str, Any]) -> None:
@@ -146,19 +177,6 @@ def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
 
 
 # --- `kinband compare --measured`: would sharing have helped on a table of measurements, whose truth is known? ------
-
-_TABLE_BETAS = (0.1, 0.3, 1.0)  # smaller than on logs: runs are short
-_SPELLED = {
-    "outcome=": "--measured",
-    "task=": "--task",
-    "knobs=": "--configuration",
-    "categories=": "--category",
-    "ignore=": "--ignore",
-    "failed=": "--failed",
-    "scale='linear'": "--linear",
-    "goal must": "--goal must",
-    "tasks were asked for": "tasks were asked for with --tasks",
-}
 
 
 @dataclass(frozen=True)
@@ -206,15 +224,13 @@ def compare_measured(
     M = len(world.stations)
     check_size(M * log_rows, M * slots)
     make_folder(out)
-    place = store_table(world.table, out).resolve()
-    figure = Figure(
-        "compare", f"measured:{place}", "parallel", slots, log_rows, (), _TABLE_BETAS, ("krause-ong",), runs, slots,
-        pulled=True,
+    found = run_fair(
+        world, Path(table).name, slots=slots, log_rows=log_rows, runs=runs, mode="parallel", measure="expected",
+        out=out, workers=workers, ray=ray, quiet=as_json,
     )  # fmt: skip
-    found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
     title = f"{Path(table).name}: {runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
     show(
-        figure, found, out, title=title, about=_in_words(world, options), as_json=as_json,
+        found, out, title=title, about=_in_words(world, options), as_json=as_json,
         notes=[*world.notes, *_too_much_known(world, log_rows)],
         failed=[{"task": run.task, "configuration": dict(run.configuration)} for run in world.failed],
         risky=[{"configuration": world.space[arm], "tasks": count} for arm, count in world.risky.items()],
@@ -222,28 +238,18 @@ def compare_measured(
 
 
 def _read_table(table: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
-    try:
-        with ctrl_c_ends_at_once():
-            if table in BUNDLED:
-                return bundled_measured(table, options.outcome, tasks=options.tasks)
-            named: dict[str, Any] = {
-                **columns.marks,
-                "knobs": columns.configuration,
-                "categories": columns.category or (),
-            }
-            named |= {"ignore": columns.ignore or (), "failed": options.failed, "tasks": options.tasks}
-            named |= {"scale": "linear" if options.linear else "log2", "task": options.task or "task"}
-            goal: Any = options.goal or "min"  # checked there
-            return read_measured(table, options.outcome, goal=goal, **named)
-    except BadInputError as error:
-        raise BadInputError(about_file(Path(table), _spelled(str(error)))) from error
-
-
-def _spelled(message: str) -> str:
-    """A message of the library with arguments spelled as options of the command line."""
-    for argument, option in _SPELLED.items():
-        message = message.replace(argument, option)
-    return in_options(message)
+    with about(Path(table)), ctrl_c_ends_at_once():
+        if table in BUNDLED:
+            return bundled_measured(table, options.outcome, tasks=options.tasks)
+        named: dict[str, Any] = {
+            **columns.marks,
+            "knobs": columns.configuration,
+            "categories": columns.category or (),
+        }
+        named |= {"ignore": columns.ignore or (), "failed": options.failed, "tasks": options.tasks}
+        named |= {"scale": "linear" if options.linear else "log2", "task": options.task or "task"}
+        goal: Any = options.goal or "min"  # checked there
+        return read_measured(table, options.outcome, goal=goal, **named)
 
 
 def _too_much_known(world: MeasuredEnvironment, log_rows: int) -> list[str]:
@@ -262,10 +268,10 @@ def _in_words(world: MeasuredEnvironment, options: TableOptions) -> str:
 # --- `kinband compare`: would sharing have helped on your own log, or on a table of measurements? -------------------
 
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
-_BETAS = (0.1, 0.3, 1.0)
 _PANEL = "A table of measurements"
 
 
+@with_log_options
 def compare(
     trace: Annotated[
         str,
@@ -276,18 +282,7 @@ def compare(
             show_default=False,
         ),
     ],
-    station: StationColumn = None,
-    reward: RewardColumn = None,
-    configuration: KnobColumns = None,
-    category: CategoryColumns = None,
-    state: StateColumns = None,
-    ignore: IgnoredColumns = None,
-    time: TimeColumn = None,
-    samples: SamplesColumn = None,
-    reward_range: RewardRange = None,
-    per_cent: PerCent = False,
-    delimiter: Delimiter = ",",
-    decimal_point: DecimalPoint = ".",
+    columns: LogOptions = LogOptions(),
     run: Annotated[
         str | None,
         typer.Option(
@@ -310,10 +305,8 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
         "out/compare"
     ),
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
-    ray: Annotated[
-        str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
-    ] = None,
+    workers: Workers = 0,
+    ray: RayAddress = None,
     measured: Annotated[
         str | None,
         typer.Option(
@@ -356,17 +349,13 @@ def compare(
 
     Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600
     """
-    options = LogOptions(
-        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
-        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
-        decimal_point=decimal_point,
-    )  # fmt: skip
     if measured is not None:
         of_a_log: dict[str, Any] = {"--run": run, "--skip-short": skip_short, "--parallel": parallel, "--seed": seed}
-        of_a_log |= {"--station": station, "--reward": reward, "--state": state, "--time": time, "--samples": samples}
-        _refuse(of_a_log | {"--reward-range": reward_range, "--per-cent": per_cent}, "is for logs: leave it out")
+        named = ("station", "reward", "state", "time", "samples", "reward_range", "per_cent")
+        of_a_log |= {f"--{name.replace('_', '-')}": getattr(columns, name) for name in named}
+        _refuse(of_a_log, "is for logs: leave it out")
         compare_measured(
-            trace, TableOptions(measured, goal, task, linear, tasks, failed), options, slots=slots or 10,
+            trace, TableOptions(measured, goal, task, linear, tasks, failed), columns, slots=slots or 10,
             log_rows=log_rows or 5, runs=runs, out=out, workers=workers, ray=ray, as_json=as_json,
         )  # fmt: skip
         return
@@ -375,22 +364,23 @@ def compare(
     slots, log_rows = slots or 1000, log_rows or 20
     notes: list[str] = []
     with noted(notes):
-        whole, groups = _read(trace, options, run)
-        log, rest = _parted(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
+        whole, groups = _read(trace, columns, run)
+        log, rest = part_trace(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
         check_size(len(log), slots * (len(log.stations) if parallel else 1))
         make_folder(out)
         log.encoder()  # for what it notes of features that never vary
     for sentence in reward_in_state(whole):  # at once, before the runs
-        typer.echo(f"warning: {with_ignore(sentence)}", err=True)
+        typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
-    place = str(store_parts(log, rest, out).resolve())
-    figure = Figure("compare", place, mode, slots, log_rows, (), _BETAS, ("krause-ong",), runs, slots, pulled=True)
-    found = run_fair(figure, out, workers=workers, ray=ray, quiet=as_json)
+    found = run_fair(
+        problem_from(log, rest), Path(trace).name, slots=slots, log_rows=log_rows, runs=runs, mode=mode,
+        measure="realised", out=out, workers=workers, ray=ray, quiet=as_json,
+    )  # fmt: skip
     title = (
         f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"
     )
     notes += _doubts(whole, log, grouped=run is not None)
-    show(figure, found, out, title=title, about=log_in_words(whole, whole), notes=notes, as_json=as_json)
+    show(found, out, title=title, about=log_in_words(whole, whole), notes=notes, as_json=as_json)
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
@@ -413,13 +403,6 @@ def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]
             "--run what rows belong together"
         )
     return whole, groups
-
-
-def _parted(whole: Trace, log_rows: int, **how: Any) -> tuple[Trace, Trace]:
-    try:
-        return part_trace(whole, log_rows, **how)
-    except BadInputError as error:
-        raise BadInputError(in_options(str(error))) from error
 
 
 def _doubts(whole: Trace, log: Trace, *, grouped: bool) -> list[str]:

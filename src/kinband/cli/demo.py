@@ -1,7 +1,6 @@
 """`kinband demo`: a simulated network that learns together, in a table and a report."""
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +9,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from kinband.arrays import finite_number
-from kinband.cli.interrupts import ctrl_c_ends_at_once
-from kinband.cli.output import make_folder
-from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.city.stage import LOG_ROWS, Stage, fingerprint, stage_of
-from kinband.experiments.demo import ALONE, SHARED, Demonstration, demo_cases, run_demo
-from kinband.experiments.metrics import Estimate
-from kinband.experiments.play.cases import Case
+from kinband.cli.app import ctrl_c_ends_at_once
+from kinband.cli.options import AsJson, Workers, about, make_folder
+from kinband.errors import BadInputError
+from kinband.experiments.city import LOG_ROWS, Stage, fingerprint, stage_of
+from kinband.experiments.demo import ALONE, SHARED, demo_cases, demo_effort, run_demo
 from kinband.experiments.report.findings import (
     FIXED,
     Findings,
@@ -34,6 +30,8 @@ from kinband.experiments.report.findings import (
     words_of,
 )
 from kinband.experiments.report.page import write_report
+from kinband.progress import progress
+from kinband.stats import Estimate
 from kinband.version import __version__
 
 
@@ -46,8 +44,8 @@ def demo(
         Path | None,
         typer.Option(help="Another trace written by kinband; the bundled city if not given.", show_default=False),
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
+    workers: Workers = 0,
+    as_json: AsJson = False,
 ) -> None:
     """A network whose stations learn together, against stations that learn alone and a setting that never changes.
 
@@ -64,7 +62,9 @@ def demo(
     command = f"kinband demo --rounds {rounds} --runs {runs} --beta {beta:g}" + (f" --trace {trace}" if trace else "")
     cases = demo_cases(stage, rounds=rounds, runs=runs, beta=beta)
     with _work_folder(out, stage) as folder:
-        found = _run(stage, cases, folder, workers=workers, quiet=as_json)
+        with progress(demo_effort(cases), quiet=as_json) as step:
+            step(f"{len(stage.trace.stations):,} stations, {rounds} rounds, {runs} runs", 0.0)
+            found = run_demo(stage, cases, folder, n_jobs=workers or None, step=step)
         with Console(stderr=True, quiet=as_json).status("writing the report"):
             files = write_report(found, out, command=command)
     findings = Findings(found)
@@ -84,12 +84,13 @@ def demo(
 def _stage(trace: Path) -> Stage:
     """Read a trace, or point to the command that takes any table."""
     try:
-        return stage_of(str(trace))
-    except (BadInputError, NotFoundError) as error:
-        told = re.sub(
-            "pass columns=.*", "only traces that kinband wrote say so, `kinband compare` takes any", str(error)
-        )
-        raise BadInputError(told if str(trace) in told else f"{trace}: {told}") from error
+        with about(trace):
+            return stage_of(str(trace))
+    except BadInputError as error:
+        if error.code not in ("no_column", "column_map"):
+            raise
+        hint = "only traces that kinband wrote say so, `kinband compare` takes any"
+        raise BadInputError(error.problem, hint=hint) from error
 
 
 @contextmanager
@@ -98,25 +99,6 @@ def _work_folder(out: Path, stage: Stage) -> Iterator[Path]:
     folder = out / f".runs-{fingerprint(stage.source)}"
     yield folder
     shutil.rmtree(folder)
-
-
-def _run(stage: Stage, cases: list[Case], folder: Path, *, workers: int, quiet: bool) -> Demonstration:
-    text = f"{len(stage.trace.stations):,} stations, {cases[0].slots} rounds, {len({c.seed for c in cases})} runs"
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, quiet=quiet), transient=True) as bar:
-        task = bar.add_task(text, total=1.0)
-
-        def report(share: float) -> None:
-            bar.update(task, completed=share)
-
-        return run_demo(stage, cases, folder, workers=workers or None, report=report)
 
 
 def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str, Any]:

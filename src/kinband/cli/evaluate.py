@@ -13,40 +13,32 @@ from rich.table import Table
 from rich.text import Text
 
 from kinband.arrays import FloatArray
-from kinband.cli.columns import (
+from kinband.cli.app import ctrl_c_ends_at_once
+from kinband.cli.options import (
     AsJson,
-    CategoryColumns,
-    DecimalPoint,
-    Delimiter,
-    IgnoredColumns,
-    KnobColumns,
     LogOptions,
-    PerCent,
-    RewardColumn,
-    RewardRange,
-    SamplesColumn,
     Seed,
-    StateColumns,
-    StationColumn,
-    TimeColumn,
+    SimilarityOption,
     check_log,
-    in_options,
+    likeness_of,
     log_in_words,
     noted,
+    with_log_options,
 )
-from kinband.cli.interrupts import ctrl_c_ends_at_once
-from kinband.cli.output import LikenessOption, likeness_of, progress, with_ignore
 from kinband.errors import BadInputError
-from kinband.ope import Estimate, Evaluation
+from kinband.ope import Evaluation
 from kinband.ope import evaluate as evaluation_of
 from kinband.ope.evaluating import LEARN_ROWS, MODEL
+from kinband.progress import progress
 from kinband.space import ConfigurationSpace
+from kinband.stats import REACH, Estimate
 from kinband.trace import Trace
 
 _LARGEST = 10_000  # rows that a model can be learned from
 _STATIONS = 5  # with the fewest effective rows, shown
 
 
+@with_log_options
 def evaluate(
     trace: Annotated[
         str,
@@ -68,18 +60,7 @@ def evaluate(
             "given.",
         ),
     ] = None,
-    station: StationColumn = None,
-    reward: RewardColumn = None,
-    configuration: KnobColumns = None,
-    category: CategoryColumns = None,
-    state: StateColumns = None,
-    ignore: IgnoredColumns = None,
-    time: TimeColumn = None,
-    samples: SamplesColumn = None,
-    reward_range: RewardRange = None,
-    per_cent: PerCent = False,
-    delimiter: Delimiter = ",",
-    decimal_point: DecimalPoint = ".",
+    columns: LogOptions = LogOptions(),
     learn_share: Annotated[
         float, typer.Option(min=0.05, max=0.95, help="Share of every station's rows to learn from, its earliest.")
     ] = 0.5,
@@ -87,7 +68,7 @@ def evaluate(
     clip: Annotated[
         float | None, typer.Option(min=1.0, help="Cut weights above this, which biases the answer; none if not given.")
     ] = None,
-    similarity: LikenessOption = None,
+    similarity: SimilarityOption = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -106,21 +87,16 @@ def evaluate(
 
     Example: kinband evaluate export.csv --station cell --reward good_share --configuration tilt --policy tilt=4
     """
-    options = LogOptions(
-        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
-        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
-        decimal_point=decimal_point,
-    )  # fmt: skip
     notes: list[str] = []
     with noted(notes):
-        log, column = _read(trace, options, propensity)
+        log, column = _read(trace, columns, propensity)
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
         likeness = likeness_of(similarity) or "joint"
         _check_size(rows, len(log.stations))
-        chances = None if column is None else _numbers(column, propensity or "", decimal_point=decimal_point)
+        chances = None if column is None else _numbers(column, propensity or "", decimal_point=columns.decimal_point)
         with progress(folds + 2, quiet=as_json) as step:
-            found = _evaluated(
+            found = evaluation_of(
                 log, wanted, propensity=chances, similarity=likeness, learn_share=learn_share, folds=folds, rows=rows,
                 clip=clip, seed=seed, tick=step,
             )  # fmt: skip
@@ -130,9 +106,8 @@ def evaluate(
         return
     typer.echo(log_in_words(log, log))
     _print(found, Console())
-    warnings = [f"warning: {with_ignore(warning)}" for warning in found.warnings]
-    said = [warning.replace("the column with time)", "the column with --time)") for warning in warnings]
-    typer.echo("\n".join([found.verdict, *said, *(f"note: {note}" for note in notes)]))
+    warnings = [f"warning: {warning}" for warning in found.warnings]
+    typer.echo("\n".join([found.verdict, *warnings, *(f"note: {note}" for note in notes)]))
 
 
 def _read(trace: str, options: LogOptions, propensity: str | None) -> tuple[Trace, NDArray[Any] | None]:
@@ -142,15 +117,6 @@ def _read(trace: str, options: LogOptions, propensity: str | None) -> tuple[Trac
         raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
     with ctrl_c_ends_at_once():
         return Trace.bundled(), None
-
-
-def _evaluated(log: Trace, policy: Any, **options: Any) -> Evaluation:
-    """Evaluate, with refusals in the words of the command line."""
-    try:
-        return evaluation_of(log, policy, **options)
-    except BadInputError as error:
-        message = in_options(str(error)).replace("learn from a smaller share of it", "a smaller --learn-share")
-        raise BadInputError(message.replace("check the column", "check --propensity")) from error
 
 
 def _policy(given: list[str], space: ConfigurationSpace) -> str | dict[str, Any]:
@@ -243,8 +209,8 @@ def _table(found: Evaluation) -> Table:
 
 
 def _decimals(found: Evaluation) -> int:
-    """Return the decimals that show two digits of the standard error."""
-    error = found.value.error
+    """Return the decimals that show two digits of the standard error, about."""
+    error = (found.value.high - found.value.low) / (2.0 * REACH)
     return min(max(0, 1 - floor(log10(error))), 9) if error > 0 else 3
 
 

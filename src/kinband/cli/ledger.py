@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from kinband.cli.columns import AsJson
+from kinband.cli.options import AsJson
 from kinband.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def check_rails(
 
     Example: kinband ledger check-rails ledger.db rails.yaml
     """
-    from kinband.guard import Guard
+    from kinband.guardrails import Guard
     from kinband.service.starting import rails_in, settings_on_record, stations_on_record
 
     with _opened(ledger) as opened:

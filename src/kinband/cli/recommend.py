@@ -14,33 +14,23 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.columns import (
+from kinband.cli.options import (
     LARGEST,
     AsJson,
-    CategoryColumns,
-    DecimalPoint,
-    Delimiter,
-    IgnoredColumns,
-    KnobColumns,
     LogFile,
     LogOptions,
-    PerCent,
-    RewardColumn,
-    RewardRange,
     Rows,
-    SamplesColumn,
     Seed,
-    StateColumns,
-    StationColumn,
-    TimeColumn,
+    SimilarityOption,
     check_log,
     few_rows,
-    in_options,
+    likeness_of,
     log_in_words,
+    make_folder,
     noted,
     used_rows,
+    with_log_options,
 )
-from kinband.cli.output import LikenessOption, likeness_of, make_folder, with_ignore
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.counting import counted
@@ -54,6 +44,7 @@ from kinband.trace.files import located
 _SHOWN = 20  # stations listed on the screen; the files list all
 
 
+@with_log_options
 def recommend(
     log: LogFile,
     now: Annotated[
@@ -64,18 +55,7 @@ def recommend(
             show_default=False,
         ),
     ],
-    station: StationColumn = None,
-    reward: RewardColumn = None,
-    configuration: KnobColumns = None,
-    category: CategoryColumns = None,
-    state: StateColumns = None,
-    ignore: IgnoredColumns = None,
-    time: TimeColumn = None,
-    samples: SamplesColumn = None,
-    reward_range: RewardRange = None,
-    per_cent: PerCent = False,
-    delimiter: Delimiter = ",",
-    decimal_point: DecimalPoint = ".",
+    columns: LogOptions = LogOptions(),
     explore: Annotated[
         bool,
         typer.Option(
@@ -91,7 +71,7 @@ def recommend(
         list[str] | None,
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
-    similarity: LikenessOption = None,
+    similarity: SimilarityOption = None,
     rows: Rows = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
@@ -102,18 +82,13 @@ def recommend(
 
     Example: kinband recommend export.csv --now states.csv --configuration tilt --step tilt=2 --max-changes 10
     """
-    options = LogOptions(
-        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
-        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
-        decimal_point=decimal_point,
-    )  # fmt: skip
     notes: list[str] = []
     quiet = Console(stderr=True, quiet=as_json)
     with noted(notes):
-        trace = options.read(log)
+        trace = columns.read(log)
         check_log(trace)
         space = _tried(trace.space())
-        present = _present(now, trace, station=station or "station", marks=options.marks)
+        present = _present(now, trace, station=columns.station or "station", marks=columns.marks)
         steps = _steps(step or [], space)
         likeness = likeness_of(similarity)
         _check_out(out, replace=replace)
@@ -153,7 +128,7 @@ class _Gathering(logging.Handler):
         self._notes = notes
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._notes.append(with_ignore(record.getMessage()))
+        self._notes.append(record.getMessage())
 
 
 @contextmanager
@@ -169,11 +144,8 @@ def _gathered(notes: list[str]) -> Iterator[None]:
 
 def _present(now: Path, trace: Trace, *, station: str, marks: dict[str, str]) -> dict[str, Present]:
     """Return the stations as they are now, or say which line of the file is in the way."""
-    try:
-        with located(now, delimiter=marks["delimiter"]):
-            return read_present(now, trace.space(), state=trace.state_names, station=station, **marks)
-    except BadInputError as error:
-        raise BadInputError(in_options(str(error))) from error
+    with located(now, delimiter=marks["delimiter"]):
+        return read_present(now, trace.space(), state=trace.state_names, station=station, **marks)
 
 
 def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
@@ -193,10 +165,7 @@ def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
 
 def _check_out(out: Path, *, replace: bool) -> None:
     """Refuse the folder now rather than after a minute of work."""
-    try:
-        check_folder(out, replace=replace)
-    except BadInputError as error:
-        raise BadInputError(f"{error} with --replace") from error
+    check_folder(out, replace=replace)
     make_folder(out)
 
 
@@ -225,7 +194,7 @@ def _progress(console: Console) -> Progress:
 
 def _print(plan: ChangePlan, console: Console) -> None:
     stations = len(plan.changes) + len(plan.left_alone)
-    total = sum(change.gain for change in plan.changes)
+    total = sum(change.gain.value for change in plan.changes)
     kind = "worth trying" if plan.explore else "worth making"
     gain = f", together expected to gain {total:+.3g} in reward" if plan.changes else ""
     count = counted(len(plan.changes), "change")
@@ -244,7 +213,7 @@ def _changes_table(plan: ChangePlan) -> Table:
     for column in ("gain", "95 % interval", "borrowed"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("most from", overflow="fold")
-    digits = _digits(max(abs(change.gain) for change in plan.changes))
+    digits = _digits(max(abs(change.gain.value) for change in plan.changes))
     for change in plan.changes[:_SHOWN]:
         table.add_row(*map(Text, _cells(change, digits=digits)))
     if len(plan.changes) > _SHOWN:
@@ -258,7 +227,7 @@ def _digits(largest: float) -> int:
 
 
 def _cells(change: Change, *, digits: int) -> list[str]:
-    gain, low, high = (f"{value:+.{digits}f}" for value in (change.gain, change.low, change.high))
+    gain, low, high = (f"{value:+.{digits}f}" for value in (change.gain.value, change.gain.low, change.gain.high))
     lender = f"{change.lenders[0][0]} {share_text(change.lenders[0][1])}" if change.borrowed >= LENT else "-"
     return [change.station, _moves(change), gain, f"{low} to {high}", share_text(change.borrowed), lender]
 

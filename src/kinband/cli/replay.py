@@ -1,4 +1,4 @@
-"""`kinband replay`: a decision of the past again, from the ledger alone, bit for bit, with its reason."""
+"""`kinband replay`: a decision of the past again, from the ledger alone, with its reason."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.columns import AsJson
+from kinband.cli.options import AsJson
 from kinband.controller.explain import MOST_ROWS
 from kinband.errors import BadInputError
 
@@ -29,10 +29,10 @@ def replay(
     ] = MOST_ROWS,
     as_json: AsJson = False,
 ) -> None:
-    """Decide a decision of the past again from the ledger, compare it bit for bit, and say why it was made.
+    """Decide a decision of the past again from the ledger, compare it, and say why it was made.
 
-    Ends with exit code 1 where the decision is another: the ledger was changed, or the arithmetic is another (another
-    machine, other versions). Decisions of a version that weighed sharing by station are told apart.
+    Ends with exit code 1 where the decision is another, beyond what machines and versions round otherwise: the ledger
+    was changed. Decisions of a version that weighed sharing by station are told apart.
 
     Example: kinband replay ledger.db d000042
     """
@@ -77,10 +77,10 @@ def _print(found: "Replayed") -> None:
 
 def _verdict(found: "Replayed") -> str:
     if found.same:
-        return "The same, bit for bit."
+        return "The same."
     if found.weighed:
         return "Not the same: an earlier version made it, with weights of sharing that are no longer used."
-    return "NOT the same: the ledger or the arithmetic has changed."
+    return "NOT the same: the ledger has changed."
 
 
 def _knobs(configuration: dict[str, object]) -> str:

@@ -11,15 +11,26 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kinband.cli.output import progress
+from kinband.cli.options import AsJson, RayAddress, Workers
 from kinband.errors import BadInputError
-from kinband.experiments.metrics import Estimate
+from kinband.experiments import readings
+from kinband.experiments.compare import LABELS
 from kinband.experiments.pages import check_place, marks_of, write_between
-from kinband.experiments.paper.comparisons import FIGURES, LABELS, PRINTED, Figure, quick
-from kinband.experiments.paper.figures import error_figure, matrices_figure, regret_figure, spread_figure
-from kinband.experiments.paper.readings import SEEDS, Found, in_words
-from kinband.experiments.paper.regression import error_curve
-from kinband.experiments.paper.reproduce import Reproducer, Reproduction
+from kinband.experiments.paper import (
+    FIGURES,
+    PRINTED,
+    Figure,
+    Reproducer,
+    Reproduction,
+    error_curve,
+    error_figure,
+    matrices_figure,
+    quick,
+    regret_figure,
+    spread_figure,
+)
+from kinband.progress import progress
+from kinband.stats import Estimate
 from kinband.version import __version__
 
 _WHAT = ("regression", "synthetic", "similarity", "sequential", "parallel", "readings")
@@ -40,15 +51,13 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
         "out/reproduce"
     ),
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
-    ray: Annotated[
-        str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
-    ] = None,
+    workers: Workers = 0,
+    ray: RayAddress = None,
     write: Annotated[
         Path | None,
-        typer.Option(help="A Markdown page with a place for the table of readings, such as docs/evidence.md."),
+        typer.Option(help="A Markdown page with a place for the table of readings, such as docs/tables/readings.md."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Reproduce the paper's figures, under its own protocol and under a fair one.
 
@@ -68,12 +77,12 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     words: list[str] = []
-    runner = Reproducer(out, workers=workers or None, ray=ray)
+    runner = Reproducer(out, n_jobs=workers or None, ray=ray)
     figures = {name: quick(FIGURES[name]) if small else FIGURES[name] for name in wanted if name in FIGURES}
     open_to_reading = _read_figures(small=small) if "readings" in wanted else []
-    seeds = SEEDS[:1] if small else SEEDS
+    seeds = readings.SEEDS[:1] if small else readings.SEEDS
     total = sum(runner.effort(figure, protocols=protocols) for figure in figures.values())
-    total += sum(runner.readings_effort(figure, seeds=seeds) for figure in open_to_reading)
+    total += sum(readings.effort(figure, seeds=seeds) for figure in open_to_reading)
     with progress(total or None, quiet=as_json) as step:
         runner.tick = step
         for name in wanted:
@@ -84,13 +93,13 @@ def reproduce(
                 step("similarities of 105 stations", 0.0)
                 rows += _similarity(runner, out, quick(FIGURES["sequential"]) if small else FIGURES["sequential"])
             elif name == "readings":
-                read = [one for figure in open_to_reading for one in runner.readings(figure, seeds=seeds)]
+                read = [one for figure in open_to_reading for one in readings.carry_out(runner, figure, seeds=seeds)]
                 rows += [one.row() for one in read]
-                words += in_words(read)
+                words += readings.in_words(read)
                 if write is not None:
                     write_between(write, _page(read, small=small), _MARKS)
             else:
-                found = runner.run(figures[name], protocols=protocols)
+                found = runner.reproduce(figures[name], protocols=protocols)
                 rows += _compare(found, out)
                 words += [found.reached()] if found.paper is not None else []
     _write(rows, out / "table.csv")
@@ -119,9 +128,11 @@ def _read_figures(*, small: bool) -> list[Figure]:
     return [quick(figure) if small else figure for figure in FIGURES.values()]
 
 
-def _page(read: list[Found], *, small: bool) -> str:
+def _page(read: list[readings.Found], *, small: bool) -> str:
     """Return the table of readings for a page, with the version that was measured and what measures it."""
-    table = _markdown([one.row() for one in read], in_words(read)).replace("| readings: problem |", "| problem |")
+    table = _markdown([one.row() for one in read], readings.in_words(read)).replace(
+        "| readings: problem |", "| problem |"
+    )
     command = "kinband reproduce readings" + (" --quick" if small else "")
     return f"{table}\nMeasured with kinband {__version__} by `{command}`.\n"
 
@@ -155,7 +166,7 @@ def _compare(found: Reproduction, out: Path) -> list[dict[str, Any]]:
         spread = {method: list(savings.values()) for method, savings in found.paper.spread.items()}
         spread_figure(spread, PRINTED[name], _files(out, f"{name}-spread"), labels=LABELS, title=title)
     if found.fair is not None:
-        for suffix, curves in (("fair", found.fair.curves), ("fair-cold", found.fair.cold)):
+        for suffix, curves in (("fair", found.fair.curves[name]), ("fair-cold", found.fair.cold[name])):
             title = f"{name}, fair protocol{', cold' if suffix == 'fair-cold' else ', from the log'}, {about}"
             regret_figure(curves, _files(out, f"{name}-{suffix}"), labels=LABELS, title=title)
     return list(found.rows())

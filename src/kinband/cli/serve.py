@@ -10,30 +10,20 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from kinband.cli.columns import (
+from kinband.cli.options import (
     LARGEST,
-    CategoryColumns,
-    DecimalPoint,
-    Delimiter,
-    IgnoredColumns,
-    KnobColumns,
     LogOptions,
-    PerCent,
-    RewardColumn,
-    RewardRange,
     Rows,
-    SamplesColumn,
     Seed,
-    StateColumns,
-    StationColumn,
-    TimeColumn,
+    SimilarityOption,
     check_log,
     few_rows,
+    likeness_of,
     log_in_words,
     noted,
     used_rows,
+    with_log_options,
 )
-from kinband.cli.output import LikenessOption, likeness_of
 from kinband.controller import Controller
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
@@ -244,6 +234,7 @@ def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
 _START, _DOOR, _DEMO = "Starting an empty ledger", "Where it listens", "The demonstration"
 
 
+@with_log_options
 def serve(
     ledger: Annotated[
         str | None,
@@ -281,19 +272,8 @@ def serve(
             rich_help_panel=_START,
         ),
     ] = None,
-    similarity: LikenessOption = None,
-    station: StationColumn = None,
-    reward: RewardColumn = None,
-    configuration: KnobColumns = None,
-    category: CategoryColumns = None,
-    state: StateColumns = None,
-    ignore: IgnoredColumns = None,
-    time: TimeColumn = None,
-    samples: SamplesColumn = None,
-    reward_range: RewardRange = None,
-    per_cent: PerCent = False,
-    delimiter: Delimiter = ",",
-    decimal_point: DecimalPoint = ".",
+    similarity: SimilarityOption = None,
+    columns: LogOptions = LogOptions(),
     rows: Rows = None,
     host: Annotated[str, typer.Option(help="An address of this machine.", rich_help_panel=_DOOR)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.", rich_help_panel=_DOOR)] = 8420,
@@ -332,26 +312,21 @@ def serve(
 
     Example: kinband serve --demo, or: kinband serve --ledger ledger.db --start export.csv --configuration tilt
     """
-    options = LogOptions(
-        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
-        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
-        decimal_point=decimal_point,
-    )  # fmt: skip
-    begin = None if start is None else Start(start, options, running or [], similarity, rows, seed)
+    begin = None if start is None else Start(start, columns, running or [], similarity, rows, seed)
     said = said_at_start(
-        options, start=start, mode=mode, running=running, similarity=similarity, rows=rows, seed=0 if demo else seed
+        columns, start=start, mode=mode, running=running, similarity=similarity, rows=rows, seed=0 if demo else seed
     )
-    others = {"--rails": rails, "--reward-range": reward_range}
+    others = {"--rails": rails, "--reward-range": columns.reward_range}
     _check_together(demo=demo, ledger=ledger, only_without=[*said, *(name for name, given in others.items() if given)])
     level = _level(log_level, demo=demo)
     place = _place(host, port, tls_cert, tls_key, proxy_headers=proxy_headers, insecure_local=insecure_local)
     if demo:
-        from kinband.cli.serve_demo.serving import DemoOptions, serve_demo
+        from kinband.cli.serve_demo import DemoOptions, serve_demo
 
         chosen = DemoOptions(stations, speed, seed, ledger)
         serve_demo(chosen, place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
-        chosen_mode, unused = _mode(mode), Unused(said, reward_range)
+        chosen_mode, unused = _mode(mode), Unused(said, columns.reward_range)
         _serve(ledger, begin, place, unused, rails=rails, mode=chosen_mode, insecure_local=insecure_local, level=level)
 
 
@@ -377,7 +352,7 @@ def _serve(
         made = made_before_the_file(where, begin, rails)
         ledger = stack.enter_context(closing(Ledger.open(where)))
         if (settings := settings_on_record(ledger)) is not None:
-            unused.tell(settings.reward_range)
+            unused.tell(settings.config.reward_range)
         elif begin is not None and made is None:
             check_start(begin)
         start = None if begin is None else begin.controller if made is None else lambda: made
@@ -393,7 +368,7 @@ def _serve(
 def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place: "Place") -> None:
     """Say that the service is ready, in one line, and what is missing."""
     with operations.looking() as picture:
-        count, mode = sum(card.active for card in picture.cards.values()), picture.mode
+        count, mode = sum(card.active for card in picture.stations.values()), picture.mode
     typer.echo(f"kinband is ready: {url}/ ({count} stations, {mode}, ledger {operations.ledger.name})")
     sys.stdout.flush()
     if tokens is not None:

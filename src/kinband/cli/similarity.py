@@ -11,32 +11,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.columns import (
+from kinband.cli.options import (
     AsJson,
-    CategoryColumns,
-    DecimalPoint,
-    Delimiter,
-    IgnoredColumns,
-    KnobColumns,
     LogFile,
     LogOptions,
-    PerCent,
-    RewardColumn,
-    RewardRange,
     Rows,
-    SamplesColumn,
     Seed,
-    StateColumns,
-    StationColumn,
-    TimeColumn,
     check_log,
     few_rows,
     log_in_words,
+    make_folder,
     noted,
     some_of,
     used_rows,
+    with_log_options,
 )
-from kinband.cli.output import make_folder
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
@@ -83,20 +72,10 @@ METHODS = {
 }
 
 
+@with_log_options
 def similarity(
     trace: LogFile,
-    station: StationColumn = None,
-    reward: RewardColumn = None,
-    configuration: KnobColumns = None,
-    category: CategoryColumns = None,
-    state: StateColumns = None,
-    ignore: IgnoredColumns = None,
-    time: TimeColumn = None,
-    samples: SamplesColumn = None,
-    reward_range: RewardRange = None,
-    per_cent: PerCent = False,
-    delimiter: Delimiter = ",",
-    decimal_point: DecimalPoint = ".",
+    columns: LogOptions = LogOptions(),
     method: Annotated[Method, typer.Option(help="How likeness is measured.")] = Method.embedding,
     sigma: Annotated[
         Sigma | None,
@@ -122,14 +101,9 @@ def similarity(
     """
     if sigma is not None and method is not Method.embedding:
         raise BadInputError(f"--sigma belongs to --method embedding, not to {method.value}")
-    options = LogOptions(
-        station=station, reward=reward, configuration=configuration, category=category, state=state, ignore=ignore,
-        time=time, samples=samples, reward_range=reward_range, per_cent=per_cent, delimiter=delimiter,
-        decimal_point=decimal_point,
-    )  # fmt: skip
     notes: list[str] = []
     with noted(notes):
-        log = options.read(trace)
+        log = columns.read(trace)
         if len(log.stations) < 2:
             raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: likeness takes at least two")
         check_log(log)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.columns import AsJson
+from kinband.cli.options import AsJson
 from kinband.errors import BadInputError
 
 if TYPE_CHECKING:

@@ -1,13 +1,14 @@
 """The loop: ask, tell, explain, save. Where the rooms meet.
 
-`loop` is the controller, `events` its journal (the truth), `config` its fixed part and `setup` how that comes about;
-`roster` is what is in force once stations have come and gone, `joining` what a newcomer starts from; `asking` turns
-questions into queries, `telling` rewards into entries, `state` keeps journal and beliefs as one, `explain` gives
-reasons, `saving` is its folder on disk.
+`config` declares how a controller works, `settings` joins that with a network, and `controller` is the loop. `events`
+is its journal (the truth), `stations` and `state` are what follows from it: who is there and what runs, what is
+believed. `asking` turns questions into queries, `telling` rewards into entries; `attribution` and `explain` give
+reasons, `storage` is its folder on disk.
 """
 
-from kinband.controller.config import Settings
+from kinband.controller.config import ControllerConfig
+from kinband.controller.controller import Controller
 from kinband.controller.explain import Explanation
-from kinband.controller.loop import Controller
+from kinband.controller.settings import Settings
 
-__all__ = ["Controller", "Explanation", "Settings"]
+__all__ = ["Controller", "ControllerConfig", "Explanation", "Settings"]

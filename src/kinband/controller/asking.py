@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
-from kinband.controller.config import Settings
 from kinband.controller.events import Journal
-from kinband.controller.roster import InForce, Standings, arm_of, check_standing
+from kinband.controller.settings import Settings, arm_of
+from kinband.controller.stations import CurrentSettings, DeployedState, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.packed import Alternatives
@@ -37,7 +37,9 @@ def query_for(
     task, space, features = settings.task(station), settings.encoder.space, settings.features
     if features is None:
         if contexts is not None:
-            raise BadInputError("this controller is asked with states: declare features= to ask with context rows")
+            raise BadInputError(
+                "this controller is asked with states", hint="declare features= to ask with context rows"
+            )
         if state is not None and not isinstance(state, Mapping):
             raise BadInputError(f"state must map feature names to numbers, got {type(state).__name__}")
         names = settings.encoder.state.names if clock is None else untimed(settings.encoder.state.names)
@@ -45,7 +47,12 @@ def query_for(
             raise BadInputError(f"ask for {station!r} needs its state: {', '.join(names)}")
         return Query(task, settings.encoder.contexts(_at(state or {}, clock, names)), space.mask(allowed))
     if contexts is None or state is not None:
-        raise BadInputError("this controller is asked with contexts=, one row per arm, not with states")
+        raise BadInputError(
+            "this controller is asked with context rows, one per arm, not with states",
+            hint="give contexts=",
+            code="contexts_only",
+            argument="contexts",
+        )
     X = finite_array(contexts, name="contexts", ndim=2)
     if clock is not None:
         X, features = _beside_clock(X, clock, features)
@@ -64,13 +71,13 @@ def queries_for(
 ) -> dict[str, Query]:
     """Return the queries of a round, by station; all of it happens at what the clock shows."""
     if (states is None) == (contexts is None):
-        raise BadInputError("ask_all takes either states or contexts, by station")
+        raise BadInputError("a round takes either states or contexts, by station", argument="states")
     for name, given in (("states", states), ("contexts", contexts), ("allowed", allowed)):
         if given is not None and not isinstance(given, Mapping):
             raise BadInputError(f"{name} must be given by station, as a mapping, got {type(given).__name__}")
     stations = list(states if states is not None else contexts or {})
     if not stations:
-        raise BadInputError("ask_all was asked for no station")
+        raise BadInputError("no station was asked for", argument="states")
     states, contexts, allowed = states or {}, contexts or {}, allowed or {}
     if unknown := set(allowed) - set(stations):
         raise BadInputError(f"allowed names stations that are not asked for: {', '.join(sorted(unknown))}")
@@ -109,10 +116,10 @@ def decision_from(
 
 def with_standing(
     queries: Mapping[str, Query],
-    settings: InForce,
+    settings: CurrentSettings,
     journal: Journal,
     *,
-    standings: Standings,
+    deployed: DeployedState,
     running: Mapping[str, Any] | None,
 ) -> dict[str, Query]:
     """Return queries that also say what their stations run, in the order of caller, record, declaration."""
@@ -121,11 +128,11 @@ def with_standing(
         raise BadInputError(f"running must be given by station, as a mapping, got {type(said).__name__}")
     if unknown := set(said) - set(queries):
         raise BadInputError(f"running names stations that are not asked for: {', '.join(sorted(map(str, unknown)))}")
-    pending, decisions, space = standings.pending, len(journal.asked), settings.encoder.space
+    pending, decisions, space = deployed.pending, len(journal.asked), settings.encoder.space
     found: dict[str, Query] = {}
     for station, query in queries.items():
         baseline = settings.running.get(station)
-        decided = (standings.running(task, journal) for task in settings.tasks_of(station))
+        decided = (deployed.running(task, journal) for task in settings.tasks_of(station))
         runs = next((arm for arm in decided if arm is not None), baseline)
         runs = arm_of(said[station], space, station=station) if station in said else runs
         standing = Standing(runs, baseline, decisions, pending)

@@ -1,393 +1,366 @@
-"""What a controller is made with, and what it takes where nobody says."""
+"""The one declaration of what a controller can be told about how it works.
 
-import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+`ControllerConfig` lists every setting once: its name, its default, how it is checked and how it is written down. What
+`Controller(...)`, `Controller.from_trace` and `from_log` take by name, what a saved state and a ledger hold, and what
+editors suggest (`ConfigKeywords`, which a test holds against the fields) follow from that list. A config
+knows nothing of a particular network: stations, space and log are given beside it, so that one config serves many.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_number
-from kinband.contexts import ContextEncoder
-from kinband.drift import CLOCK, Drift, drift_from_dict, drift_to_dict
-from kinband.errors import BadInputError, NotFoundError, SavedStateError
-from kinband.kernels import Kernel, kernel_from_dict
-from kinband.kpis import Kpi, NeighbourReward, kpi_factory, kpi_from_dict, kpi_to_dict
-from kinband.policies import Conservative, PolicyFactory, Setting, policy_factory
-from kinband.policies.exploration import Exploration, exploration_from_dict, exploration_to_dict
-from kinband.policies.safety import Safety, SafetyLike, safe_factory, safety_from_dict, safety_to_dict
-from kinband.posterior import BUDGET
-from kinband.records import Samples
+from kinband.arrays import finite_number, positive_number
+from kinband.drift import Drift, drift_from, drift_from_dict, drift_to_dict
+from kinband.errors import BadInputError, SavedStateError
+from kinband.kernels import Kernel, as_kernel, kernel_from_dict
+from kinband.kpis import KpiFloor, KpisLike, NeighbourReward, floors_from
+from kinband.model import SimilarityLike
+from kinband.policies import Exploration, PolicyFactory, policy_factory
+from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
+from kinband.policies.safety import Safety, SafetyLike, safety_from, safety_from_dict, safety_to_dict
+from kinband.posterior import ENGINES, INDUCING_POINTS, checked_inducing_points
 from kinband.similarity import Joint
-from kinband.similarity.newcomers import DescriptorKernel, Descriptors, useful_descriptor_kernel
-from kinband.trace.rewards import WeightedReward
+from kinband.trace.rewards import WeightedReward, weighted_from
 
-# --- What a controller is made of, apart from its log: fixed when it is made, stored with it, never refitted in
-# replay
+BETA = 0.3
+"""Weight of the standard deviation in UCB from a log: the best on development seeds over all problems."""
 
-_LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
+_WITH_RESIDUALS = ("ucb", "thompson", "kernel-ucb", "cgp-ucb", "super-ucb")
+"""Policies that predict rewards with standard deviations, by a model that tells stations apart."""
 
 
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The fixed part of a controller.
+class ConfigKeywords(TypedDict, total=False):
+    """What may be given for each field of `ControllerConfig`; the field's type says what becomes of it."""
 
-    Attributes:
-        encoder: From states and configurations to contexts.
-        stations: Station names; a task number is an index into them.
-        kernel: Context kernel k_X.
-        K_Z: Task matrix, (M, M).
-        noise: Variance of a reward beyond what is told of it.
-        mean: Constant prior mean.
-        policy: Name of one of our policies, or a factory.
-        exploration: The β of (12).
-        options: Further options of the policy.
-        engine: Which posterior.
-        budget: Inducing points of a sparse posterior.
-        seed: Keys every random draw, together with the decision.
-        reward_range: What rewards must lie in, if declared.
-        features: Names of the columns of context rows, for a controller that is asked with those; else None.
-        start: Rows of a log that the beliefs start from.
-        safety: Rules that trials have to keep, if any.
-        running: Arms of the configurations declared for stations, by station.
-        notes: How the settings came about (fits, similarity), for people.
-        descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
-        weighted: What the reward is made of, where it is made of KPIs.
-        kpis: KPIs with a floor, and their models.
-        neighbours: Whose rewards count beside a station's own, if any do.
-        drift: How it keeps up with stations that change, if it does.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> settings = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).settings
-        >>> settings.task("b"), settings.exploration
-        (1, Constant(value=2.0))
-    """
-
-    encoder: ContextEncoder
-    stations: tuple[str, ...]
-    kernel: Kernel
-    K_Z: FloatArray
-    noise: float
-    mean: float
-    policy: str | PolicyFactory
-    exploration: Exploration
-    options: Mapping[str, Any]
+    kernel: Kernel | None
+    noise: float | None
+    mean: float | None
+    similarity: SimilarityLike | None
     engine: str
+    inducing_points: int
+    policy: str | PolicyFactory
+    beta: float | str | Exploration | None
+    options: Mapping[str, Any] | None
+    safety: SafetyLike
+    drift: Drift | None
+    reward: WeightedReward | Mapping[str, float] | str | None
+    kpis: KpisLike
+    neighbours: NeighbourReward | None
+    reward_range: tuple[float, float] | None
     seed: int
-    budget: int = BUDGET
-    reward_range: tuple[float, float] | None = None
-    features: tuple[str, ...] | None = None
-    start: Samples | None = None
-    safety: Safety | None = None
-    running: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
-    weighted: WeightedReward | None = None
-    kpis: tuple[Kpi, ...] = ()
-    neighbours: NeighbourReward | None = None
-    drift: Drift | None = None
+    paper: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", checked_seed(self.seed))
-        keeps_rows = self.engine in ("exact", "schur")
-        if keeps_rows and self.start is not None and len(self.start) > _LARGEST_LOG:
-            raise BadInputError(
-                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {_LARGEST_LOG:,}: "
-                "choose engine='sparse', take some rows of every station with trace.sample(rows_per_station, rng=...), "
-                "or pass start=False"
-            )
 
-    def setting(self) -> Setting:
-        """Return what the policy is built from."""
-        return Setting(
-            self.kernel,
-            self.K_Z,
-            noise=self.noise,
-            arms=len(self.encoder.space),
-            mean=self.mean,
-            exploration=self.exploration,
-            engine=self.engine,
-            budget=self.budget,
-            options=self.options,
-            configurations=self.encoder.space.features if self.features is None else None,
+def _same(value: Any) -> Any:
+    return value
+
+
+def _name_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _by(
+    check: Callable[[Any], Any], *, write: Callable[[Any], Any] = _same, read: Callable[[Any], Any] = _same
+) -> dict[str, Any]:
+    """Say of a field how what is given is checked, and how it is written as JSON and read again."""
+    return {"check": check, "write": write, "read": read}
+
+
+def _or_nothing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a check that leaves None as it is."""
+    return lambda value: None if value is None else check(value)
+
+
+def _checked_engine(engine: Any) -> str:
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise BadInputError(
+            f"unknown engine {engine!r}", hint=f"choose one of {', '.join(ENGINES)}", argument="engine", value=engine
         )
-
-    def factory(self) -> PolicyFactory:
-        """Return what builds the policy, under its rules and floors of KPIs if there are any."""
-        plain = policy_factory(self.policy)
-        if self.kpis:
-            return kpi_factory(plain, self.kpis, safety=self.safety)
-        return plain if self.safety is None else safe_factory(plain, self.safety)
-
-    def task(self, station: str) -> int:
-        """Return the task number of a station, or say which stations there are."""
-        try:
-            return self._tasks[station]
-        except (KeyError, TypeError):
-            some = ", ".join(map(repr, self.stations[:5])) + (", ..." if len(self.stations) > 5 else "")
-            raise NotFoundError(f"unknown station {station!r}: this controller runs {some}") from None
-
-    @cached_property
-    def _tasks(self) -> dict[str, int]:
-        return {station: task for task, station in enumerate(self.stations)}
-
-    @cached_property
-    def descriptor_kernel(self) -> DescriptorKernel | None:
-        """What resemblance of descriptors says of likeness, fitted to K_Z; None where it says nothing."""
-        return useful_descriptor_kernel(self.K_Z, [self.descriptors.get(station, {}) for station in self.stations])
-
-    @property
-    def clock_column(self) -> int | None:
-        """The column of contexts that holds the time, None where nothing is forgotten."""
-        if self.drift is None or not self.drift.forgets:
-            return None
-        return (self.encoder.features if self.features is None else self.features).index(CLOCK)
-
-    def check_reward(self, reward: float) -> float:
-        """Return the reward as a float, or say why it cannot be one."""
-        value = told_number(reward, name="reward")
-        if self.reward_range and not self.reward_range[0] <= value <= self.reward_range[1]:
-            low, high = self.reward_range
-            raise BadInputError(f"reward {value:g} lies outside the declared range {low:g} to {high:g}: check its unit")
-        return value
+    return engine
 
 
-def told_number(value: Any, *, name: str) -> float:
-    """Return a measured value as a finite float; text and truth values are no measurements, though float() takes them.
+def _checked_policy(policy: Any) -> str | PolicyFactory:
+    policy_factory(policy)  # an unknown name is refused here, before anything is built
+    known: str | PolicyFactory = policy
+    return known
 
-    Example:
-        >>> told_number(np.float32(0.5), name="reward")
-        0.5
-    """
-    if isinstance(value, str | bytes | bool | np.bool_):
-        raise BadInputError(f"{name} must be a number, got {value!r:.60}")
-    return finite_number(value, name=name)
+
+def _checked_options(options: Any) -> dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise BadInputError(
+            f"options must be a mapping from name to value, got {type(options).__name__}",
+            argument="options", value=options,
+        )  # fmt: skip
+    return dict(options or {})
+
+
+def _checked_neighbours(rule: Any) -> NeighbourReward:
+    if not isinstance(rule, NeighbourReward):
+        raise BadInputError(
+            f"neighbours takes a NeighbourReward(...), got {rule!r:.60}", argument="neighbours", value=rule
+        )
+    return rule
+
+
+def _checked_range(given: Any) -> tuple[float, float]:
+    about = {"argument": "reward_range", "value": given}
+    try:
+        low, high = (finite_number(limit, name="reward_range") for limit in given)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"reward_range must be (low, high), got {given!r}", **about) from error
+    if low >= high:
+        raise BadInputError(f"reward_range must be (low, high) with low below high, got {given!r}", **about)
+    return low, high
 
 
 def checked_seed(seed: Any) -> int:
-    """Return a seed as a plain whole number, or say what came instead.
-
-    Example:
-        >>> checked_seed(np.int64(3))
-        3
-    """
+    """Return a seed as a plain whole number, or say what came instead."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise BadInputError(f"seed must be a whole number from 0 on, got {seed!r:.60}")
+        raise BadInputError(f"seed must be a whole number from 0 on, got {seed!r:.60}", argument="seed", value=seed)
     return int(seed)
 
 
-def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings as JSON-able values and plain arrays."""
-    arrays: dict[str, Any] = {"K_Z": settings.K_Z}
-    start = settings.start
-    if start is not None:
-        arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
-        optional = {"noise": start.noise, "arms": start.arms}
-        arrays |= {name: array for name, array in optional.items() if array is not None}
-        arrays |= {f"kpi{i}": array for i, array in enumerate(start.kpis.values())}
-    values: dict[str, Any] = {
-        "encoder": settings.encoder.to_dict(),
-        "stations": list(settings.stations),
-        "kernel": settings.kernel.to_dict(),
-        "noise": settings.noise,
-        "mean": settings.mean,
-        "policy": settings.policy if isinstance(settings.policy, str) else None,
-        "exploration": exploration_to_dict(settings.exploration),
-        "options": dict(settings.options),
-        "engine": settings.engine,
-        "budget": settings.budget,
-        "seed": settings.seed,
-        "reward_range": None if settings.reward_range is None else list(settings.reward_range),
-        "features": None if settings.features is None else list(settings.features),
-        "start": None if start is None else {"features": list(start.features), "categorical": list(start.categorical)},
-        "safety": None if settings.safety is None else safety_to_dict(settings.safety),
-        "running": dict(settings.running),
-        "notes": dict(settings.notes),
-    }
-    if settings.descriptors:
-        values["descriptors"] = {station: dict(known) for station, known in settings.descriptors.items()}
-    if start is not None and start.kpis:
-        values["start"]["kpis"] = list(start.kpis)
-    if settings.weighted is not None:
-        values["weighted"] = dict(settings.weighted.weights)
-    if settings.kpis:
-        values["kpis"] = [kpi_to_dict(kpi) for kpi in settings.kpis]
-    if settings.neighbours is not None:
-        values["neighbours"] = settings.neighbours.to_dict()
-    if settings.drift is not None:
-        values["drift"] = drift_to_dict(settings.drift)
-    return values, arrays
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class ControllerConfig:
+    """How a controller works, apart from whom it works for.
 
+    None stands for "not said". Without a log, kernel, noise and mean then have a default and stations are independent;
+    with one, they are learned. What the controller made of it is `controller.settings.config`.
 
-def settings_from_parts(
-    values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
-) -> Settings:
-    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again.
+    Attributes:
+        kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each and
+            variance 1, or a sixteenth of the square of `reward_range`: what is not known yet is worth that much doubt.
+        noise: Variance of a reward that its context does not explain; 0.01 without a log.
+        mean: Prior mean of rewards; 0 without a log, as in the paper.
+        similarity: How alike stations are: a task matrix or `TaskMatrix`, "independent" or "pooled"; from a log also
+            "joint" (the default there), "embedding", "prediction", "coregionalisation", or an estimator of your own.
+        engine: "auto" for a posterior that is exact up to 8,000 rows and sparse from then on; "exact" or "sparse"
+            throughout; "schur" for the paper's own update.
+        inducing_points: How many of them a sparse posterior keeps.
+        policy: Name of a policy, or a factory of your own (see `kinband.policies`).
+        beta: Weight of the standard deviation in UCB, and of what a draw adds to the mean in Thompson sampling: a
+            number, "corrected", "printed" or a rule; 1 without a log, and 0.3 for UCB from one (docs/evidence.md).
+        options: Further options of the policy; for "ucb" {"rounds": "aware"}, where stations of a round take each
+            other's picks into account.
+        safety: Rules that trials have to keep: `Conservative`, `Floor`, `SwitchingCost`, or a list of them
+            (docs/learning.md). From a log, where it is declared what every station runs, None stands for
+            `Conservative(0.05, delta=0.05)`, and [] for no rule.
+        drift: How it keeps up with stations that change: `Drift(half_life=..., reset=...)` (docs/learning.md).
+        reward: What the reward is made of, where it is made of KPIs: a `WeightedReward`, or weights by KPI
+            (docs/your-data.md).
+        kpis: Floors under other KPIs: `KpiFloor`, or a list of them.
+        neighbours: Whose rewards count beside a station's own: a `NeighbourReward`.
+        reward_range: What rewards must lie in, e.g. (0, 1); anything else is then refused.
+        seed: Keys every random draw.
+        paper: Whether to keep to the paper: exact posterior, mean 0, its embedding, β = 1. What goes beyond is refused.
 
-    Settings of earlier versions may hold `sharing`, a rule by which the task matrix was estimated again. It is no
-    longer followed; the matrices that it led to are in the journal (`Estimated`).
+    Example:
+        >>> config = ControllerConfig(beta=0.5, seed=3)
+        >>> config
+        ControllerConfig(beta=Constant(value=0.5), seed=3)
+        >>> ControllerConfig(bta=0.5)
+        Traceback (most recent call last):
+            ...
+        TypeError: there is no setting 'bta': did you mean 'beta'?
     """
-    if values["policy"] is None and policy is None:
-        raise SavedStateError("this controller ran a policy of your own: pass its factory again as policy=")
-    span, features = values["reward_range"], values["features"]
-    return Settings(
-        encoder=ContextEncoder.from_dict(values["encoder"]),
-        stations=tuple(values["stations"]),
-        kernel=kernel_from_dict(values["kernel"]),
-        K_Z=np.asarray(arrays["K_Z"], dtype=np.float64),
-        noise=values["noise"],
-        mean=values["mean"],
-        policy=policy or values["policy"],
-        exploration=exploration_from_dict(values["exploration"]),
-        options=values["options"],
-        engine=values["engine"],
-        budget=values.get("budget", BUDGET),
-        seed=values["seed"],
-        reward_range=None if span is None else (span[0], span[1]),
-        features=None if features is None else tuple(features),
-        start=_start_from_parts(values, arrays),
-        safety=safety_from_dict(values["safety"]) if values.get("safety") else None,
-        running=values.get("running", {}),
-        notes=values["notes"],
-        descriptors=values.get("descriptors", {}),
-        drift=drift_from_dict(values["drift"]) if values.get("drift") else None,
-        weighted=WeightedReward(values["weighted"]) if values.get("weighted") else None,
-        kpis=tuple(map(kpi_from_dict, values.get("kpis", ()))),
-        neighbours=NeighbourReward.from_dict(values["neighbours"]) if values.get("neighbours") else None,
+
+    # What is believed before anything is told
+    kernel: Kernel | None = field(
+        default=None, metadata=_by(_or_nothing(as_kernel), write=lambda kernel: kernel.to_dict(), read=kernel_from_dict)
     )
+    noise: float | None = field(
+        default=None, metadata=_by(_or_nothing(lambda noise: positive_number(noise, name="noise")))
+    )
+    mean: float | None = field(default=None, metadata=_by(_or_nothing(lambda mean: finite_number(mean, name="mean"))))
+    similarity: SimilarityLike | None = field(default=None, metadata=_by(_same, write=_name_or_none))
+    engine: str = field(default="auto", metadata=_by(_checked_engine))
+    inducing_points: int = field(default=INDUCING_POINTS, metadata=_by(checked_inducing_points))
+    # How it explores
+    policy: str | PolicyFactory = field(default="ucb", metadata=_by(_checked_policy, write=_name_or_none))
+    beta: Exploration | None = field(
+        default=None, metadata=_by(_or_nothing(exploration_from), write=exploration_to_dict, read=exploration_from_dict)
+    )
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=_by(_checked_options))
+    # What trials must keep
+    safety: Safety | None = field(
+        default=None,
+        metadata=_by(
+            _or_nothing(lambda rules: safety_from(rules) or Safety()), write=safety_to_dict, read=safety_from_dict
+        ),
+    )
+    # Stations that change
+    drift: Drift | None = field(default=None, metadata=_by(drift_from, write=drift_to_dict, read=drift_from_dict))
+    # What a station answers for beyond one number of its own
+    reward: WeightedReward | None = field(
+        default=None,
+        metadata=_by(_or_nothing(weighted_from), write=lambda reward: dict(reward.weights), read=WeightedReward),
+    )
+    kpis: tuple[KpiFloor, ...] = field(
+        default=(),
+        metadata=_by(
+            floors_from,
+            write=lambda kpis: [dict(vars(floor)) for floor in kpis],
+            read=lambda kpis: [KpiFloor(**floor) for floor in kpis],
+        ),
+    )
+    neighbours: NeighbourReward | None = field(
+        default=None,
+        metadata=_by(_or_nothing(_checked_neighbours), write=NeighbourReward.to_dict, read=NeighbourReward.from_dict),
+    )
+    # The rest
+    reward_range: tuple[float, float] | None = field(
+        default=None, metadata=_by(_or_nothing(_checked_range), write=list)
+    )
+    seed: int = field(default=0, metadata=_by(checked_seed))
+    paper: bool = field(default=False, metadata=_by(bool))
+
+    def __init__(self, **given: Unpack[ConfigKeywords]) -> None:
+        known = {part.name: part for part in fields(self)}
+        for name in given:
+            if name not in known:
+                like = get_close_matches(name, known, n=1)
+                advice = f"did you mean {like[0]!r}?" if like else f"there are {', '.join(known)}"
+                raise TypeError(f"there is no setting {name!r}: {advice}")
+        for name, part in known.items():
+            object.__setattr__(self, name, part.metadata["check"](given.get(name, _default(part))))
+        _check_resets(self)
+        if self.paper:
+            _check_paper(self)
+            object.__setattr__(self, "engine", "exact" if self.engine == "auto" else self.engine)
+            object.__setattr__(self, "mean", 0.0)
+
+    def __repr__(self) -> str:
+        said = {part.name: getattr(self, part.name) for part in fields(self) if not _usual(self, part)}
+        return f"ControllerConfig({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    def replace(self, **given: Unpack[ConfigKeywords]) -> "ControllerConfig":
+        """Return a config with some settings changed.
+
+        Example:
+            >>> ControllerConfig(beta=0.5, seed=3).replace(beta=1.0)
+            ControllerConfig(beta=Constant(value=1.0), seed=3)
+        """
+        changes: dict[str, Any] = dict(given)
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the config as JSON-able values; a matrix, an estimator and a policy of your own are left out.
+
+        Example:
+            >>> ControllerConfig(seed=3, reward_range=(0, 1)).to_dict()["reward_range"]
+            [0.0, 1.0]
+        """
+        said = {part: getattr(self, part.name) for part in fields(self)}
+        return {part.name: None if value is None else part.metadata["write"](value) for part, value in said.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, policy: PolicyFactory | None = None) -> "ControllerConfig":
+        """Return the config that `to_dict` wrote; a policy of the user's own must be handed in again.
+
+        Example:
+            >>> ControllerConfig.from_dict(ControllerConfig(beta=0.5).to_dict())
+            ControllerConfig(beta=Constant(value=0.5))
+        """
+        if values["policy"] is None and policy is None:
+            raise SavedStateError(
+                "this controller ran a policy of your own", hint="pass its factory again as policy=", argument="policy"
+            )
+        read = {part.name: part.metadata["read"] for part in fields(cls)}
+        given: Any = {name: read[name](value) for name, value in values.items() if value is not None}
+        return cls(**given | ({} if policy is None else {"policy": policy}))
 
 
-def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Samples | None:
-    named = values["start"]
-    if named is None:
-        return None
-    stations, features, categorical = values["stations"], named["features"], named["categorical"]
-    return Samples(
-        tuple(stations), arrays["tasks"], arrays["X"], arrays["y"], arrays.get("noise"),
-        tuple(features), tuple(categorical), arrays.get("arms"),
-        {name: arrays[f"kpi{i}"] for i, name in enumerate(named.get("kpis", ()))},
+def _default(part: "Field[Any]") -> Any:
+    return None if part.default is MISSING else part.default
+
+
+def _usual(config: ControllerConfig, part: "Field[Any]") -> bool:
+    """Whether nothing was said of a setting, or what holds anyway."""
+    value, usual = getattr(config, part.name), part.metadata["check"](_default(part))
+    return value is usual or (isinstance(value, str | int | tuple | dict) and bool(value == usual))
+
+
+def config_from(config: ControllerConfig | None, given: ConfigKeywords) -> ControllerConfig:
+    """Return a config with some settings given by name beside it, which count before its own."""
+    if config is None:
+        return ControllerConfig(**given)
+    if not isinstance(config, ControllerConfig):
+        raise BadInputError(
+            f"config takes a ControllerConfig(...), got {config!r:.60}", argument="config", value=config
+        )
+    return config.replace(**given)
+
+
+def without_log(config: ControllerConfig) -> ControllerConfig:
+    """Return a config with what a controller takes where nothing is said and there is nothing to learn from."""
+    return _filled(config, {"noise": 0.01, "mean": 0.0, "similarity": "independent", "beta": 1.0})
+
+
+def with_log(config: ControllerConfig) -> ControllerConfig:
+    """Return a config with what a controller that learns from a log takes where nothing is said."""
+    beta = BETA if config.policy == "ucb" and not config.paper else 1.0
+    return _filled(config, {"similarity": "embedding" if config.paper else "joint", "beta": beta})
+
+
+def _filled(config: ControllerConfig, usual: Mapping[str, Any]) -> ControllerConfig:
+    missing: Any = {name: value for name, value in usual.items() if getattr(config, name) is None}
+    return config.replace(**missing)
+
+
+def _check_resets(config: ControllerConfig) -> None:
+    """Refuse resets where no residual would tell of a change, or none of one station."""
+    drift, policy = config.drift, config.policy
+    if drift is None or drift.resets is None or not isinstance(policy, str) or policy in _WITH_RESIDUALS:
+        return
+    raise BadInputError(
+        f"resets judge every station by the predictions of its own model, which the policy {policy!r} has not",
+        hint=f"choose one of {', '.join(_WITH_RESIDUALS)}, or pass Drift(half_life=..., reset=False)",
+        argument="drift", value=drift,
     )  # fmt: skip
 
 
-# --- What a controller does where nothing is said: what an operator gets on the first day, or the paper to the
-# letter
-#
-# Learned from a log, stations share by the joint model (`kinband.similarity.joint`); as in the paper, by its
-# embedding. Where a running configuration is declared for every station, a budget holds the controller against it:
-# with probability 95 % rewards do not fall below 95 % of what it would have earned. Where that cannot be, the
-# program's log says why; `safety=[]` asks for no rule.
-
-_log = logging.getLogger(__name__)
-
-ALPHA, DELTA = 0.05, 0.05
-"""Of the budget that is on where nothing is said: how much may be lost, and with which probability more."""
-
-BETA = 0.3
-"""Weight of the width in UCB from a log: the best on development seeds over all problems (docs/evidence.md)."""
-
-_WITH_BOUNDS = ("ucb", "thompson", "kernel-ucb", "cgp-ucb", "pooled")
-_SILENCE = "pass safety=[] if no rule is wanted"
+def refuse_beyond_paper(name: str, value: Any) -> None:
+    """Refuse a setting that the paper knows nothing of, unless it says nothing."""
+    if value is None or value == Safety() or (isinstance(value, list | tuple | Mapping) and not value):
+        return
+    raise BadInputError(
+        f"paper=True keeps to the paper, which has no {name}=", hint="leave one of them out", argument=name, value=value
+    )
 
 
-def usual_beta(policy: Any, *, paper: bool) -> float:
-    """Return the weight of the width where none is given, for a controller that has learned from a log.
-
-    Example:
-        >>> usual_beta("ucb", paper=False), usual_beta("thompson", paper=False), usual_beta("ucb", paper=True)
-        (0.3, 1.0, 1.0)
-    """
-    return BETA if policy == "ucb" and not paper else 1.0
-
-
-def usual_safety(
-    stations: Sequence[str],
-    rewards: FloatArray,
-    given: SafetyLike,
-    *,
-    policy: Any,
-    running: Any,
-    reward_range: tuple[float, float] | None,
-) -> tuple[SafetyLike, str]:
-    """Return the rules of a controller for which none were named, and why no budget is on that one might expect.
-
-    Args:
-        stations: Whom it decides for.
-        rewards: What the log has, (n,).
-        given: What was said of safety; anything but None is left as it is.
-        policy: The policy; one without bounds gets no budget.
-        running: What was declared to run; where nothing was, no budget is expected.
-        reward_range: What rewards lie in, if that was said; a budget counts from its lower end.
-
-    Example:
-        >>> import numpy as np
-        >>> log = ["a"], np.array([0.9])
-        >>> usual_safety(*log, None, policy="ucb", running={"tilt": 2}, reward_range=None)[0].alpha
-        0.05
-        >>> usual_safety(*log, None, policy="ucb", running=None, reward_range=None)
-        (None, '')
-    """
-    if given is not None or not isinstance(running, Mapping):
-        return given, ""
-    least = 0.0 if reward_range is None else reward_range[0]
-    reason = _in_the_way(stations, float(rewards.min()), policy, running, least)
-    if reason:
-        _log.warning("no budget is on, since %s", reason)
-        return None, reason
-    return Conservative(ALPHA, delta=DELTA, least=least), ""
+def _check_paper(config: ControllerConfig) -> None:
+    """Refuse what goes beyond the paper."""
+    for name in ("safety", "neighbours", "reward", "kpis", "drift"):
+        refuse_beyond_paper(name, getattr(config, name))
+    rounds, similarity, policy = config.options.get("rounds", "plain"), config.similarity, config.policy
+    joint = isinstance(similarity, Joint) or _named(similarity, "joint")
+    beyond = [
+        ("options", rounds != "plain", "whose rounds are plain: leave options={'rounds': ...} out"),
+        ("similarity", joint, f"similarity {_name_of(similarity)} goes beyond it: take 'embedding'"),
+        ("policy", _named(policy, "thompson", "random", "fixed"), f"which has no policy {policy!r}: take another"),
+    ]
+    for name, found, problem in beyond:
+        if found:
+            raise BadInputError(f"paper=True keeps to the paper, {problem}", argument=name, value=getattr(config, name))
+    if config.engine not in ("auto", "exact", "schur"):
+        raise BadInputError(
+            f"paper=True needs an exact posterior, 'exact' or 'schur', not engine={config.engine!r}",
+            argument="engine", value=config.engine,
+        )  # fmt: skip
+    if config.mean:
+        raise BadInputError(
+            f"paper=True has prior mean 0, got mean={config.mean!r}", hint="leave one of them out",
+            argument="mean", value=config.mean,
+        )  # fmt: skip
 
 
-def _in_the_way(stations: Sequence[str], lowest: float, policy: Any, running: Mapping[Any, Any], least: float) -> str:
-    """Why no budget can be kept, and what to do about it; empty where one can."""
-    if not isinstance(policy, str) or policy not in _WITH_BOUNDS:
-        what = f"the policy {policy!r}" if isinstance(policy, str) else "a policy of your own"
-        return f"{what} is not known to have bounds: take one of {', '.join(_WITH_BOUNDS)}, or {_SILENCE}"
-    by_station = all(isinstance(value, Mapping) for value in running.values())
-    missing = [name for name in stations if name not in running] if by_station else []
-    if missing:
-        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        return f"running= says nothing of station {missing[0]!r}{more}: declare what every station runs, or {_SILENCE}"
-    if lowest < least:  # rewards have no zero that a share could be counted from
-        return (
-            f"the log has a reward of {lowest:g} and rewards are counted from {least:g}: pass reward_range=(low, high) "
-            f"with the lowest there can be, or {_SILENCE}"
-        )
-    return ""
+def _named(value: object, *names: str) -> bool:
+    return isinstance(value, str) and value in names
 
 
-def as_in_the_paper(given: Mapping[str, Any], **beyond: Any) -> dict[str, Any]:
-    """Return what to change in arguments so that a controller keeps to the paper; refuse what goes beyond it.
-
-    Args:
-        given: Arguments of the controller, by name.
-        beyond: Further ones that the paper knows nothing of.
-
-    Example:
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0})
-        {'engine': 'exact', 'mean': 0.0}
-        >>> as_in_the_paper({"engine": "auto", "mean": 0.0, "descriptors": {"a": {"height": 30}}})
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: paper=True keeps to the paper, which has no descriptors=: leave one of them out
-    """
-    for name in ("safety", "neighbours", "reward", "descriptors"):
-        beyond[name] = given.get(name)
-    for name, value in beyond.items():
-        nothing = value is None or value is False or (isinstance(value, list | tuple | dict) and not value)
-        if not nothing:
-            raise BadInputError(f"paper=True keeps to the paper, which has no {name}=: leave one of them out")
-    options = given.get("options")
-    if isinstance(options, Mapping) and options.get("rounds", "plain") != "plain":
-        raise BadInputError("paper=True keeps to the paper, whose rounds are plain: leave options={'rounds': ...} out")
-    likeness = given.get("similarity")
-    if isinstance(likeness, Joint) or (isinstance(likeness, str) and likeness == "joint"):
-        what = repr(likeness) if isinstance(likeness, str) else type(likeness).__name__
-        raise BadInputError(f"paper=True keeps to the paper, similarity {what} goes beyond it: take 'embedding'")
-    if given.get("policy") in ("thompson", "random", "fixed"):
-        raise BadInputError(f"paper=True keeps to the paper, which has no policy {given['policy']!r}: take another")
-    if given["engine"] not in ("auto", "exact", "schur"):
-        raise BadInputError(f"paper=True needs an exact posterior, 'exact' or 'schur', not engine={given['engine']!r}")
-    if given["mean"]:
-        raise BadInputError(f"paper=True has prior mean 0, got mean={given['mean']!r}: leave one of them out")
-    return {"engine": "exact" if given["engine"] == "auto" else given["engine"], "mean": 0.0}
+def _name_of(similarity: object) -> str:
+    return repr(similarity) if isinstance(similarity, str) else type(similarity).__name__

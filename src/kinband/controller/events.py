@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinband.arrays import FloatArray, data_frame, free_name
-from kinband.controller.config import Settings
+from kinband.controller.settings import Settings
+from kinband.drift import past_name
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.packed import Alternative, Alternatives, PackedState
 from kinband.policies.safety import replaced_memo
@@ -118,7 +119,7 @@ class Joined:
     Attributes:
         station: Its name.
         task: Its number, one more than the last.
-        likeness: Its row of the task matrix, its own variance last, (task + 1,).
+        similarity: Its row of the task matrix, its own variance last, (task + 1,).
         found: What that was found by: "descriptors", "average" or "given".
         descriptors: What is known of it.
         running: Arm of the configuration declared for it, None where none was.
@@ -126,38 +127,38 @@ class Joined:
 
     station: str
     task: int
-    likeness: tuple[float, ...]
+    similarity: tuple[float, ...]
     found: str
     descriptors: Mapping[str, Any]
     running: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
+class ChangePoint:
     """A station that has changed and starts anew, under a new task; its past keeps the old one.
 
     Attributes:
         station: Its name.
         task: Its number from now on, one more than the last.
-        likeness: Its row of the task matrix, its own variance last, (task + 1,).
+        similarity: Its row of the task matrix, its own variance last, (task + 1,).
         id: The decision whose reward showed it.
         evidence: How much spoke for a change; see `kinband.drift`.
     """
 
     station: str
     task: int
-    likeness: tuple[float, ...]
+    similarity: tuple[float, ...]
     id: str
     evidence: float
 
     @property
     def past(self) -> str:
         """What the station's past is called from now on."""
-        return f"{self.station} until {self.id}"
+        return past_name(self.station, self.id)
 
     @property
     def found(self) -> str:
-        """What its likeness was found by: the change of a station that was there before."""
+        """What its similarity was found by: the change of a station that was there before."""
         return "change"
 
 
@@ -200,7 +201,7 @@ class Estimated:
     triangle: tuple[float, ...] = ()
 
 
-Newcomer = Joined | Renewed
+Newcomer = Joined | ChangePoint
 """What brings a new task with it."""
 
 Shaping = Newcomer | Estimated
@@ -228,7 +229,6 @@ class Journal:
         self._told: dict[str, Told] = {}  # in the order of tells; rewards as corrected
         self._called_off: set[str] = set()
         self._ran: dict[str, Ran] = {}  # of decisions in whose place something else ran
-        self._replaced = False
         self._joined: list[Newcomer] = []
         self._shaping: list[Shaping] = []
         self._moved = False
@@ -272,11 +272,6 @@ class Journal:
     def moved(self) -> bool:
         """Whether any station ever came or went."""
         return self._moved
-
-    @property
-    def replaced(self) -> bool:
-        """Whether anybody ever said that something else ran than what was decided."""
-        return self._replaced
 
     @property
     def next_id(self) -> str:
@@ -334,11 +329,10 @@ class Journal:
             case CalledOff():
                 self._called_off.add(entry.id)
             case Ran():
-                self._replaced = True
                 self._ran[entry.id] = entry
                 if entry.arm == self._asked[entry.id].decision.arm:
                     del self._ran[entry.id]
-            case Joined() | Renewed():
+            case Joined() | ChangePoint():
                 self._joined.append(entry)
                 self._shaping.append(entry)
             case Estimated() if entry.triangle:  # one that kept the matrix in force has changed nothing
@@ -357,7 +351,7 @@ class Journal:
         """Return a decision by id, or say that there is none."""
         given: object = decision_id
         if isinstance(given, Decision):
-            raise BadInputError("a decision is named by its id: give decision.id, not the decision")
+            raise BadInputError("a decision is named by its id", hint="give decision.id, not the decision")
         if not isinstance(decision_id, str) or decision_id not in self._asked:
             raise NotFoundError(f"no decision has the id {decision_id!r}: {len(self._asked)} decisions are on record")
         return self._asked[decision_id]
@@ -368,7 +362,11 @@ class Journal:
         if decision_id in self._told:
             reward = self.reward(decision_id)
             raise ConflictError(
-                f"decision {decision_id} was already told the reward {reward:g}: use correct() to change it"
+                f"decision {decision_id} was already told the reward {reward:g}",
+                hint="use correct() to change it",
+                code="told_already",
+                argument="decision",
+                value=decision_id,
             )
         return asked
 
@@ -493,10 +491,10 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
             ran = {"entry": "ran", "id": entry.id, "arm": entry.arm, "x": entry.x.tolist()}
             return ran if entry.lower is None else {**ran, "lower": entry.lower}
         case Joined():
-            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
+            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.similarity)}
             return {"entry": "joined", **named, "found": entry.found, **_said(entry)}
-        case Renewed():
-            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.likeness)}
+        case ChangePoint():
+            named = {"station": entry.station, "task": entry.task, "likeness": list(entry.similarity)}
             return {"entry": "renewed", **named, "id": entry.id, "evidence": entry.evidence}
         case Estimated():
             blend = {"rows": entry.rows, "common": entry.common, "alike": entry.alike}
@@ -531,12 +529,12 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             x = np.array(values["x"], dtype=np.float64)
             return Ran(values["id"], int(values["arm"]), x, values.get("lower"))
         case "joined":
-            likeness = tuple(map(float, values["likeness"]))
+            similarity = tuple(map(float, values["likeness"]))
             said = values["descriptors"], values["running"]
-            return Joined(values["station"], values["task"], likeness, values["found"], *said)
+            return Joined(values["station"], values["task"], similarity, values["found"], *said)
         case "renewed":
-            likeness = tuple(map(float, values["likeness"]))
-            return Renewed(values["station"], values["task"], likeness, values["id"], values["evidence"])
+            similarity = tuple(map(float, values["likeness"]))
+            return ChangePoint(values["station"], values["task"], similarity, values["id"], values["evidence"])
         case "estimated":
             triangle = tuple(map(float, values["triangle"]))
             return Estimated(int(values["rows"]), values["common"], values["alike"], triangle)

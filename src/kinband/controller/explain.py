@@ -1,4 +1,7 @@
-"""Why a decision was made, in words and as data."""
+"""Why a decision was made, in words and as data.
+
+Scores are those that were stored when asking; whose evidence they rested on, `attribution` works out.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -7,31 +10,17 @@ from math import erf, floor, log10, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray
-from kinband.controller.asking import ALTERNATIVES, starting_rows
-from kinband.controller.config import Settings
+from kinband.arrays import FloatArray
+from kinband.controller.asking import ALTERNATIVES
+from kinband.controller.attribution import Evidence, related, task_matrix_of, told_rows_of, weigh
 from kinband.controller.events import Asked, Journal
+from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, MultiTaskKernel, components
 from kinband.packed import Alternative, Alternatives
 from kinband.policies.safety import BUDGET, FLOOR
-from kinband.posterior.base import Rows
 from kinband.records import Decision
 from kinband.similarity.matrix import sharing_text
-
-__all__ = [
-    "MOST_ROWS",
-    "Comparison",
-    "Evidence",
-    "Explanation",
-    "Hindsight",
-    "Part",
-    "configuration_text",
-    "explain",
-    "told_rows_of",
-]
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
 #
@@ -123,306 +112,6 @@ def _probability(difference: float, deviation: float | None) -> float | None:
     if not deviation:
         return None
     return 0.5 * (1.0 + erf(difference / (deviation * sqrt(2.0))))
-
-
-# --- Beliefs as they were: one factor of all rows, in the order of telling, holds the beliefs after any number of
-# them
-#
-# The leading block of a Cholesky factor L of K̃ + diag(noise) is the factor of the leading rows. With v = L⁻¹k̃(x̃)
-# set to zero from row `known` on, mean and variance (9), (11) come out as they were when only the first `known` rows
-# were there, and so do the weights a = L⁻ᵀv of the rewards in the mean, which are zero for the rows to come. A
-# thousand decisions of the past take one factor and two triangular solves, whatever each of them knew.
-#
-# Widths and weights do not depend on rewards; a mean takes rewards as they stand, corrections included.
-
-
-class Hindsight:
-    """What an exact posterior believed after any number of its rows.
-
-    Args:
-        kernel: Kernel over tasks and contexts.
-        rows: The rows in the order of telling, with the whole variance of each reward.
-        mean: Constant prior mean.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> rows = Rows(np.array([0, 1]), np.zeros((2, 1)), np.array([0.9, 0.7]), np.array([0.25, 0.25]))
-        >>> past = Hindsight(MultiTaskKernel(RBF(0.5), np.array([[1.0, 0.5], [0.5, 1.0]])), rows, mean=0.0)
-        >>> mean, variance = past.predict(np.array([0, 0, 0]), np.zeros((3, 1)), known=[0, 1, 2])
-        >>> mean.round(3), variance.round(3)
-        (array([0.   , 0.72 , 0.752]), array([1.  , 0.2 , 0.19]))
-    """
-
-    def __init__(self, kernel: MultiTaskKernel, rows: Rows, *, mean: float = 0.0) -> None:
-        from scipy.linalg import cholesky, solve_triangular
-
-        self.kernel, self.rows, self.mean = kernel, rows, mean
-        self._L, self._w = np.empty((0, 0)), np.empty(0)
-        if not len(rows.y):
-            return
-        K = kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
-        K[np.diag_indices_from(K)] += rows.noise
-        try:  # .T: in place only column by column
-            self._L = cholesky(K.T, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefiniteError(
-                "the weights of an estimate cannot be solved for: increase `noise`, or log fewer repeated rows"
-            ) from None
-        self._w = solve_triangular(self._L, rows.y - mean, lower=True, check_finite=False)
-
-    def __len__(self) -> int:
-        return len(self.rows.y)
-
-    def predict(self, tasks: IntArray, X: FloatArray, *, known: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of f for tasks (m,) at contexts X (m, d), after `known` rows each, (m,) or one."""
-        V = self._solved(tasks, X, known)
-        variance = self.kernel.diag(tasks, X) - np.einsum("ij,ij->j", V, V)
-        return self.mean + self._w @ V, np.maximum(variance, 0.0)
-
-    def weights(self, tasks: IntArray, X: FloatArray, *, known: ArrayLike) -> FloatArray:
-        """Return the weights of all rows in the means of `predict`, (n, m); 0 for rows that were not known."""
-        from scipy.linalg import cho_solve, solve_triangular
-
-        if len(self) and np.min(known) >= len(self):
-            k = self.kernel.cross(self.rows.tasks, self.rows.X, tasks, X)
-            return np.asarray(cho_solve((self._L, True), k, check_finite=False))
-        V = self._solved(tasks, X, known)
-        if not len(self):
-            return V
-        found: FloatArray = solve_triangular(self._L, V, lower=True, trans="T", check_finite=False)
-        return found
-
-    def covariance(self, tasks: IntArray, X: FloatArray, *, known: int) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d) after so many rows, (m, m)."""
-        V = self._solved(tasks, X, known)
-        found: FloatArray = self.kernel.cross(tasks, X, tasks, X) - V.T @ V
-        return found
-
-    def _solved(self, tasks: IntArray, X: FloatArray, known: ArrayLike) -> FloatArray:
-        """L⁻¹k̃, (n, m), each column cut off at what was known."""
-        from scipy.linalg import solve_triangular
-
-        if not len(self):
-            return np.empty((0, len(X)))
-        k = self.kernel.cross(self.rows.tasks, self.rows.X, tasks, X)
-        V: FloatArray = solve_triangular(self._L, k, lower=True, check_finite=False)
-        V[np.arange(len(V))[:, None] >= np.broadcast_to(np.asarray(known), len(X))] = 0.0
-        return V
-
-
-def told_rows_of(settings: Settings, journal: Journal, *, known: int | None = None) -> Rows:
-    """Return every row that a controller has learned from, in the order of learning, with its whole variance.
-
-    Args:
-        settings: Of the controller, every station that ever joined among them.
-        journal: Its log.
-        known: Only so many of the first; a decision knew the first `Decision.known`.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25)
-        >>> controller.tell(controller.ask("b").id, 0.5, noise=0.05)
-        >>> rows = told_rows_of(controller.settings, controller.journal)
-        >>> rows.tasks, rows.y, rows.noise
-        (array([1]), array([0.5]), array([0.3]))
-    """
-    start = starting_rows(settings.start)
-    told = islice(journal.told.values(), None if known is None else max(known - len(start), 0))
-    learned = [*start[:known], *map(journal.observation, told)]
-    width = len(learned[0].x) if learned else 0
-    return Rows(
-        np.array([o.task for o in learned], dtype=np.int64),
-        np.array([o.x for o in learned], dtype=np.float64).reshape(len(learned), width),
-        np.array([o.reward for o in learned], dtype=np.float64),
-        settings.noise + np.array([o.noise or 0.0 for o in learned], dtype=np.float64),
-    )
-
-
-class Part:
-    """The rows of a few tasks, numbered 0, 1, ... in the order given, and where they stood among all.
-
-    Args:
-        rows: All rows, in the order of learning.
-        members: The tasks wanted, ascending.
-
-    Example:
-        >>> rows = Rows(np.array([2, 0, 2]), np.zeros((3, 1)), np.array([0.1, 0.2, 0.3]), np.ones(3))
-        >>> part = Part(rows, [1, 2])
-        >>> part.rows.tasks, part.rows.y, part.known([0, 1, 3])
-        (array([1, 1]), array([0.1, 0.3]), array([0, 1, 2]))
-    """
-
-    def __init__(self, rows: Rows, members: Sequence[int] | IntArray) -> None:
-        self.members = np.asarray(members, dtype=np.int64)
-        self._index = np.flatnonzero(np.isin(rows.tasks, self.members))
-        chosen = self._index
-        self.rows = Rows(self.local(rows.tasks[chosen]), rows.X[chosen], rows.y[chosen], rows.noise[chosen])
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def local(self, tasks: ArrayLike) -> IntArray:
-        """Return the numbers that tasks (m,) have here."""
-        return np.searchsorted(self.members, np.asarray(tasks)).astype(np.int64)
-
-    def known(self, known: ArrayLike) -> IntArray:
-        """Return how many of these rows were among the first `known` of all, (m,)."""
-        return np.searchsorted(self._index, np.asarray(known)).astype(np.int64)
-
-    def hindsight(self, kernel: Kernel, K_Z: FloatArray, *, mean: float) -> Hindsight:
-        """Return the beliefs of a model of these tasks alone, K_Z (M, M) being that of all."""
-        return Hindsight(MultiTaskKernel(kernel, K_Z[np.ix_(self.members, self.members)]), self.rows, mean=mean)
-
-
-# --- Whose evidence an estimate rests on, and how many rewards' worth of it was borrowed ----------------------------
-#
-# The posterior mean is linear in the rewards, f̂(x̃) = mean + a·(y − mean) with the weights a = (K̃ + diag(noise))⁻¹
-# k̃(x̃) of (9). A station's *share* is that of Σ|a| which lies on its rows.
-#
-# What evidence is *worth* is counted in rewards. A further reward of the station itself, in the very context x and
-# with noise λ, adds 1/λ to the precision 1/σ² of f(x), whatever else is known. So the rows that narrow σ₀ to σ are
-# worth λ(1/σ² − 1/σ₀²) such rewards: with σ₀ from the prior and σ from the station's own rows it is what its own rows
-# are worth here, with σ₀ from its own rows and σ from all rows what it borrowed, and the two add up to the worth of
-# all.
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What an estimate rested on when its decision was made.
-
-    Attributes:
-        station: Whose estimate it is.
-        shares: Share of every station that has one, its own among them, largest first; they add up to 1, and there are
-            none where nothing told says anything about the context.
-        own_rows: Rewards of the station that were known.
-        other_rows: Rewards of all stations that it shares with.
-        prior_width: Standard deviation of f before any reward.
-        width_alone: The same from the station's own rewards alone.
-        width: The same from all rewards.
-        own_worth: What its own rewards are worth here, in rewards of its own in the same context.
-        borrowed_worth: What the others' rewards add, in the same measure.
-
-    Example:
-        >>> evidence = Evidence("a", {"a": 0.75, "b": 0.25}, 8, 40, 1.0, 0.2, 0.1, own_worth=6.0, borrowed_worth=18.75)
-        >>> evidence.own_share, evidence.lenders
-        (0.75, {'b': 0.25})
-    """
-
-    station: str
-    shares: Mapping[str, float]
-    own_rows: int
-    other_rows: int
-    prior_width: float
-    width_alone: float
-    width: float
-    own_worth: float
-    borrowed_worth: float
-
-    @property
-    def own_share(self) -> float:
-        """The station's own share."""
-        return self.shares.get(self.station, 0.0)
-
-    @property
-    def lenders(self) -> dict[str, float]:
-        """The shares of the other stations, largest first."""
-        return {name: share for name, share in self.shares.items() if name != self.station}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**asdict(self), "shares": dict(self.shares), "own_share": self.own_share}
-
-
-def worth_of(variance: ArrayLike, before: ArrayLike, *, noise: float) -> FloatArray:
-    """Return how many rewards with this noise narrow a variance `before` (m,) to `variance` (m,).
-
-    Example:
-        >>> worth_of([0.2, 1.0], [1.0, 1.0], noise=0.25)
-        array([1., 0.])
-    """
-    after, first = np.atleast_1d(np.asarray(variance, float)), np.atleast_1d(np.asarray(before, float))
-    sure = np.minimum(after, first) <= 0.0  # known without any reward: nothing is left to be worth something
-    worth = noise * (1.0 / np.where(sure, 1.0, after) - 1.0 / np.where(sure, 1.0, first))
-    return np.where(sure, 0.0, np.maximum(worth, 0.0))
-
-
-def shares_of(weights: FloatArray, tasks: IntArray, *, size: int) -> FloatArray:
-    """Return the share of each of `size` tasks in m estimates, (m, size), from the weights (n, m) of its rows.
-
-    Example:
-        >>> shares_of(np.array([[0.3], [-0.1]]), np.array([1, 0]), size=2)
-        array([[0.25, 0.75]])
-    """
-    totals = np.equal.outer(np.arange(size), tasks) @ np.abs(weights)
-    whole = totals.sum(axis=0)
-    found: FloatArray = (totals / np.where(whole > 0, whole, 1.0)).T
-    return found
-
-
-def task_matrix_of(settings: Settings) -> FloatArray | None:
-    """Return the task matrix that a controller's policy shares by, (M, M); None where it has no such posterior.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> alone = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], similarity="pooled", policy="kernel-ucb")
-        >>> task_matrix_of(alone.settings)
-        array([[1., 0.],
-               [0., 1.]])
-    """
-    match settings.policy:
-        case "ucb" | "thompson":
-            return settings.K_Z
-        case "pooled":
-            return np.ones_like(settings.K_Z)
-        case "kernel-ucb" | "cgp-ucb":
-            return np.eye(len(settings.K_Z))
-    return None
-
-
-def related(K_Z: FloatArray, task: int) -> IntArray:
-    """Return the tasks that share evidence with one, itself among them, ascending.
-
-    Example:
-        >>> related(np.array([[1, 0, 0.5], [0, 1, 0], [0.5, 0, 1]]), 2)
-        array([0, 2])
-    """
-    return next(members for members in components(K_Z) if task in members)
-
-
-def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
-    """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
-
-    Args:
-        rows: The rows known, of all tasks.
-        task: Number of the station.
-        X: Its contexts.
-        settings: For the kernel, the noise, the prior mean and the names.
-        K_Z: The task matrix to share by, (M, M).
-    """
-    part, alone = Part(rows, related(K_Z, task)), Part(rows, [task])
-    past, own = (one.hindsight(settings.kernel, K_Z, mean=settings.mean) for one in (part, alone))
-    here, self_ = np.full(len(X), part.local(task)), np.zeros(1, dtype=np.int64)
-    C = past.covariance(here, X, known=len(part))
-    a = past.weights(here[:1], X[:1], known=len(part))
-    before = float(own.predict(self_, X[:1], known=len(alone))[1][0])
-    prior = float(own.predict(self_, X[:1], known=0)[1][0])
-    lent = shares_of(a, part.rows.tasks, size=len(part.members))[0]
-    # Rounding put right: rows never widen, and without others' rows nothing changes.
-    variance = min(max(float(C[0, 0]), 0.0), before) if len(part) > len(alone) else before
-    names = [settings.stations[m] for m in part.members]
-    order = [int(i) for i in np.argsort(-lent, kind="stable") if lent[i] > 0]
-    evidence = Evidence(
-        settings.stations[task],
-        {names[i]: float(lent[i]) for i in order},
-        own_rows=len(alone),
-        other_rows=len(part) - len(alone),
-        prior_width=prior**0.5,
-        width_alone=before**0.5,
-        width=variance**0.5,
-        own_worth=float(worth_of(before, prior, noise=settings.noise)[0]),
-        borrowed_worth=float(worth_of(variance, before, noise=settings.noise)[0]),
-    )
-    return evidence, C
 
 
 # --- An explanation in words: short sentences that make one paragraph, each from numbers that are also given as data
@@ -663,9 +352,7 @@ def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
     if best is None or best.mean is None or decision.mean is None:
         return Ground(UNSCORED, "")
     cost = (
-        0.0
-        if settings is None or settings.safety is None or settings.safety.cost is None
-        else settings.safety.cost.cost
+        0.0 if settings is None or settings.rules is None or settings.rules.cost is None else settings.rules.cost.cost
     )
     kept_by = _rival_but_for(decision, cost) if decision.arm == note.get("running") else None
     if kept_by is not None:
@@ -857,7 +544,9 @@ def explain(
 
 def _sharing(evidence: Evidence | None, settings: Settings | None) -> str:
     """Say how much stations share, where a model says so and there is somebody to share with."""
-    if evidence is None or settings is None or not evidence.other_rows or settings.policy not in ("ucb", "thompson"):
+    if evidence is None or settings is None or not evidence.other_rows:
+        return ""
+    if settings.config.policy not in ("ucb", "thompson"):
         return ""
     return sharing_text(settings.notes.get("details", {}))
 
@@ -926,19 +615,20 @@ def _compared(
     if settings is None:
         return compare(decision, runner_up, C=None, beta=None, noise=1.0)
     beta = None
-    aware = decision.round is not None and settings.options.get("rounds") == "aware"  # widths that others' picks leave
-    if settings.policy == "ucb" and settings.features is None and not aware:
+    # In an aware round, standard deviations are those that others' picks leave.
+    aware = decision.round is not None and settings.config.options.get("rounds") == "aware"
+    if settings.config.policy == "ucb" and settings.features is None and not aware:
         arms = len(settings.encoder.space)
         beta = settings.exploration.beta(known=decision.known, arms=arms, noise=settings.noise)
     found = compare(decision, runner_up, C=C, beta=beta, noise=settings.noise)
-    if found is not None and settings.policy == "thompson":  # a draw decided, which means nothing a second time
+    if found is not None and settings.config.policy == "thompson":  # a draw decided, which means nothing a second time
         return replace(found, needed_mean=None)
     return _in_range(found, settings)
 
 
 def _in_range(found: Comparison | None, settings: Settings) -> Comparison | None:
     """Return a comparison without a reward that cannot come."""
-    span = settings.reward_range
+    span = settings.config.reward_range
     if found is None or found.needed_reward is None or span is None or found.needed_reward <= span[1]:
         return found
     return replace(found, needed_reward=None)

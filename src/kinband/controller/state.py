@@ -2,17 +2,18 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from math import floor, inf
 from typing import Any
 
 import numpy as np
 
+from kinband.arrays import FloatArray
 from kinband.controller.asking import starting_rows
-from kinband.controller.config import Settings
 from kinband.controller.events import (
     Asked,
+    ChangePoint,
     Corrected,
     Entry,
     Estimated,
@@ -20,18 +21,20 @@ from kinband.controller.events import (
     Journal,
     Newcomer,
     Ran,
-    Renewed,
     Shaping,
     Told,
     check_entry,
 )
-from kinband.controller.joining import empty_policy, taken_in
-from kinband.controller.roster import InForce, Standings, log_end
+from kinband.controller.settings import Settings
+from kinband.controller.stations import CurrentSettings, DeployedState
 from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
-from kinband.drift import Evidence, read_time, renewed_row, residual
-from kinband.errors import BadInputError
-from kinband.policies import Policy
+from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
+from kinband.errors import BadInputError, CannotCorrectError
+from kinband.kpis import KpiPolicy
+from kinband.policies import UCB, Policy, PolicyFactory, Setting, SuperUCB
 from kinband.policies.base import KeepsState, LearnsLogs
+from kinband.policies.safety.policy import SafePolicy
+from kinband.posterior import Posterior
 from kinband.records import Observation
 
 # --- The watch over drift: what time it is, and which stations have changed, kept up with a journal entry by entry
@@ -66,33 +69,38 @@ class Watch:
         >>> controller = Controller(space, ["a"], noise=0.01, mean=0.5, reward_range=(0, 1), drift=Drift())
         >>> for reward in [0.5] * 20 + [0.1] * 6:
         ...     controller.tell(controller.ask("a", allowed=[0]).id, reward)
-        >>> controller.in_force.stations
+        >>> controller.current.stations
         ('a until d000022', 'a')
     """
 
     def __init__(self, settings: Settings) -> None:
-        drift, self._noise = settings.drift, settings.noise
+        drift, self._noise = settings.config.drift, settings.noise
         self._rule = None if drift is None else drift.resets
         self._kind = drift.clock if drift is not None and drift.forgets else None
         self._column = settings.clock_column
         half_life = None if drift is None else drift.half_life
         self._half_life = half_life if isinstance(half_life, float) else inf
         self._latest: float | None = None
-        self._evidence: dict[int, Evidence] = {}
+        self._evidence: dict[int, ChangeDetector] = {}
 
-    def read(self, time: Any, present: Settings, journal: Journal) -> float | None:
+    def read(self, time: Any, current: Settings, journal: Journal) -> float | None:
         """Return what the clock shows when deciding, None without one; refuse a clock that runs back or leaps."""
         if self._kind in (None, "decisions"):
             if time is not None:
                 raise BadInputError(
-                    "this controller has no clock that can be set: leave time= out, or declare one by "
-                    "drift=Drift(half_life=..., clock=...)"
+                    "this controller has no clock that can be set",
+                    hint="leave time= out, or declare one by drift=Drift(half_life=..., clock=...)",
+                    code="no_clock",
+                    argument="time",
                 )
             return None if self._kind is None else float(len(journal.asked))
         if time is None:
-            raise BadInputError(f"this controller's clock counts {self._kind}: say the time of a decision by time=")
+            hint = "say the time of a decision by time="
+            raise BadInputError(
+                f"this controller's clock counts {self._kind}", hint=hint, code="time_missing", argument="time"
+            )
         now = read_time(time, self._kind)
-        last = self._latest if self._latest is not None else log_end(present.start, self._column or 0)
+        last = self._latest if self._latest is not None else log_end(current.start, self._column or 0)
         self._check_step(now, last)
         return now
 
@@ -120,18 +128,18 @@ class Watch:
             case Told() if self._rule is not None:
                 self._judge(entry, journal)
 
-    def renewals(self, told: Told, present: InForce, journal: Journal) -> Sequence[Renewed]:
+    def change_points(self, told: Told, current: CurrentSettings, journal: Journal) -> Sequence[ChangePoint]:
         """Return the entry with which the station of a reward starts anew, if it has changed."""
         asked = journal.asked[told.id]
         evidence = self._evidence.get(asked.task)
         if self._rule is None or evidence is None or evidence.value < self._rule.run_length:
             return ()
-        station = present.stations[asked.task]
-        if station not in present.active:  # it has left, or has started anew already
+        station = current.stations[asked.task]
+        if station not in current.active:  # it has left, or has started anew already
             return ()
-        row = renewed_row(present.K_Z, asked.task, former=present.former, kept=self._rule.kept)
+        row = row_after_change(current.K_Z, asked.task, former=current.former, kept=self._rule.kept)
         _log.info("station %s has changed: it starts anew after decision %s", station, told.id)
-        return (Renewed(station, len(present.stations), tuple(row.tolist()), told.id, evidence.value),)
+        return (ChangePoint(station, len(current.stations), tuple(row.tolist()), told.id, evidence.value),)
 
     def _judge(self, told: Told, journal: Journal) -> None:
         foretold = journal.foretold(told.id)
@@ -139,10 +147,79 @@ class Watch:
             return
         mean, width = foretold
         z = residual(told.reward, mean=mean, width=width, noise=self._noise + (told.noise or 0.0))
-        self._evidence.setdefault(journal.asked[told.id].task, Evidence()).add(z)
+        self._evidence.setdefault(journal.asked[told.id].task, ChangeDetector()).add(z)
 
     def _shown(self, time: float) -> str:
         return f"{time:.15g}" if self._kind == "numbers" else str(np.datetime64(floor(time), "s")).replace("T", " ")
+
+
+def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
+    """Return a policy with nothing learned that has taken in stations one by one, as one in use has.
+
+    Built for all stations at once it may fall into other blocks, and stored beliefs would not fit it.
+    """
+    factory, current = settings.factory(), CurrentSettings.of(settings)
+    policy = factory(settings.setting())
+    for entry in shaping:
+        current = current.after(entry)
+        if isinstance(entry, Estimated) or not taken_in(policy, factory, current.setting()):
+            policy = factory(current.setting())
+    return policy
+
+
+def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
+    """Let a policy take in the tasks of a longer setting; False where it has to be built and taught anew.
+
+    A policy of the user's own is asked by `extend_tasks(K_Z)`, if it has that.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> policy = UCB.build(Setting(RBF(0.5), np.eye(1), noise=0.1, arms=2))
+        >>> taken_in(policy, UCB.build, Setting(RBF(0.5), np.eye(2), noise=0.1, arms=2))
+        True
+    """
+    if not _ours(policy):
+        take: Callable[[FloatArray], None] | None = getattr(policy, "extend_tasks", None)
+        if take is not None:
+            take(setting.K_Z)
+        return take is not None
+    try:
+        _extend(policy, factory(setting))
+    except CannotCorrectError:  # rows to be joined are no longer kept
+        return False
+    return True
+
+
+def _ours(policy: object) -> bool:
+    return type(policy).__module__.startswith("kinband.")
+
+
+def _extend(policy: Any, pattern: Any) -> None:
+    """Let one of our policies take in the tasks that the pattern, empty and of the same kind, was built with."""
+    match policy:
+        case KpiPolicy():
+            if not _ours(policy.inner):
+                raise CannotCorrectError("a policy of the user's own under floors of KPIs is taught everything anew")
+            for belief, empty in zip(policy.beliefs.each, pattern.beliefs.each, strict=True):
+                _extend_posterior(belief.posterior, empty.posterior)
+            _extend(policy.inner, pattern.inner)
+        case SafePolicy():
+            _extend(policy.inner, pattern.inner)
+            if policy.budget is not None:
+                further = len(pattern.budget.settled) - len(policy.budget.settled)
+                policy.budget.settled = np.append(policy.budget.settled, np.zeros(further))
+        case UCB():
+            _extend_posterior(policy.posterior, pattern.posterior)
+        case SuperUCB():
+            for level, empty in zip(policy.levels, pattern.levels, strict=True):
+                _extend_posterior(level, empty)
+    # Others keep nothing by task, or keep it by name.
+
+
+def _extend_posterior(posterior: Any, pattern: Any) -> None:
+    if not isinstance(posterior, Posterior) or not isinstance(pattern, Posterior):
+        raise CannotCorrectError(f"{type(posterior).__name__} cannot take in tasks: learn the log anew")
+    posterior.extend_tasks(pattern.K_Z)
 
 
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------
@@ -177,9 +254,9 @@ class Memory:
     ) -> None:
         self.settings = settings
         self.journal = Journal()
-        self.present = InForce.of(settings)
-        budget = None if settings.safety is None else settings.safety.conservative
-        self.standings = Standings(budget=budget is not None)
+        self.current = CurrentSettings.of(settings)
+        budget = None if settings.rules is None else settings.rules.conservative
+        self.deployed = DeployedState(budget=budget is not None)
         self._least = LeastSeen(None if budget is None else budget.least)
         self.last_told = LastTold()
         self.watch = Watch(settings)
@@ -212,7 +289,7 @@ class Memory:
         self.note(told)
         self.drop(told.id)
         self._least.note(told)
-        for entry in self.watch.renewals(told, self.present, self.journal):
+        for entry in self.watch.change_points(told, self.current, self.journal):
             self.take(entry)
 
     def take(self, entry: Entry) -> None:
@@ -220,7 +297,7 @@ class Memory:
         match entry:
             case Corrected():
                 self._correct(entry)
-            case Joined() | Renewed():
+            case Joined() | ChangePoint():
                 self._welcome(entry)
             case Estimated():
                 self._reshape(entry)
@@ -229,11 +306,11 @@ class Memory:
 
     def note(self, entry: Entry) -> None:
         """Add an entry to the journal without teaching it to the policy."""
-        self.present = self.present.after(entry)
+        self.current = self.current.after(entry)
         self.journal.add(entry)
-        self.standings.note(entry, self.journal)
+        self.deployed.note(entry, self.journal)
         self.watch.note(entry, self.journal)
-        self.last_told.note(entry, self.journal, self.settings.neighbours)
+        self.last_told.note(entry, self.journal, self.settings.config.neighbours)
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self.rounds = entry.decision.round + 1
         if isinstance(entry, Ran):
@@ -250,14 +327,14 @@ class Memory:
         """Forget the work done while asking."""
         self._caches.pop(decision_id, None)
 
-    def present_at(self, asked: Asked) -> InForce:
+    def current_at(self, asked: Asked) -> CurrentSettings:
         """Return what was in force when a decision was made."""
         if not self.journal.shaping:
-            return self.present
-        present = InForce.of(self.settings)
+            return self.current
+        current = CurrentSettings.of(self.settings)
         for entry in takewhile(lambda entry: entry is not asked, self.journal):
-            present = present.after(entry)
-        return present
+            current = current.after(entry)
+        return current
 
     def follow(self, entries: Iterable[Entry]) -> None:
         """Add entries to the journal and teach them to the policy, in order."""
@@ -298,7 +375,7 @@ class Memory:
 
     def _welcome(self, entry: Newcomer) -> None:
         """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
-        setting = self.present.after(entry).setting()
+        setting = self.current.after(entry).setting()
         if not taken_in(self.policy, self.settings.factory(), setting):
             self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
         self.note(entry)

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.controller.config import Settings, told_number
 from kinband.controller.events import NO_KPIS, Asked, Corrected, Entry, Journal, Ran, Told
-from kinband.controller.roster import arm_of
+from kinband.controller.settings import Settings, arm_of, told_number
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError
 from kinband.kpis import KpiPolicy, NeighbourReward
 from kinband.policies.base import Corrects, Policy
@@ -53,8 +52,11 @@ def ran_instead(
     asked = journal.find(decision_id)
     if decision_id in journal.told:
         raise ConflictError(
-            f"decision {decision_id} was already told the reward {journal.reward(decision_id):g}: call ran() before "
-            "telling"
+            f"decision {decision_id} was already told the reward {journal.reward(decision_id):g}",
+            hint="call ran() before telling",
+            code="ran_after_told",
+            argument="decision",
+            value=decision_id,
         )
     space, decision = settings.encoder.space, asked.decision
     arm = arm_of(configuration, space, station=decision.station, said="ran")
@@ -166,7 +168,7 @@ def told_together(
     rewards, noise, kpis = rewards or {}, noise or {}, kpis or {}
     ids = list(dict.fromkeys([*rewards, *kpis]))
     if not ids:
-        raise BadInputError("tell_all was told nothing: give rewards by decision, or kpis")
+        raise BadInputError("nothing was told", hint="give rewards by decision, or kpis", argument="rewards")
     if unknown := [key for key in noise if key not in ids]:
         raise BadInputError(f"noise names decision {unknown[0]!r}, which is not told a reward")
     return [
@@ -177,14 +179,19 @@ def told_together(
 
 def checked_others(others: KpiValues | None, settings: Settings) -> dict[str, Measured]:
     """Return what neighbours earned that no decision led to, or say who is nobody's neighbour."""
-    rule = settings.neighbours
+    rule = settings.config.neighbours
     if others is None:
         return {}
     if not isinstance(others, Mapping):
         raise BadInputError(f"others must map neighbours to rewards, got {type(others).__name__}")
     known = set() if rule is None else {name for station in rule.neighbours for name in rule.of(station)}
     if unknown := [name for name in others if name not in known]:
-        raise BadInputError(f"others names {unknown[0]!r}, which is nobody's neighbour: declare it in neighbours=")
+        raise BadInputError(
+            f"others names {unknown[0]!r}, which is nobody's neighbour",
+            hint="declare it in neighbours=",
+            code="no_neighbour",
+            argument="others",
+        )
     found = {name: _measured(name, value, what="the reward of") for name, value in others.items()}
     return {name: (settings.check_reward(value), noise) for name, (value, noise) in found.items()}
 
@@ -240,13 +247,15 @@ def correction(
         raise BadInputError("a correction needs a reward, or kpis")
     right = {**told.kpis, **measured}
     own = own_of(told)[0]
-    if reward is not None and settings.weighted is not None:
-        raise BadInputError(f"the reward of this controller is {settings.weighted}: correct kpis alone, and no reward")
+    if reward is not None and settings.config.reward is not None:
+        raise BadInputError(
+            f"the reward of this controller is {settings.config.reward}: correct kpis alone, and no reward"
+        )
     if reward is not None:
         own = settings.check_reward(reward)
-    elif settings.weighted is not None and any(name in settings.weighted.weights for name in measured):
-        own = settings.check_reward(settings.weighted.of(right)[0])
-    rule = settings.neighbours
+    elif settings.config.reward is not None and any(name in settings.config.reward.weights for name in measured):
+        own = settings.check_reward(settings.config.reward.of(right)[0])
+    rule = settings.config.neighbours
     if rule is None:
         return Corrected(told.id, own, kpis=measured)
     values = {told.id: own}
@@ -295,7 +304,7 @@ def checked_kpis(kpis: KpiValues | None, settings: Settings) -> dict[str, Measur
     if not isinstance(kpis, Mapping):
         raise BadInputError(f"kpis must map names to values, got {type(kpis).__name__}")
     known = dict.fromkeys([kpi.name for kpi in settings.kpis])
-    known |= dict.fromkeys([] if settings.weighted is None else settings.weighted.weights)
+    known |= dict.fromkeys([] if settings.config.reward is None else settings.config.reward.weights)
     for name in kpis:
         if name not in known:
             listed = ", ".join(map(repr, known)) or "none: declare reward= or kpis= when making it"
@@ -313,13 +322,16 @@ def _measured(name: str, value: object, *, what: str = "KPI") -> Measured:
 
 
 def _reward_of(settings: Settings, reward: Any, measured: Mapping[str, Measured]) -> Measured:
-    if settings.weighted is None:
+    if settings.config.reward is None:
         if reward is None:
-            raise BadInputError("a reward must be told: give it, or declare reward= to have it made of kpis")
+            hint = "give it, or declare reward= to have it made of kpis"
+            raise BadInputError("a reward must be told", hint=hint, code="reward_missing", argument="reward")
         return reward, None
     if reward is not None:
-        raise BadInputError(f"the reward of this controller is {settings.weighted}: tell kpis alone, and no reward")
-    return settings.weighted.of(measured)
+        raise BadInputError(
+            f"the reward of this controller is {settings.config.reward}: tell kpis alone, and no reward"
+        )
+    return settings.config.reward.of(measured)
 
 
 def _earlier(journal: Journal, last: LastTold, number: int | None, name: str, *, alone: bool) -> Told | None:

@@ -2,7 +2,7 @@
 
 `calibration` puts predictions beside rewards and says whether intervals hold what they promise, `transfer` who borrows
 from whom and what it earned, `audit` all of it at once, in numbers and sentences. Why a single decision was made,
-`Controller.explain` says. For operators: docs/reasons.md.
+`Controller.explain` says. For operators: docs/learning.md.
 """
 
 from kinband.diagnostics.audit import Account, Audit, account_of, audit, audit_of

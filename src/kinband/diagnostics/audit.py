@@ -18,7 +18,6 @@ from kinband.diagnostics.calibration import (
     WIDE,
     Calibrated,
     Calibration,
-    Interval,
     Predictions,
     Recorded,
     calibration_of,
@@ -42,6 +41,7 @@ from kinband.diagnostics.transfer import (
 from kinband.errors import BadInputError
 from kinband.similarity import TaskMatrix
 from kinband.similarity.matrix import sharing_text
+from kinband.stats import Estimate
 
 # --- An audit in sentences: first how far to trust predictions, then what sharing did, then every station to look at
 
@@ -84,7 +84,7 @@ def hurt_text(station: Transferred) -> str:
     """Return the sentence on a station that sharing seems to hurt.
 
     Example:
-        >>> print(hurt_text(Transferred("3714", 40, Interval(-0.11, -0.18, -0.04), -4.4, lenders={"12": 0.4})))
+        >>> print(hurt_text(Transferred("3714", 40, Estimate(-0.11, -0.18, -0.04), -4.4, lenders={"12": 0.4})))
         Sharing seems to hurt 3714: its 40 rewards were less likely by a factor of 0.90 each than by its own rows alone
         (-0.11 nats, 95 % -0.18 to -0.04); it borrows most from 12 (40 %). Look at whether they are alike.
     """
@@ -92,7 +92,7 @@ def hurt_text(station: Transferred) -> str:
     most = ", ".join(f"{name} ({100 * share:.0f} %)" for name, share in lenders)
     borrows = f"; it borrows most from {most}. Look at whether they are alike" if most else ""
     digits, rewards = gain.decimals(2), counted(station.rewards, "reward was", "rewards were")
-    span = "" if gain.low is None else f", 95 % {gain.low:+.{digits}f} to {gain.high:+.{digits}f}"
+    span = "" if not gain.known else f", 95 % {gain.low:+.{digits}f} to {gain.high:+.{digits}f}"
     return (
         f"Sharing seems to hurt {station.name}: its {rewards} less likely by a factor of "
         f"{exp(gain.value):.2f} each than by its own rows alone ({gain.value:+.{digits}f} nats{span}){borrows}."
@@ -102,7 +102,7 @@ def hurt_text(station: Transferred) -> str:
 def _whole(all_: Calibrated) -> str:
     spread = all_.spread
     factor = sqrt(spread.value)
-    span = "" if spread.low is None else f" (95 %: {spread.low:.2f} to {spread.high:.2f})"
+    span = "" if not spread.known else f" (95 %: {spread.low:.2f} to {spread.high:.2f})"
     said = f"The mean of z², 1 if widths and noise are right, is {spread.value:.2f}{span}"
     match all_.verdict:
         case "too narrow":
@@ -154,8 +154,8 @@ def _flag_lines(found: Calibration) -> list[str]:
 
 def _earned(all_: Transferred) -> str:
     gain = all_.gain
-    digits = Interval(gain.value, None, None).decimals(3)
-    span = "" if gain.low is None else f" (95 % over stations: {gain.low:+.{digits}f} to {gain.high:+.{digits}f})"
+    digits = Estimate(gain.value).decimals(3)
+    span = "" if not gain.known else f" (95 % over stations: {gain.low:+.{digits}f} to {gain.high:+.{digits}f})"
     text = {
         HELPS: "sharing helps to foretell rewards",
         HURTS: "sharing makes predictions worse",
@@ -167,9 +167,8 @@ def _earned(all_: Transferred) -> str:
     )
 
 
-def _percent(share: Interval) -> tuple[str, str]:
-    low, high = share.low or 0.0, 1.0 if share.high is None else share.high
-    return f"{100 * share.value:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"
+def _percent(share: Estimate) -> tuple[str, str]:
+    return f"{100 * share.value:.1f} %", f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
 
 
 def _count(some: Sequence[object], every: Sequence[object]) -> str:

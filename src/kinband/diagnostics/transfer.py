@@ -8,23 +8,21 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
+from kinband.controller.attribution import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.controller.events import Asked
-from kinband.controller.explain import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.counting import counted
 from kinband.diagnostics.calibration import (
     Epoch,
-    Interval,
     Predictions,
     Recorded,
-    discoveries_by_evidence,
     epoch_numbers,
     epochs_of,
     log_density,
-    mean_of,
     settings_of,
 )
 from kinband.kernels import components
 from kinband.posterior.base import Rows
+from kinband.stats import Estimate, discoveries_by_evidence, mean_of
 
 # --- Who borrows from whom: the shares of evidence in the latest decisions of every station, as of each -------------
 #
@@ -177,7 +175,7 @@ class Transferred:
 
     name: str
     rewards: int
-    gain: Interval
+    gain: Estimate
     total: float
     borrowed: float | None = None
     worth: float | None = None
@@ -315,16 +313,9 @@ def _flags(stations: Sequence[Transferred]) -> list[Transferred]:
     total = np.array([s.total for s in stations])
     helps, hurts = (discoveries_by_evidence(sign * total, rate=_RATE) for sign in (1.0, -1.0))
     return [
-        replace(s, verdict=HELPS if up and _sure(s.gain) > 0 else HURTS if down and _sure(s.gain) < 0 else EVEN)
+        replace(s, verdict=HELPS if up and s.gain.side(0.0) > 0 else HURTS if down and s.gain.side(0.0) < 0 else EVEN)
         for s, up, down in zip(stations, helps, hurts, strict=True)
     ]
-
-
-def _sure(gain: Interval) -> int:
-    """1 where an interval is above zero, -1 where it is below, else 0."""
-    if gain.low is None or gain.high is None:
-        return 0
-    return int(gain.low > 0) - int(gain.high < 0)
 
 
 def _overall(stations: Sequence[Transferred]) -> Transferred:
@@ -341,7 +332,7 @@ def _overall(stations: Sequence[Transferred]) -> Transferred:
         float(sum(s.total for s in told)),
         borrowed=float(np.mean(borrowed)) if borrowed else None,
         worth=float(np.mean(worth)) if worth else None,
-        verdict={1: HELPS, -1: HURTS}.get(_sure(gain), EVEN),
+        verdict={1: HELPS, -1: HURTS}.get(gain.side(0.0), EVEN),
     )
 
 

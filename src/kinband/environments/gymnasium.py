@@ -4,42 +4,34 @@ An action is an arm. The observation is the station's state, feature by feature 
 environment shows no state, the contexts of all arms. An episode is `horizon` slots in which this station alone plays,
 as when it is its turn in Algorithm 2; a bandit has no terminal state, so episodes are truncated and never terminated.
 
+Importing this module registers environments by id: `gymnasium.make("kinband.environments.gymnasium:kinband/City-v0")`
+imports it as well. `IDS` lists them.
+
 Needs Gymnasium, the extra `gym`; nothing else of kinband imports this module.
 """
 
 import operator
-from collections.abc import Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray
 from kinband.environments.contract import Environment, KnowsTruth, whole_number
+from kinband.environments.measured import bundled_measured
+from kinband.environments.synthetic import SyntheticBandit
+from kinband.environments.trace import TraceEnvironment
 from kinband.errors import BadInputError, NotFoundError
+from kinband.trace import Trace
 
 try:
-    from gymnasium import Env
+    from gymnasium import Env, register, registry
     from gymnasium.spaces import Box, Discrete, Space
 except ImportError as missing:
     raise BadInputError(
         "Gymnasium is not installed: install the extra it comes with, pip install 'kinband[gym]'"
     ) from missing
-
-
-@runtime_checkable
-class BoundsStates(Protocol):
-    """An environment that knows what its states can be.
-
-    Example:
-        >>> from kinband.environments import SyntheticBandit
-        >>> isinstance(SyntheticBandit(), BoundsStates)  # it shows no states
-        False
-    """
-
-    @property
-    def state_ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The least and the greatest value of each state feature."""
 
 
 class GymEnvironment(Env[FloatArray, np.int64]):
@@ -120,12 +112,55 @@ class GymEnvironment(Env[FloatArray, np.int64]):
 
     def _box(self, bounds: tuple[ArrayLike, ArrayLike] | None) -> Space[FloatArray]:
         shape, states = self._observation().shape, self.environment.slot.states.get(self.station)
-        if bounds is None and states and isinstance(self.environment, BoundsStates):
-            ranges = [self.environment.state_ranges[name] for name in states]
-            bounds = ([low for low, _ in ranges], [high for _, high in ranges])
+        known = getattr(self.environment, "state_ranges", None)
+        if bounds is None and states and known:
+            bounds = ([known[name][0] for name in states], [known[name][1] for name in states])
+        elif bounds is None and not states:
+            bounds = getattr(self.environment, "context_range", None)
         low, high = (-np.inf, np.inf) if bounds is None else bounds
         try:
             box = Box(np.broadcast_to(low, shape), np.broadcast_to(high, shape), dtype=np.float64)
         except ValueError as error:
             raise BadInputError(f"bounds must be least and greatest values of shape {shape}: {error}") from error
         return cast("Space[FloatArray]", box)
+
+
+# --- Environments by id ---------------------------------------------------------------------------------------------
+
+
+def _synthetic(station: str = "1", *, horizon: int = 1000) -> GymEnvironment:
+    return GymEnvironment(SyntheticBandit(), station, horizon=horizon)
+
+
+def _city(station: str | None = None, *, horizon: int = 1000) -> GymEnvironment:
+    city = TraceEnvironment(Trace.bundled())
+    return GymEnvironment(city, station or city.stations[0], horizon=horizon)
+
+
+def _measured(
+    station: str | None = None, *, table: str = "gcc", outcome: str | None = None, horizon: int = 100
+) -> GymEnvironment:
+    world = bundled_measured(table, outcome)
+    return GymEnvironment(world, station or world.stations[0], horizon=horizon)
+
+
+IDS: dict[str, Callable[..., GymEnvironment]] = {
+    "kinband/SyntheticBandit-v0": _synthetic,
+    "kinband/City-v0": _city,
+    "kinband/Measured-v0": _measured,
+}
+"""Environments by id: the paper's bandit, the bundled city, a bundled table of measurements.
+
+All take `station` and `horizon`; Measured also `table` and `outcome`.
+
+Example:
+    >>> import gymnasium
+    >>> city = gymnasium.make("kinband/City-v0", horizon=24)
+    >>> observation, _ = city.reset(seed=1)
+    >>> observation in city.observation_space
+    True
+"""
+
+for _id, _make in IDS.items():
+    if _id not in registry:
+        register(_id, entry_point=_make)

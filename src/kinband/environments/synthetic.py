@@ -305,6 +305,7 @@ class SyntheticBandit:
     """
 
     exogenous = True
+    context_range = (-1.0, 1.0)
     space = None
     categorical: tuple[int, ...] = ()
 
@@ -413,6 +414,7 @@ class DrawnBandit:
     """
 
     exogenous = True
+    context_range = (0.0, 1.0)
     space = None
     categorical: tuple[int, ...] = ()
     features = ("u", "v", "knob")

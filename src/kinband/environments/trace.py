@@ -257,7 +257,12 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
         return _both_sides(*trace.split(at), advice="choose another time")
     count = whole_number(rows_per_station, name="rows_per_station", least=1)
     if trace.time is None:
-        raise BadInputError("the trace has no time to be split by: name its column in columns={'time': ...}")
+        raise BadInputError(
+            "the trace has no time to be split by",
+            hint="name its column in columns={'time': ...}",
+            code="no_time",
+            argument="time",
+        )
     early = np.zeros(len(trace), dtype=np.bool_)
     for station in trace.stations:
         rows = np.flatnonzero(trace.station == station)
@@ -420,7 +425,7 @@ def _check_counts(owners: Sequence[str | None], parts: Sequence[IntArray], k: in
 # The noise of a slot is the station's, whichever configuration it plays: a learner sees the same as with a draw for
 # each, and regret against the best reward is regret in expectation. Logs are drawn from the same truth, with random
 # configurations in states of random rows. Which regression it is, is for the caller to say, since environments know
-# nothing of learners; `kinband.experiments.play.problems` has one.
+# nothing of learners; `kinband.experiments.problems` has one.
 
 LEAST = 10
 """Rows that a station must have to be fitted."""

@@ -1,8 +1,9 @@
-"""Learners on environments, room by room; a room imports only from rooms further down this list.
+"""Learners on environments; a module imports only from those further down this list.
 
 - `report`: the pages of the demonstration and of an audit; `demo`: the network that learns (`kinband demo`).
-- `paper`: the paper's comparisons under both protocols (`kinband reproduce`), and a user's own (`kinband compare`).
-- `play`: one learner on one problem with one seed, from its description to its curve on disk.
-- `city`: where stations stand, and what is played on there; `pool`: many jobs over processes or a cluster.
-- `metrics`: numbers with intervals; `canvas`: what figures are drawn on; `pages`: tables in pages.
+- `readings`, `paper`: the paper's experiments under both protocols (`kinband reproduce`).
+- `compare`: a fair comparison of any learners on any problems (`kinband.compare`, `kinband compare`).
+- `runner`: one learner on one problem with one seed, and many of them over processes or a cluster.
+- `problems`: what is played, by name or of one's own; `city`: where stations stand, and what a day there is like.
+- `metrics`: numbers with intervals; `figures`: what figures are drawn on; `pages`: tables in pages.
 """

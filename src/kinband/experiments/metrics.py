@@ -1,35 +1,14 @@
-"""What a comparison says: means and shares with intervals over runs, ratios and savings over pairs on the same seed.
+"""What a comparison says: means with intervals over runs, ratios and savings over pairs on the same seed.
 
-Intervals of means, ratios and savings are by bootstrap over runs (Efron 1979), those of shares are exact (Clopper and
-Pearson 1934).
+Intervals are by bootstrap over runs (Efron 1979); `kinband.stats` has the others.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.stats import Estimate
 
 _RESAMPLES = 4000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with a 95 % interval, nan where one run gives none.
-
-    Example:
-        >>> f"{Estimate(0.5, 0.4, 0.62):.0%}"
-        '50% (40% to 62%)'
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __format__(self, spec: str) -> str:
-        if np.isnan(self.low):
-            return f"{self.value:{spec}} (one run, no interval)"
-        return f"{self.value:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
 def mean_of(values: FloatArray, *, seed: int = 0) -> Estimate:
@@ -87,20 +66,6 @@ def saving_gap_of(
     parts = [regrets[picks].sum(axis=1) for regrets in (ours, baseline, other, other_baseline)]
     gaps = parts[2] / parts[3] - parts[0] / parts[1]
     return _estimate(float(gaps[0]), gaps[1:], runs=len(ours))
-
-
-def binomial(happened: int, runs: int) -> Estimate:
-    """Return a share of runs with its exact 95 % interval.
-
-    Example:
-        >>> f"{binomial(0, 50):.3f}"  # the upper end is 1 − 0.025^(1/50)
-        '0.000 (0.000 to 0.071)'
-    """
-    from scipy.stats import beta
-
-    low = float(beta.ppf(0.025, happened, runs - happened + 1)) if happened else 0.0
-    high = float(beta.ppf(0.975, happened + 1, runs - happened)) if happened < runs else 1.0
-    return Estimate(happened / runs, low, high)
 
 
 def _picks(runs: int, seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

@@ -53,7 +53,7 @@ class FleetError(KinbandError, RuntimeError):
 # A call is a frozen record that is applied to a controller and answers with the journal entries it made, so that
 # whoever keeps the log can add them there. Calls, answers and origins are plain values: they travel between machines.
 # A worker holds the controllers of some shards; a shard that it does not hold, or that has fallen out of step with its
-# log, comes with its origin, the settings and the log it is rebuilt from, which gives the same beliefs bit for bit.
+# log, comes with its origin, the settings and the log it is rebuilt from, which gives the same beliefs.
 
 
 class Call(Protocol):

@@ -5,16 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from kinband.arrays import positive_number
-from kinband.contexts import StateScaler
 from kinband.controller import Explanation, Settings
 from kinband.controller.asking import State, queries_for, query_for
+from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Told
 from kinband.controller.explain import explain
+from kinband.controller.settings import StateLike
 from kinband.errors import BadInputError, NotFoundError
 from kinband.fleet.engine import (
     AheadLog,
@@ -35,10 +36,7 @@ from kinband.fleet.engine import (
 )
 from kinband.fleet.saving import folder_of, load_logs, save_logs
 from kinband.fleet.shards import Shards, declared_settings, settings_of_trace
-from kinband.kernels import Kernel
-from kinband.model import SimilarityLike
-from kinband.policies import Exploration, PolicyFactory
-from kinband.posterior import BUDGET
+from kinband.policies import PolicyFactory
 from kinband.records import Decision, Samples
 from kinband.similarity.matrix import check_stations
 from kinband.space import Allowed, ConfigurationSpace
@@ -143,7 +141,7 @@ class Books:
 #
 # A country has more stations than one posterior can hold. A fleet splits them into shards of stations that resemble
 # each other, gives each shard a controller of its own, and routes every question and every reward to the right one.
-# Shards run inside this process, or on the machines of a Ray cluster; the decisions are the same bit for bit.
+# Shards run inside this process, or on the machines of a Ray cluster; the decisions are the same.
 #
 # The fleet keeps the log of every shard. A call on many shards happens as a whole or not at all: entries are added to
 # the logs when every shard has answered, and with `keep` they are on disk before the caller gets them. When anything
@@ -157,18 +155,11 @@ class Fleet:
         space: The configurations to choose from.
         shards: Which stations learn together (see `shard_stations` and `shard_blocks`).
         state: State features: names, names with their expected (low, high), or a fitted scaler.
-        kernel: Context kernel over state and configuration features.
-        noise: Variance of a reward that its context does not explain.
-        mean: Prior mean of rewards.
-        policy: Name of a policy, or a factory of your own.
-        beta: Weight of the width in UCB: a number, "corrected", "printed" or a rule.
-        options: Further options of the policy.
-        engine: Which posterior.
-        reward_range: What rewards must lie in.
         features: Names of the columns of context rows, to be asked with `contexts=` instead of states.
         log: Rows of all stations that beliefs start from.
-        seed: Keys every random draw; every shard draws its own.
         on: Where shards run: `InProcess()`, the default, or `OnRay(...)`.
+        config: How its controllers work.
+        given: Settings by name: fields of `ControllerConfig`.
 
     Example:
         >>> import numpy as np
@@ -188,26 +179,15 @@ class Fleet:
         space: ConfigurationSpace,
         shards: Shards,
         *,
-        state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler = (),
-        kernel: Kernel | None = None,
-        noise: float = 0.01,
-        mean: float = 0.0,
-        policy: str | PolicyFactory = "ucb",
-        beta: float | str | Exploration = 1.0,
-        options: Mapping[str, Any] | None = None,
-        engine: str = "auto",
-        budget: int = BUDGET,
-        reward_range: tuple[float, float] | None = None,
+        state: StateLike = (),
         features: Sequence[str] | None = None,
         log: Samples | None = None,
-        seed: int = 0,
         on: Engine | None = None,
+        config: ControllerConfig | None = None,
+        **given: Unpack[ConfigKeywords],
     ) -> None:
-        settings = declared_settings(
-            space, shards, state=state, kernel=kernel, noise=noise, mean=mean, policy=policy, beta=beta,
-            options=options, engine=engine, budget=budget, reward_range=reward_range, features=features, log=log,
-            seed=seed,
-        )  # fmt: skip
+        config = config_from(config, given)
+        settings = declared_settings(space, shards, config, state=state, features=features, log=log)
         self._begin([ShardLog(shard, made) for shard, made in enumerate(settings)], lost=shards.lost, on=on)
 
     @classmethod
@@ -218,19 +198,10 @@ class Fleet:
         *,
         size: int = 100,
         blocks: Mapping[str, Hashable] | None = None,
-        similarity: SimilarityLike = "embedding",
-        kernel: Kernel | None = None,
-        noise: float | None = None,
-        mean: float | None = None,
-        policy: str | PolicyFactory = "ucb",
-        beta: float | str | Exploration = 1.0,
-        options: Mapping[str, Any] | None = None,
-        engine: str = "auto",
-        budget: int = BUDGET,
-        reward_range: tuple[float, float] | None = None,
         start: bool = True,
-        seed: int = 0,
         on: Engine | None = None,
+        config: ControllerConfig | None = None,
+        **given: Unpack[ConfigKeywords],
     ) -> "Fleet":
         """Return a fleet that has learned from a log: a model per block, then shards by the similarity found.
 
@@ -240,19 +211,10 @@ class Fleet:
             size: The most stations of a shard.
             blocks: Region, vendor or band of every station: similarity is measured inside a block only, which a log of
                 more than a few thousand stations needs. None takes all stations as one block.
-            similarity: How alike stations are, as in `Controller.from_trace`, once per block.
-            kernel: Where the context kernel begins; learned once per block.
-            noise: Where the noise begins, likewise.
-            mean: Where the prior mean begins, likewise.
-            policy: Name of a policy, or a factory of your own.
-            beta: Weight of the width in UCB.
-            options: Further options of the policy.
-            engine: Which posterior, in every shard.
-            budget: Inducing points of a sparse posterior.
-            reward_range: What rewards must lie in.
             start: Whether beliefs start from the rows of the log.
-            seed: Keys every random draw.
             on: Where shards run.
+            config: How its controllers work; without a similarity it is "embedding", found once per block.
+            given: Settings by name: fields of `ControllerConfig`.
 
         Example:
             >>> import numpy as np
@@ -266,11 +228,8 @@ class Fleet:
             >>> fleet.ask("c", {"load": 0.5}).configuration
             {'tilt': 2}
         """
-        settings, shards = settings_of_trace(
-            trace, space, similarity=similarity, blocks=blocks, size=size, start=start, seed=seed, policy=policy,
-            beta=beta, options=options, engine=engine, budget=budget, reward_range=reward_range,
-            given={"kernel": kernel, "noise": noise, "mean": mean},
-        )  # fmt: skip
+        config = config_from(config, given)
+        settings, shards = settings_of_trace(trace, space, config, blocks=blocks, size=size, start=start)
         return cls.from_settings(settings, lost=shards.lost if blocks is None else None, on=on)
 
     @classmethod

@@ -40,7 +40,9 @@ def ray_module() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise FleetError(
-            "Ray is not installed: pip install 'kinband[ray]', or run the fleet in this process"
+            "Ray is not installed",
+            hint="pip install 'kinband[ray]', or run the fleet in this process",
+            code="no_ray",
         ) from error
 
 
@@ -112,8 +114,12 @@ def _split(address: str) -> tuple[str, int]:
 
 def _unreachable(address: str, why: str) -> FleetError:
     return FleetError(
-        f"no Ray cluster answers at {address} ({why}): start one with `ray start --head`, join it from this machine "
-        "with `ray start --address=host:port`, or run the fleet in this process"
+        f"no Ray cluster answers at {address} ({why})",
+        hint="start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, or "
+        "run the fleet in this process",
+        code="no_cluster",
+        argument="address",
+        value=address,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from kinband.controller import Controller, Settings
 from kinband.controller.events import Journal
-from kinband.controller.saving import save_controller
+from kinband.controller.storage import save_controller
 from kinband.errors import BadInputError, SavedStateError
 from kinband.fleet.engine import FleetError, ShardLog, one_blas_thread, replay_ahead
 from kinband.policies.base import KeepsState, Policy, PolicyFactory

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array
 from kinband.controller import Settings
-from kinband.controller.config import checked_seed
-from kinband.controller.setup import checked_space, cold_settings
+from kinband.controller.config import ControllerConfig, checked_seed
+from kinband.controller.settings import checked_space, cold_settings
 from kinband.errors import BadInputError, NotFoundError
-from kinband.model import SimilarityLike, learn_model
+from kinband.model import learn_model
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 from kinband.similarity.matrix import check_stations
@@ -336,7 +336,7 @@ def _checked_size(size: int) -> int:
 
 
 def declared_settings(
-    space: ConfigurationSpace, shards: Shards, *, log: Samples | None, seed: int, **common: Any
+    space: ConfigurationSpace, shards: Shards, config: ControllerConfig, *, log: Samples | None, **common: Any
 ) -> list[Settings]:
     """Return the settings of every shard of a fleet that is declared."""
     if not isinstance(shards, Shards):
@@ -344,22 +344,23 @@ def declared_settings(
     parts = [part.stations for part in shards.parts]
     logs: Sequence[Samples | None] = [None] * len(parts) if log is None else split_samples(log, parts)
     return [
-        cold_settings(space, part.stations, similarity=part, log=rows, seed=shard_seed(seed, shard), **common)
+        cold_settings(space, part.stations, _of_shard(config, part, shard), log=rows, **common)
         for shard, (part, rows) in enumerate(zip(shards.parts, logs, strict=True))
     ]
+
+
+def _of_shard(config: ControllerConfig, part: TaskMatrix, shard: int) -> ControllerConfig:
+    return config.replace(similarity=part, seed=shard_seed(config.seed, shard))
 
 
 def settings_of_trace(
     trace: Trace,
     space: ConfigurationSpace | None,
+    config: ControllerConfig,
     *,
-    similarity: SimilarityLike,
     blocks: Mapping[str, Hashable] | None,
     size: int,
     start: bool,
-    seed: int,
-    given: Mapping[str, Any],
-    **common: Any,
 ) -> tuple[list[Settings], Shards]:
     """Return the settings of a fleet that has learned from a trace, and its shards.
 
@@ -375,15 +376,19 @@ def settings_of_trace(
         part = trace.select(rows)
         encoder = part.encoder()
         samples = part.samples(encoder)
-        model = learn_model(samples, similarity, rng=np.random.default_rng([seed, 0, number]), log=part, **given)
+        similarity: Any = "embedding" if config.similarity is None else config.similarity
+        model = learn_model(
+            samples, similarity, rng=np.random.default_rng([config.seed, 0, number]), log=part,
+            kernel=config.kernel, noise=config.noise, mean=config.mean,
+        )  # fmt: skip
+        learned = config.replace(kernel=model.kernel, noise=model.noise, mean=model.mean)
         shards = shard_stations(model.similarity, size=size)
         logs = split_samples(samples, [part.stations for part in shards.parts])
         for alike, log in zip(shards.parts, logs, strict=True):
             settings.append(
                 cold_settings(
-                    encoder.space, alike.stations, state=encoder.state, similarity=alike, kernel=model.kernel,
-                    noise=model.noise, mean=model.mean, features=None, log=log if start else None,
-                    seed=shard_seed(seed, len(settings)), **common,
+                    encoder.space, alike.stations, _of_shard(learned, alike, len(settings)), state=encoder.state,
+                    log=log if start else None,
                 )
             )  # fmt: skip
         found.append(shards)

@@ -16,9 +16,6 @@ from kinband.errors import BadInputError
 # parameters open as one vector `theta` so that a fit can move them. Gradients run in reverse: `vjp` returns the
 # matrix together with a function that turns the sensitivity W of any objective to that matrix into the
 # sensitivity to theta, so that no array of shape (n, n, p) is ever made.
-#
-# Each entry k(x, y) is a function of its two rows alone, down to the last bit: kernels use no matrix product in
-# the forward direction, whose rounding would depend on the shape of the batch. Replaying a log relies on it.
 
 Pullback = Callable[[FloatArray], FloatArray]
 """W (n, n), symmetric → the vector of Σ_ij W_ij ∂K_ij/∂θ_p, (p,)."""

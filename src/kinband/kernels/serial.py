@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -27,25 +26,10 @@ from kinband.kernels.functions import RBF, Categorical, Constant, Forgetting, Li
 # --- scikit-learn's kernel objects as context kernels ---------------------------------------------------------------
 #
 # Whatever scikit-learn's Gaussian process takes as a kernel can be handed to kinband: parameters, bounds and
-# gradients are read through scikit-learn's own interface. Two things differ from our kernels: a gradient needs an
-# array of shape (n, n, p), and kernels that use a matrix product (DotProduct, PairwiseKernel) are evaluated in tiles of
-# one shape, which is slow but gives an entry the same bits whatever it is computed with.
+# gradients are read through scikit-learn's own interface. One thing differs from our kernels: a gradient needs an
+# array of shape (n, n, p).
 
 _MODULE = "sklearn.gaussian_process.kernels"
-
-
-_TILE = 64
-_ELEMENTWISE = {
-    "ConstantKernel",
-    "Exponentiation",
-    "ExpSineSquared",
-    "Matern",
-    "Product",
-    "RBF",
-    "RationalQuadratic",
-    "Sum",
-}
-"""scikit-learn's kernels that go by pairwise distances; the others take matrix products."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,10 +86,7 @@ class SklearnKernel(KernelBase):
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
-        X, Y = pick(X, self._columns), pick(Y, self._columns)
-        if self._is_elementwise:
-            return np.array(self.obj(X, Y), dtype=np.float64)
-        return _in_tiles(self.obj, X, Y)
+        return np.array(self.obj(pick(X, self._columns), pick(Y, self._columns)), dtype=np.float64)
 
     def diag(self, X: FloatArray) -> FloatArray:
         """Return the variance at each row of X (n, d): (n,)."""
@@ -133,12 +114,6 @@ class SklearnKernel(KernelBase):
         """Return the kernel that `to_dict` described; only scikit-learn's kernel classes are built."""
         return cls(_decode(data.get("obj")), columns=data.get("columns"), labels=data.get("labels", ()))
 
-    @cached_property
-    def _is_elementwise(self) -> bool:
-        """Whether every entry is computed from its two rows alone, without a matrix product."""
-        parts = [self.obj, *self.obj.get_params(deep=True).values()]
-        return all(type(part).__name__ in _ELEMENTWISE for part in parts if hasattr(part, "clone_with_theta"))
-
     @property
     def _columns(self) -> Columns:
         return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
@@ -160,21 +135,6 @@ def as_kernel(obj: object) -> Kernel:
     if all(hasattr(type(obj), method) for method in methods):
         return cast(Kernel, obj)
     return SklearnKernel(obj)
-
-
-def _in_tiles(kernel: Any, X: FloatArray, Y: FloatArray) -> FloatArray:
-    """Return kernel(X, Y) of X (n, d) and Y (m, d), (n, m), from calls that all have one shape.
-
-    A matrix product rounds an entry by the shape of the whole; in tiles of a fixed shape the bits of an entry depend
-    on its rows and on the number of its row alone, so that a replay gives them again. Slow, and the price of exactness.
-    """
-    K = np.empty((len(X), len(Y)))
-    for start in range(0, len(X), _TILE):
-        rows = X[start : start + _TILE]
-        tile = np.concatenate([rows, np.repeat(rows[-1:], _TILE - len(rows), axis=0)])
-        for j in range(len(Y)):
-            K[start : start + len(rows), j] = kernel(tile, Y[j : j + 1])[: len(rows), 0]
-    return K
 
 
 def _check(obj: object) -> None:

@@ -4,8 +4,8 @@
 log can say of them; `estimators` the three formulas with their intervals, and the log's own habits.
 """
 
-from kinband.ope.estimators import Estimate
 from kinband.ope.evaluating import Evaluation, Judgement, evaluate
 from kinband.ope.targets import Choices, Support, Target
+from kinband.stats import Estimate
 
 __all__ = ["Choices", "Estimate", "Evaluation", "Judgement", "Support", "Target", "evaluate"]

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array
 from kinband.errors import BadInputError
+from kinband.stats import Estimate, student, variance_of_mean
 from kinband.trace import Trace
 
 # --- The three estimators of what a policy would have earned, with intervals ----------------------------------------
@@ -27,41 +28,6 @@ from kinband.trace import Trace
 # (Liang and Zeger 1986). A bootstrap over units estimates the same spread by drawing; this draws nothing. Student's t
 # takes the place of the normal, with one degree of freedom less than there are units that carry weight: an average that
 # hangs on five trials is not known as well as one that hangs on five hundred (Cameron and Miller 2015 on few clusters).
-
-LEVEL = 0.95
-"""How sure an interval is."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its standard error and its 95 % interval; nan where the log cannot tell.
-
-    Example:
-        >>> f"{Estimate(0.5, 0.05, 0.4, 0.62):.2f}", f"{Estimate(0.5, np.nan, np.nan, np.nan):.2f}"
-        ('0.50 (0.40 to 0.62)', '0.50 (interval unknown)')
-    """
-
-    value: float
-    error: float
-    low: float
-    high: float
-
-    def __format__(self, spec: str) -> str:
-        if np.isnan(self.value):
-            return "unknown"
-        if np.isnan(self.low):
-            return f"{self.value:{spec}} (interval unknown)"
-        return f"{self.value:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
-
-    @property
-    def known(self) -> bool:
-        """Whether there is an interval."""
-        return not np.isnan(self.low)
-
-    def to_dict(self) -> dict[str, float | list[float] | None]:
-        """Return the estimate in JSON's types."""
-        value = None if np.isnan(self.value) else self.value
-        return {"value": value, "interval": [self.low, self.high] if self.known else None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +56,12 @@ class Contrast:
 
     def interval(self, unit: IntArray) -> Estimate:
         """Return the value with its interval, by rows that belong to units (n,)."""
-        from scipy.stats import t
-
         if np.isnan(self.value):
-            return Estimate(np.nan, np.nan, np.nan, np.nan)
+            return Estimate(np.nan)
         if self.exact:
-            return Estimate(self.value, 0.0, self.value, self.value)
+            return Estimate(self.value, self.value, self.value)
         units = min(len(np.unique(unit[live])) for live in self.live)
-        if units < 2:
-            return Estimate(self.value, np.nan, np.nan, np.nan)
-        error = float(np.sqrt(_variance(self.influence, unit) + self.variance))
-        slack = error * float(t.ppf(0.5 + LEVEL / 2, units - 1))
-        return Estimate(self.value, error, self.value - slack, self.value + slack)
+        return student(self.value, variance_of_mean(self.influence, unit)[0] + self.variance, units)
 
     def minus(self, other: "Contrast", *, differ: BoolArray, variance: float = 0.0, exact: bool = False) -> "Contrast":
         """Return the difference to another estimate from the same rows; what both share cancels.
@@ -158,14 +118,6 @@ def effective_samples(w: FloatArray) -> float:
     """
     squares = float(w @ w)
     return float(w.sum()) ** 2 / squares if squares > 0 else 0.0
-
-
-def _variance(influence: FloatArray, unit: IntArray) -> float:
-    """Variance of mean ψ, with ψ (n,) summed within units (n,)."""
-    _, number = np.unique(unit, return_inverse=True)
-    totals = np.bincount(number, weights=influence)
-    G = len(totals)
-    return float(totals @ totals) * G / (G - 1) / len(influence) ** 2 if G > 1 else np.nan
 
 
 # --- How likely the log was to run a configuration, where nobody wrote it down: smoothed frequencies ----------------
@@ -447,7 +399,10 @@ def _average_test(p: FloatArray, trace: Trace, arms: IntArray) -> tuple[str, ...
     if average - _SURE * error > _ABOVE * N:
         raise BadInputError(
             f"these cannot be the probabilities of what was chosen: 1/propensity averages {average:.3g}, and it "
-            f"averages the number of configurations that could have been chosen, at most {N:,} here: check the column"
+            f"averages the number of configurations that could have been chosen, at most {N:,} here",
+            hint="check the column",
+            code="propensity",
+            argument="propensity",
         )
     tried = float(np.mean([len(np.unique(arms[trace.station == name])) for name in trace.stations]))
     if average + _SURE * error >= _BELOW * tried:

@@ -15,7 +15,6 @@ from kinband.kernels import as_kernel
 from kinband.likelihood import refuse_large
 from kinband.model import Model, SimilarityLike, learn_model
 from kinband.ope.estimators import (
-    Estimate,
     Propensities,
     by_model,
     doubly_robust,
@@ -43,6 +42,7 @@ from kinband.ope.targets import (
     tried_rows,
 )
 from kinband.records import Samples
+from kinband.stats import Estimate
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
 
@@ -165,10 +165,10 @@ class Judgement:
         against_log: The difference to what the log earned in the same rows, in pairs.
 
     Example:
-        >>> gain = Estimate(0.04, 0.01, 0.02, 0.06)
-        >>> judgement = Judgement(MODEL, Estimate(0.85, 0.01, 0.83, 0.87), Estimate(0.81, 0.01, 0.79, 0.83), gain, gain)
+        >>> gain = Estimate(0.04, 0.02, 0.06)
+        >>> judgement = Judgement(MODEL, Estimate(0.85, 0.83, 0.87), Estimate(0.81, 0.79, 0.83), gain, gain)
         >>> judgement.to_dict()["against_log"]
-        {'value': 0.04, 'interval': [0.02, 0.06]}
+        {'value': 0.04, 'low': 0.02, 'high': 0.06}
     """
 
     method: str
@@ -484,7 +484,7 @@ def _evaluation(
         *_cut_warnings(cut, mean_weight.value, float(w.mean())),
     ]
     if not parts.in_time:
-        warnings.append("the log has no time: the order of its rows was taken for it (name the column with time)")
+        warnings.append("the log has no time: the order of its rows was taken for it (name its column, --time)")
     return Evaluation(
         name,
         rows_learned=len(parts.earlier),

@@ -83,7 +83,11 @@ def part(trace: Trace, arms: IntArray, *, share: float, folds: int, least: int =
     if len(later) < max(least, folds):
         raise BadInputError(
             f"the log has {len(trace):,} rows and leaves {len(later):,} to judge a policy by, at least "
-            f"{max(least, folds)} are needed: give a longer log, or learn from a smaller share of it"
+            f"{max(least, folds)} are needed",
+            hint="give a longer log, or learn from a smaller share of it",
+            code="short_log",
+            argument="learn_share",
+            value=share,
         )
     place, length = (rank - early)[later], (count - early)[later]
     fold = ((place + 0.5) * folds / length).astype(np.int64)

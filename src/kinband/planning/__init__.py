@@ -5,7 +5,7 @@ plan, with its reasons and its folder on disk; `borrowing` measures how much of 
 """
 
 from kinband.planning.borrowing import borrowed
-from kinband.planning.making import Present, plan_changes, present_of, read_present
+from kinband.planning.making import Present, gain_of, plan_changes, present_of, read_present
 from kinband.planning.plan import Change, ChangePlan, LeftAlone
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "LeftAlone",
     "Present",
     "borrowed",
+    "gain_of",
     "plan_changes",
     "present_of",
     "read_present",

@@ -13,20 +13,13 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.controller.explain import Hindsight, shares_of
+from kinband.controller.attribution import Hindsight, shares_of
 from kinband.errors import BadInputError
-from kinband.kernels import components
 from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Policy
 from kinband.policies.base import learn_block
 from kinband.policies.safety.policy import SafePolicy
-from kinband.posterior import (
-    AnyPosterior,
-    ExactPosterior,
-    GroupedPosterior,
-    SchurPosterior,
-    SwitchingPosterior,
-)
+from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
 
@@ -36,7 +29,7 @@ Keeper = ExactPosterior | SchurPosterior
 _LARGEST = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 
 
-def beliefs_of(controller: Controller) -> AnyPosterior:
+def beliefs_of(controller: Controller) -> BlockedPosterior:
     """Return what a controller's model believes, whatever its policy makes of it; nothing is changed.
 
     What was borrowed can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
@@ -48,8 +41,8 @@ def beliefs_of(controller: Controller) -> AnyPosterior:
         >>> len(beliefs_of(controller))
         1
     """
-    settings = controller.in_force
-    if settings.policy == "ucb" and (known := _with_rows(_posterior_of(controller.policy))) is not None:
+    settings = controller.current
+    if settings.config.policy == "ucb" and (known := _with_rows(_posterior_of(controller.policy))) is not None:
         return known
     observations = controller.observations()
     if len(observations) > _LARGEST:
@@ -65,7 +58,7 @@ def beliefs_of(controller: Controller) -> AnyPosterior:
     return posterior
 
 
-def borrowed(posterior: AnyPosterior, task: int, *, x: ArrayLike, similarity: TaskMatrix) -> dict[str, float]:
+def borrowed(posterior: BlockedPosterior, task: int, *, x: ArrayLike, similarity: TaskMatrix) -> dict[str, float]:
     """Return each station's share in the estimate for one task at context x (d,), largest first.
 
     The station's own share is among them, stations without any are left out, and the shares add up to 1; without rows
@@ -80,7 +73,7 @@ def borrowed(posterior: AnyPosterior, task: int, *, x: ArrayLike, similarity: Ta
     Example:
         >>> from kinband.kernels import RBF
         >>> alike = TaskMatrix(("a", "b"), np.array([[1.0, 0.5], [0.5, 1.0]]), "given")
-        >>> posterior = ExactPosterior(RBF(0.5), alike.matrix, noise=0.25)
+        >>> posterior = BlockedPosterior(RBF(0.5), alike.matrix, noise=0.25)
         >>> posterior.update([0, 1], [[0.0], [0.0]], [0.9, 0.7])
         >>> {name: round(share, 3) for name, share in borrowed(posterior, 0, x=[0.0], similarity=alike).items()}
         {'a': 0.889, 'b': 0.111}
@@ -91,21 +84,21 @@ def borrowed(posterior: AnyPosterior, task: int, *, x: ArrayLike, similarity: Ta
     return {similarity.stations[m]: float(row[m]) for m in order}
 
 
-def shares(posterior: AnyPosterior, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
+def shares(posterior: BlockedPosterior, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
     """Return the share of every task's rows in the estimates at tasks (m,) and contexts X (m, d), (m, M).
 
     A row of the answer adds up to 1, or is 0 where no told row says anything about the context.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> posterior = GroupedPosterior(RBF(0.5), np.eye(2), noise=0.25)
+        >>> posterior = BlockedPosterior(RBF(0.5), np.eye(2), noise=0.25)
         >>> posterior.update([0], [[0.0]], [0.9])
         >>> shares(posterior, np.array([0, 1]), np.zeros((2, 1)), K_Z=np.eye(2))
         array([[1., 0.],
                [0., 0.]])
     """
     found = np.zeros((len(tasks), len(K_Z)))
-    for group, members in _groups(posterior, K_Z):
+    for group, members in _groups(posterior):
         asked = np.flatnonzero(np.isin(tasks, members))
         if not len(asked) or not len(group):
             continue
@@ -114,18 +107,18 @@ def shares(posterior: AnyPosterior, tasks: IntArray, X: FloatArray, *, K_Z: Floa
     return found
 
 
-def width_alone(posterior: AnyPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
+def width_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
     """Return how wide the estimate for a task at context x (d,) would be from the task's own rows alone.
 
     Example:
         >>> from kinband.kernels import RBF
         >>> K_Z = np.array([[1.0, 0.5], [0.5, 1.0]])
-        >>> posterior = ExactPosterior(RBF(0.5), K_Z, noise=0.25)
+        >>> posterior = BlockedPosterior(RBF(0.5), K_Z, noise=0.25)
         >>> posterior.update([1], [[0.0]], [0.7])
         >>> width_alone(posterior, 0, x=np.zeros(1), K_Z=K_Z)
         1.0
     """
-    group, members = next(part for part in _groups(posterior, K_Z) if task in part[1])
+    group, members = next(part for part in _groups(posterior) if task in part[1])
     alone = ExactPosterior(group.kernel.context, [[K_Z[task, task]]], noise=group.noise, mean=group.mean)
     rows = group.rows
     own = rows.tasks == np.searchsorted(members, task)
@@ -134,37 +127,30 @@ def width_alone(posterior: AnyPosterior, task: int, *, x: FloatArray, K_Z: Float
     return float(alone.predict([0], x[None]).width[0])
 
 
-def told_rows(posterior: AnyPosterior, K_Z: FloatArray) -> tuple[IntArray, FloatArray]:
+def told_rows(posterior: BlockedPosterior) -> tuple[IntArray, FloatArray]:
     """Return task (n,) and context (n, d) of every row told, in no particular order.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> posterior = GroupedPosterior(RBF(0.5), np.eye(3), noise=0.25)
+        >>> posterior = BlockedPosterior(RBF(0.5), np.eye(3), noise=0.25)
         >>> posterior.update([2], [[0.4]], [0.9])
-        >>> told_rows(posterior, np.eye(3))
+        >>> told_rows(posterior)
         (array([2]), array([[0.4]]))
     """
-    parts = [(members[group.rows.tasks], group.rows.X) for group, members in _groups(posterior, K_Z) if len(group)]
+    parts = [(members[group.rows.tasks], group.rows.X) for group, members in _groups(posterior) if len(group)]
     if not parts:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
     return np.concatenate([tasks for tasks, _ in parts]), np.concatenate([X for _, X in parts])
 
 
-def _groups(posterior: AnyPosterior, K_Z: FloatArray) -> Iterator[tuple[Keeper, IntArray]]:
+def _groups(posterior: BlockedPosterior) -> Iterator[tuple[Keeper, IntArray]]:
     """The posteriors that make up a shared one, each with the tasks that its own numbers 0, 1, ... stand for."""
-    if not isinstance(posterior, GroupedPosterior):
-        yield _keeper(posterior), np.arange(len(K_Z))
-        return
-    for group, members in zip(posterior.groups, components(K_Z), strict=True):
-        yield _keeper(group), members
-
-
-def _keeper(posterior: object) -> Keeper:
-    """The posterior itself if it keeps its rows, or the one in it that does."""
-    present = posterior.present if isinstance(posterior, SwitchingPosterior) else posterior
-    if not isinstance(present, Keeper):
-        raise BadInputError("a sparse posterior keeps no rows to weigh: ask an exact one that has learned the same log")
-    return present
+    for block, members in posterior.parts():
+        if not isinstance(block, Keeper):
+            raise BadInputError(
+                "a sparse posterior keeps no rows to weigh", hint="ask an exact one that has learned the same log"
+            )
+        yield block, members
 
 
 def _posterior_of(policy: Policy) -> object:
@@ -174,13 +160,11 @@ def _posterior_of(policy: Policy) -> object:
     return policy.posterior if isinstance(policy, UCB) else None
 
 
-def _with_rows(posterior: object) -> AnyPosterior | None:
+def _with_rows(posterior: object) -> BlockedPosterior | None:
     """The posterior, if all of it keeps its rows."""
-    if not isinstance(posterior, AnyPosterior):
+    if not isinstance(posterior, BlockedPosterior):
         return None
-    members = posterior.groups if isinstance(posterior, GroupedPosterior) else [posterior]
-    present = (one.present if isinstance(one, SwitchingPosterior) else one for one in members)
-    return posterior if all(isinstance(one, Keeper) for one in present) else None
+    return posterior if all(isinstance(block, Keeper) for block in posterior.blocks) else None
 
 
 def _weights(group: Keeper, tasks: IntArray, X: FloatArray) -> FloatArray:

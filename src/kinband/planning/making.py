@@ -11,7 +11,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller import Controller, Settings
 from kinband.controller.explain import listed
-from kinband.controller.roster import InForce
+from kinband.controller.stations import CurrentSettings
 from kinband.errors import BadInputError, KinbandError
 from kinband.planning.borrowing import beliefs_of, shares, told_rows, width_alone
 from kinband.planning.plan import (
@@ -31,8 +31,9 @@ from kinband.planning.plan import (
     within_steps,
 )
 from kinband.policies import Constant
-from kinband.posterior import AnyPosterior
+from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
+from kinband.stats import Estimate, normal
 from kinband.trace.columns import Table, table_of
 from kinband.trace.files import check_file, read_csv, read_parquet
 from kinband.trace.values import floats, station_names
@@ -268,13 +269,7 @@ class Tried:
 
 
 # --- One station of a plan: which change would be best for it, and whether that is worth making ---------------------
-#
-# The gain of a change is the difference of two beliefs about the same station in the same state, which hang together:
-# its variance is var f(x) + var f(x₀) − 2 cov(f(x), f(x₀)), from the joint posterior, and most often far smaller than
-# the two variances alone would suggest.
 
-NORMAL_95 = 1.96
-"""Standard deviations on either side of a 95 % interval."""
 _TIE = 1e-12  # a score that is better by rounding alone is not better
 
 
@@ -293,8 +288,8 @@ class Desk:
         steps: The furthest each knob may move.
     """
 
-    settings: InForce
-    beliefs: AnyPosterior
+    settings: CurrentSettings
+    beliefs: BlockedPosterior
     seen: Seen
     tried: Tried
     own_rows: IntArray
@@ -322,8 +317,7 @@ class Draft:
         expected: Expected reward of that.
         unchanged: Expected reward of the present configuration.
         width: Standard deviation of the estimate for the proposed one.
-        low: Lower end of the gain's 95 % interval.
-        high: Upper end.
+        gain: What it gains over the present configuration.
         merit: By how much its score is the better one; plans are ordered by it.
     """
 
@@ -336,19 +330,13 @@ class Draft:
     expected: float
     unchanged: float
     width: float
-    low: float
-    high: float
+    gain: Estimate
     merit: float
 
     @property
     def moves(self) -> dict[str, Any]:
         """The new values of the knobs that move."""
         return {knob: value for knob, value in self.proposed.items() if value != self.present[knob]}
-
-    @property
-    def interval(self) -> dict[str, float]:
-        """The gain and the ends of its interval, by name."""
-        return {"gain": self.expected - self.unchanged, "low": self.low, "high": self.high}
 
 
 def looked_at(desk: Desk, station: str, *, present: Present) -> Draft | LeftAlone:
@@ -403,8 +391,6 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
     here, best = int(np.flatnonzero(arms == arm)[0]), int(np.argmax(score))
     if score[best] <= score[here] + _TIE * max(1.0, abs(float(score[here]))):
         best = here
-    expected, unchanged = float(prediction.mean[best]), float(prediction.mean[here])
-    slack = NORMAL_95 * _width_of_difference(desk.beliefs, task, X[arms[[best, here]]])
     return Draft(
         station,
         task,
@@ -412,19 +398,31 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
         X[arms[best]],
         present=desk.space[arm],
         proposed=desk.space[int(arms[best])],
-        expected=expected,
-        unchanged=unchanged,
+        expected=float(prediction.mean[best]),
+        unchanged=float(prediction.mean[here]),
         width=float(prediction.width[best]),
-        low=expected - unchanged - slack,
-        high=expected - unchanged + slack,
+        gain=gain_of(desk.beliefs, task, X[arms[best]], instead_of=X[arms[here]]),
         merit=float(score[best] - score[here]),
     )
 
 
-def _width_of_difference(beliefs: AnyPosterior, task: int, X: FloatArray) -> float:
-    """Standard deviation of f(x) − f(x₀) for two contexts X (2, d) of one task."""
-    C = beliefs.covariance([task, task], X)
-    return float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0)))
+def gain_of(beliefs: BlockedPosterior, task: int, x: FloatArray, *, instead_of: FloatArray) -> Estimate:
+    """Return what a task is expected to gain at context x (d,) over another one, f(x) − f(x₀), with its interval.
+
+    The two beliefs hang together: the variance is var f(x) + var f(x₀) − 2 cov(f(x), f(x₀)), from the joint posterior,
+    and most often far smaller than the two variances alone would suggest.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import make_posterior
+        >>> posterior = make_posterior(RBF(1.0), [[1.0]], noise=0.01)
+        >>> posterior.update([0, 0], [[0.0], [0.5]], [0.2, 0.6])
+        >>> f"{gain_of(posterior, 0, np.array([0.5]), instead_of=np.array([0.0])):.2f}"
+        '0.37 (0.10 to 0.63)'
+    """
+    found = beliefs.predict(task, np.array([x, instead_of]))
+    mean, C = found.mean, found.covariance()
+    return normal(float(mean[0] - mean[1]), float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0))))
 
 
 def _judgement(desk: Desk, draft: Draft, *, choices: int) -> tuple[Why, str] | None:
@@ -432,11 +430,10 @@ def _judgement(desk: Desk, draft: Draft, *, choices: int) -> tuple[Why, str] | N
     explore = desk.beta is not None
     if not draft.moves:
         return "best already", best_reason(draft.unchanged, draft.width, choices=choices, explore=explore)
-    if (draft.high if explore else draft.interval["gain"]) < desk.least_gain:
-        least = desk.least_gain
-        return "gain too small", small_reason(draft.moves, least=least, explore=explore, **draft.interval)
-    if not explore and draft.low <= 0:
-        return "gain not certain", uncertain_reason(draft.moves, **draft.interval)
+    if (draft.gain.high if explore else draft.gain.value) < desk.least_gain:
+        return "gain too small", small_reason(draft.moves, draft.gain, least=desk.least_gain, explore=explore)
+    if not explore and draft.gain.low <= 0:
+        return "gain not certain", uncertain_reason(draft.moves, draft.gain)
     return None
 
 
@@ -504,7 +501,7 @@ def plan_changes(
     drafts = sorted((d for d in found.values() if isinstance(d, Draft)), key=lambda draft: -draft.merit)
     most = len(drafts) if max_changes is None else max_changes
     for draft in drafts[most:]:
-        reason = limit_reason(draft.moves, most=most, **draft.interval)
+        reason = limit_reason(draft.moves, draft.gain, most=most)
         found[draft.station] = LeftAlone(draft.station, draft.present, "beyond the limit", reason)
     left_alone = tuple(station for station in found.values() if isinstance(station, LeftAlone))
     return ChangePlan(tuple(desk.space.knobs), _changes(desk, drafts[:most]), left_alone, explore)
@@ -538,13 +535,13 @@ def _stations(now: Mapping[str, Present] | Any, settings: Settings) -> Mapping[s
 def _desk(
     controller: Controller, *, explore: bool, beta: float | None, least_gain: float, steps: Mapping[str, float]
 ) -> Desk:
-    settings = controller.in_force
+    settings = controller.current
     if finite_number(least_gain, name="least_gain") < 0:
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
     for knob, step in steps.items():
         check_step(settings.encoder.space, knob, step=step)
     beliefs = beliefs_of(controller)
-    tasks, X = told_rows(beliefs, settings.K_Z)
+    tasks, X = told_rows(beliefs)
     rule = settings.exploration if beta is None else Constant(beta)
     weight = rule.beta(known=len(beliefs), arms=len(settings.encoder.space), noise=settings.noise)
     return Desk(
@@ -574,7 +571,7 @@ def _change(desk: Desk, draft: Draft, *, lent: FloatArray) -> Change:
     lenders = tuple((desk.settings.stations[m], float(others[m])) for m in top)
     alone = width_alone(desk.beliefs, draft.task, x=draft.x, K_Z=desk.settings.K_Z)
     total, own_rows = float(others.sum()), int(desk.own_rows[draft.task])
-    reason = change_reason(draft.expected, draft.unchanged, explore=desk.beta is not None, **draft.interval)
+    reason = change_reason(draft.expected, draft.unchanged, gain=draft.gain, explore=desk.beta is not None)
     loan = loan_reason(lenders, borrowed=total, own_rows=own_rows, width=draft.width, alone=alone)
     return Change(
         draft.station,
@@ -582,7 +579,7 @@ def _change(desk: Desk, draft: Draft, *, lent: FloatArray) -> Change:
         draft.proposed,
         expected=draft.expected,
         expected_unchanged=draft.unchanged,
-        **draft.interval,
+        gain=draft.gain,
         width=draft.width,
         width_alone=alone,
         own_rows=own_rows,

@@ -13,6 +13,7 @@ from kinband.controller.explain import configuration_text, listed
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
+from kinband.stats import Estimate
 
 # --- A change plan: the stations to change with the gain expected of each, and those left alone with the reason why
 
@@ -43,9 +44,7 @@ class Change:
         proposed: What it should run.
         expected: Expected reward of the proposed configuration in the present state.
         expected_unchanged: Expected reward of the present one.
-        gain: The difference of the two.
-        low: Lower end of the gain's 95 % interval.
-        high: Upper end.
+        gain: The difference of the two, with its 95 % interval.
         width: Standard deviation of the estimate for the proposed configuration.
         width_alone: What it would be from the station's own rows alone.
         own_rows: How many rows of the station itself were told.
@@ -54,9 +53,10 @@ class Change:
         reason: The same in words.
 
     Example:
-        >>> Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, gain=0.1, low=0.05, high=0.15,
-        ...     width=0.02, width_alone=0.03, own_rows=40, borrowed=0.3, lenders=(("b", 0.3),), reason="...").gain
-        0.1
+        >>> change = Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, width=0.02,
+        ...     gain=Estimate(0.1, 0.05, 0.15), width_alone=0.03, own_rows=40, borrowed=0.3, lenders=(), reason="...")
+        >>> f"{change.gain:+.2f}"
+        '+0.10 (+0.05 to +0.15)'
     """
 
     station: str
@@ -64,9 +64,7 @@ class Change:
     proposed: Mapping[str, Any]
     expected: float
     expected_unchanged: float
-    gain: float
-    low: float
-    high: float
+    gain: Estimate
     width: float
     width_alone: float
     own_rows: int
@@ -143,7 +141,9 @@ class ChangePlan:
 
 
 def _plain(change: dict[str, Any]) -> dict[str, Any]:
-    return change | {"lenders": [{"station": name, "share": share} for name, share in change["lenders"]]}
+    gain = change["gain"]
+    lenders = [{"station": name, "share": share} for name, share in change["lenders"]]
+    return change | {"gain": gain["value"], "low": gain["low"], "high": gain["high"], "lenders": lenders}
 
 
 # --- How far a knob may move in one change: the furthest step from its present value --------------------------------
@@ -224,8 +224,10 @@ def check_folder(folder: Path, *, replace: bool) -> None:
     """
     if not replace and any((folder / name).exists() for name in FILES):
         raise BadInputError(
-            f"{folder} already holds a plan, whose roll-back may still be needed: "
-            "choose another folder, or allow it to be replaced"
+            f"{folder} already holds a plan, whose roll-back may still be needed",
+            hint="choose another folder, or allow it to be replaced",
+            code="plan_exists",
+            argument="folder",
         )
 
 
@@ -257,7 +259,7 @@ _NUMBERS = (
 
 def _change(change: "Change") -> dict[str, Any]:
     numbers = (
-        change.gain, change.low, change.high, change.expected, change.expected_unchanged,
+        change.gain.value, change.gain.low, change.gain.high, change.expected, change.expected_unchanged,
         change.width, change.width_alone, change.own_rows, change.borrowed,
     )  # fmt: skip
     return {
@@ -313,14 +315,14 @@ LENT = 0.005
 """A share below this, half a per cent, is not worth a word."""
 
 
-def gain_text(gain: float, low: float, high: float) -> str:
+def gain_text(gain: Estimate) -> str:
     """Return a gain with its interval.
 
     Example:
-        >>> gain_text(0.0381, 0.0117, 0.0645)
+        >>> gain_text(Estimate(0.0381, 0.0117, 0.0645))
         'a gain of +0.0381 (95 % interval +0.0117 to +0.0645)'
     """
-    return f"a gain of {gain:+.3g} (95 % interval {low:+.3g} to {high:+.3g})"
+    return f"a gain of {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})"
 
 
 def share_text(share: float) -> str:
@@ -333,17 +335,15 @@ def share_text(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def change_reason(
-    expected: float, unchanged: float, *, gain: float, low: float, high: float, explore: bool = False
-) -> str:
+def change_reason(expected: float, unchanged: float, *, gain: Estimate, explore: bool = False) -> str:
     """Return why a station should change.
 
     Example:
-        >>> change_reason(0.91, 0.87, gain=0.04, low=0.01, high=0.07)
+        >>> change_reason(0.91, 0.87, gain=Estimate(0.04, 0.01, 0.07))
         'Expected reward 0.91 instead of 0.87, a gain of +0.04 (95 % interval +0.01 to +0.07).'
     """
-    text = f"Expected reward {expected:.4g} instead of {unchanged:.4g}, {gain_text(gain, low, high)}."
-    return f"A trial, which may lose. {text}" if explore and low <= 0 else text
+    text = f"Expected reward {expected:.4g} instead of {unchanged:.4g}, {gain_text(gain)}."
+    return f"A trial, which may lose. {text}" if explore and gain.low <= 0 else text
 
 
 def loan_reason(
@@ -369,37 +369,37 @@ def loan_reason(
     )
 
 
-def uncertain_reason(moves: Mapping[str, Any], *, gain: float, low: float, high: float) -> str:
+def uncertain_reason(moves: Mapping[str, Any], gain: Estimate) -> str:
     """Return why a station is left alone although a gain is expected.
 
     Example:
-        >>> uncertain_reason({"tilt": 4}, gain=0.01, low=-0.02, high=0.04)
+        >>> uncertain_reason({"tilt": 4}, Estimate(0.01, -0.02, 0.04))
         'tilt=4 is expected to bring a gain of +0.01 (95 % interval -0.02 to +0.04), which may be a loss.'
     """
-    return f"{_promise(moves, gain, low, high)}, which may be a loss."
+    return f"{_promise(moves, gain)}, which may be a loss."
 
 
-def small_reason(moves: Mapping[str, Any], *, gain: float, low: float, high: float, least: float, explore: bool) -> str:
+def small_reason(moves: Mapping[str, Any], gain: Estimate, *, least: float, explore: bool) -> str:
     """Return why a gain is too small to be worth a change.
 
     Example:
-        >>> print(small_reason({"tilt": 4}, gain=0.01, low=0.001, high=0.02, least=0.05, explore=False))
+        >>> print(small_reason({"tilt": 4}, Estimate(0.01, 0.001, 0.02), least=0.05, explore=False))
         tilt=4 is expected to bring a gain of +0.01 (95 % interval +0.001 to +0.02), less than the 0.05 that is
         worth a change.
     """
     less = "even at best less" if explore else "less"
-    return f"{_promise(moves, gain, low, high)}, {less} than the {least:g} that is worth a change."
+    return f"{_promise(moves, gain)}, {less} than the {least:g} that is worth a change."
 
 
-def limit_reason(moves: Mapping[str, Any], *, gain: float, low: float, high: float, most: int) -> str:
+def limit_reason(moves: Mapping[str, Any], gain: Estimate, *, most: int) -> str:
     """Return why a change worth making is not made.
 
     Example:
-        >>> print(limit_reason({"tilt": 4}, gain=0.03, low=0.01, high=0.05, most=2))
+        >>> print(limit_reason({"tilt": 4}, Estimate(0.03, 0.01, 0.05), most=2))
         tilt=4 is expected to bring a gain of +0.03 (95 % interval +0.01 to +0.05), but others are more
         worthwhile and the plan is limited to 2.
     """
-    return f"{_promise(moves, gain, low, high)}, but others are more worthwhile and the plan is limited to {most}."
+    return f"{_promise(moves, gain)}, but others are more worthwhile and the plan is limited to {most}."
 
 
 def best_reason(expected: float, width: float, *, choices: int, explore: bool) -> str:
@@ -455,5 +455,5 @@ def never_reason(ran: Sequence[Mapping[str, Any]]) -> str:
     return "No other choice lies within what was tried by any station that it can learn from."
 
 
-def _promise(moves: Mapping[str, Any], gain: float, low: float, high: float) -> str:
-    return f"{configuration_text(moves, -1)} is expected to bring {gain_text(gain, low, high)}"
+def _promise(moves: Mapping[str, Any], gain: Estimate) -> str:
+    return f"{configuration_text(moves, -1)} is expected to bring {gain_text(gain)}"

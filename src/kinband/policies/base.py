@@ -11,9 +11,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
-from kinband.posterior import BUDGET, AnyPosterior, Column, make_posterior
-from kinband.posterior.base import FullPosterior
-from kinband.posterior.together import Joint
+from kinband.posterior import INDUCING_POINTS, BlockedPosterior, Column, Posterior, Prediction, make_posterior
 from kinband.records import Choice, Observation, Query
 
 # --- What a policy is: it answers queries and learns from rewards. Yours plugs in wherever ours do ------------------
@@ -100,7 +98,7 @@ class Setting:
         arms: Number of arms N.
         exploration: The β of (12).
         engine: Which posterior: "exact", "schur", "sparse", or "auto" (exact at first, sparse when it has grown).
-        budget: Inducing points of a sparse posterior.
+        inducing_points: Inducing points of a sparse posterior.
         options: Further options of the policy, by name.
         configurations: Features of the arms, (N, f), where contexts are a state followed by one of these; else None.
 
@@ -117,11 +115,11 @@ class Setting:
     mean: float = 0.0
     exploration: Exploration = field(default=Constant(1.0))
     engine: str = "exact"
-    budget: int = BUDGET
+    inducing_points: int = INDUCING_POINTS
     options: Mapping[str, Any] = field(default_factory=dict)
     configurations: FloatArray | None = None
 
-    def posterior(self, K_Z: FloatArray | None = None) -> AnyPosterior:
+    def posterior(self, K_Z: FloatArray | None = None) -> BlockedPosterior:
         """Return a posterior with nothing learned yet, on the setting's task matrix or another."""
         return make_posterior(
             self.kernel,
@@ -129,7 +127,7 @@ class Setting:
             noise=self.noise,
             mean=self.mean,
             engine=self.engine,
-            budget=self.budget,
+            inducing_points=self.inducing_points,
             configurations=self.configurations,
         )
 
@@ -172,7 +170,7 @@ def check_choice(choice: Choice, query: Query) -> Choice:
     try:
         json.dumps(dict(choice.memo), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise BadInputError(f"the policy's memo must survive JSON: {error}") from error
+        raise BadInputError(f"the policy's memo must survive JSON: {error}", code="policy_state") from error
     return replace(choice, arm=int(arm), arms=scored)
 
 
@@ -213,15 +211,15 @@ def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
 # sure.
 
 
-def learn_one(posterior: FullPosterior, observation: Observation) -> None:
-    """Add one reward, taking up the column solved while choosing or, in a replay, its lane."""
+def learn_one(posterior: Posterior, observation: Observation) -> None:
+    """Add one reward, taking up the column solved while choosing where it is still at hand."""
     o = observation
-    column = o.cache if isinstance(o.cache, Column) else Column.recall(o.memo)
+    column = o.cache if isinstance(o.cache, Column) else None
     noise = None if o.noise is None else posterior.noise + o.noise
     posterior.update([o.task], o.x[None], [o.reward], noise=noise, column=column)
 
 
-def learn_block(posterior: FullPosterior, observations: Sequence[Observation]) -> None:
+def learn_block(posterior: Posterior, observations: Sequence[Observation]) -> None:
     """Add many rewards at once."""
     tasks = np.array([o.task for o in observations], dtype=np.int64)
     noise = posterior.noise + np.array([0.0 if o.noise is None else o.noise for o in observations])
@@ -245,40 +243,34 @@ class Pending:
     """The widths of a round as its picks narrow them.
 
     Args:
-        together: The predictions of the round, with their covariances.
+        prediction: Of all arms of the round, (m,), question after question.
         noise: Variance of a reward, λ.
 
     Example:
         >>> from kinband.kernels import RBF
         >>> from kinband.posterior import ExactPosterior
-        >>> from kinband.posterior.base import Question
         >>> posterior = ExactPosterior(RBF(0.5), [[1.0, 1.0], [1.0, 1.0]], noise=0.25)
-        >>> X, arms = np.array([[0.0], [9.0]]), np.array([0, 1])
-        >>> pending = Pending(posterior.predict_together([Question(0, X, arms), Question(1, X, arms)]), noise=0.25)
-        >>> pending.pick(0, 1)  # the first station tries the second arm
-        >>> (pending.width(1) ** 2).round(2).tolist()
+        >>> pending = Pending(posterior.predict([0, 0, 1, 1], [[0.0], [9.0], [0.0], [9.0]]), noise=0.25)
+        >>> pending.pick(1)  # the first station tries the second arm
+        >>> (pending.width[2:] ** 2).round(2).tolist()
         [1.0, 0.2]
     """
 
-    def __init__(self, together: Joint, *, noise: float) -> None:
-        self._together, self._noise = together, noise
-        self._left = np.concatenate([prediction.width for prediction in together.predictions]) ** 2
+    def __init__(self, prediction: Prediction, *, noise: float) -> None:
+        self._prediction, self._noise = prediction, noise
+        self._left = prediction.width**2
         self._rows: list[FloatArray] = []
 
-    def width(self, i: int) -> FloatArray:
-        """Return the widths of a question's arms that the picks so far leave, (m,)."""
-        return np.asarray(np.sqrt(np.maximum(self._left[self._slice(i)], 0.0)))
+    @property
+    def width(self) -> FloatArray:
+        """The widths that the picks so far leave, (m,)."""
+        return np.asarray(np.sqrt(np.maximum(self._left, 0.0)))
 
-    def pick(self, i: int, position: int) -> None:
-        """Take in that a question was answered with the arm at a position."""
-        at = self._slice(i).start + position
-        c = self._together.with_all(i, position)
+    def pick(self, at: int) -> None:
+        """Take in that the arm at a position is tried."""
+        c = self._prediction.covariance(np.array([at]))[0]
         for row in self._rows:
             c = c - row[at] * row
         row = c / np.sqrt(max(self._left[at], 0.0) + self._noise)
         self._left = self._left - row**2
         self._rows.append(row)
-
-    def _slice(self, i: int) -> slice:
-        ends = self._together.ends
-        return slice(int(ends[i - 1]) if i else 0, int(ends[i]))

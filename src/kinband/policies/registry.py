@@ -14,7 +14,7 @@ from kinband.policies.exploration import Constant
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.thompson import Thompson
 from kinband.policies.ucb import UCB
-from kinband.records import Observation, Query
+from kinband.records import Choice, Observation, Query
 
 # --- Policies by name, and what else may stand for one --------------------------------------------------------------
 
@@ -58,19 +58,39 @@ def policy_factory(policy: Any) -> PolicyFactory:
 
 # --- A check list for policies, ours and yours: run it on a factory and read what it says ---------------------------
 #
-# The checks are those the controller relies on: only allowed arms, no change of beliefs by asking, the same answers for
-# the same generator, a memo that survives JSON, and a policy that can be built again and taught the same log to the
-# same answers.
+# The checks are those the controller relies on. The first that fails raises, and names itself in `argument`.
 
-_TASKS, _ARMS, _FEATURES = 3, 6, 2
+_TASKS, _ARMS, _FEATURES, _QUERIES = 3, 6, 2, 24
+
+CHECKS = {
+    "choice": "every choice is an allowed arm, listed among those it scored, with finite numbers of its own length",
+    "policy_state": "what a choice leaves for its reward survives JSON",
+    "asking": "choosing twice gives the same arm: asking changes no beliefs",
+    "generator": "the same generators give the same arms to another policy of the same factory",
+    "replay": "a policy that is taught the log of another decides as that one does",
+}
+"""What `check_policy` tries, by name."""
+
+_ADVICE = {
+    "choice": "return a Choice of one of query.arms, with one mean, width and score per arm in Choice.arms",
+    "policy_state": "put plain numbers, strings, lists and dicts into it",
+    "asking": "keep what choose() works out in the Choice it returns, and change beliefs in learn() alone",
+    "generator": "draw from the generator that choose() is handed, and from no other",
+    "replay": "learn from nothing but the observations that learn() is given",
+}
 
 
-def check_policy(policy: "str | PolicyFactory", *, options: dict[str, Any] | None = None, seed: int = 0) -> None:
-    """Run the check list on a policy, by name or by its factory; raises with one sentence on the first that fails.
+def check_policy(
+    policy: "str | PolicyFactory", *, options: dict[str, Any] | None = None, seed: int = 0
+) -> dict[str, str]:
+    """Run the check list on a policy, by name or by its factory, and return what was tried.
+
+    Raises on the first check that fails: `argument` names it, `problem` says what was seen, `hint` what to do.
 
     Example:
         >>> from kinband.policies import UCB, check_policy
-        >>> check_policy(UCB)
+        >>> list(check_policy(UCB))
+        ['choice', 'policy_state', 'asking', 'generator', 'replay']
     """
     factory = policy_factory(policy)
     setting = Setting(
@@ -80,16 +100,17 @@ def check_policy(policy: "str | PolicyFactory", *, options: dict[str, Any] | Non
     queries = _queries(np.random.default_rng(seed))
     online, again, taught = factory(setting), factory(setting), factory(setting)
     arms, log = _run(online, queries, seed)
-    _demand(arms == _run(again, queries, seed)[0], "must choose the same arms from the same generators")
+    _same(arms, _run(again, queries, seed)[0], "generator", "two policies of one factory, asked alike, differ")
     for observation in log:
         taught.learn(observation)
     after = _choose_all(online, queries, seed)
-    _demand(after == _choose_all(taught, queries, seed), "must choose the same once taught its log as it does online")
+    _same(after, _choose_all(taught, queries, seed), "replay", "online and taught from the log, policies differ")
+    return {name: f"{said}: held in {_QUERIES} queries" for name, said in CHECKS.items()}
 
 
 def _queries(rng: np.random.Generator) -> list[Query]:
     queries = []
-    for _ in range(24):
+    for _ in range(_QUERIES):
         allowed = rng.random(_ARMS) < 0.6
         allowed[0] = True  # a policy bound to one arm can pass
         queries.append(Query(int(rng.integers(_TASKS)), rng.random((_ARMS, _FEATURES)), allowed))
@@ -101,10 +122,9 @@ def _run(policy: Policy, queries: list[Query], seed: int) -> tuple[list[int], li
     arms: list[int] = []
     log: list[Observation] = []
     for step, query in enumerate(queries):
-        choice = policy.choose(query, np.random.default_rng([seed, step]))
-        choice = check_choice(choice, query)
+        choice = _checked(policy.choose(query, np.random.default_rng([seed, step])), query, step)
         twice = policy.choose(query, np.random.default_rng([seed, step]))
-        _demand(choice.arm == twice.arm, "must not change its beliefs by choosing")
+        _same([choice.arm], [twice.arm], "asking", f"asked twice, before any reward, query {step + 1} got two answers")
         reward = float(np.sin(3.0 * query.X[choice.arm].sum() + query.task))
         logged = Observation(
             query.task, query.X[choice.arm], choice.arm, reward, memo=json.loads(json.dumps(choice.memo))
@@ -115,10 +135,24 @@ def _run(policy: Policy, queries: list[Query], seed: int) -> tuple[list[int], li
     return arms, log
 
 
+def _checked(choice: Choice, query: Query, step: int) -> Choice:
+    try:
+        return check_choice(choice, query)
+    except BadInputError as error:
+        name = "policy_state" if error.code == "policy_state" else "choice"
+        raise _failed(name, f"query {step + 1} of {_QUERIES}: {error.problem}", value=choice) from error
+
+
 def _choose_all(policy: Policy, queries: list[Query], seed: int) -> list[int]:
     return [policy.choose(query, np.random.default_rng([seed, 1000 + i])).arm for i, query in enumerate(queries)]
 
 
-def _demand(condition: bool, rule: str) -> None:
-    if not condition:
-        raise BadInputError(f"the policy {rule}")
+def _same(first: list[int], second: list[int], check: str, problem: str) -> None:
+    if first != second:
+        place = next(i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
+        raise _failed(check, f"{problem}: arm {first[place]} and arm {second[place]}", value=(first, second))
+
+
+def _failed(check: str, problem: str, *, value: Any) -> BadInputError:
+    said = f"the policy fails the check {check!r} ({CHECKS[check]}); {problem}"
+    return BadInputError(said, hint=_ADVICE[check], code="policy_check", argument=check, value=value)

@@ -18,8 +18,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
-from kinband.posterior import Prediction, make_posterior
-from kinband.posterior.base import FullPosterior
+from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
 
 
@@ -62,7 +61,7 @@ class SuperUCB:
         1
     """
 
-    def __init__(self, levels: list[FullPosterior], *, beta: float, horizon: int) -> None:
+    def __init__(self, levels: list[Posterior], *, beta: float, horizon: int) -> None:
         self.levels = levels
         self.beta = beta
         self.horizon = horizon
@@ -80,7 +79,7 @@ class SuperUCB:
             beta = rule.value
         else:
             raise BadInputError("super-ucb takes a constant beta, 'corrected', 'printed' or a Theorem1 rule")
-        levels = [_empty_posterior(setting) for _ in range(super_levels(horizon))]
+        levels: list[Posterior] = [setting.posterior() for _ in range(super_levels(horizon))]
         return cls(levels, beta=beta, horizon=horizon)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -127,7 +126,7 @@ class SuperUCB:
             if part:
                 level.restore(part)
 
-    def _taught_by(self, observation: Observation) -> list[FullPosterior]:
+    def _taught_by(self, observation: Observation) -> list[Posterior]:
         if "level" not in observation.memo:
             return self.levels
         level = int(observation.memo["level"])
@@ -135,21 +134,9 @@ class SuperUCB:
 
     def _base(self, level: int, query: Query, arms: IntArray) -> Prediction:
         """Algorithm 3: mean and width of the arms from what this level has learned."""
-        return self.levels[level - 1].predict(np.full(len(arms), query.task), query.X[arms])
-
-
-def _empty_posterior(setting: Setting) -> FullPosterior:
-    return make_posterior(
-        setting.kernel,
-        setting.K_Z,
-        noise=setting.noise,
-        mean=setting.mean,
-        engine=setting.engine,
-        budget=setting.budget,
-    )
+        return self.levels[level - 1].predict(query.task, query.X[arms])
 
 
 def _choice(arms: IntArray, prediction: Prediction, ucb: FloatArray, best: int, *, level: int) -> Choice:
     column = prediction.column(best) if level else None
-    memo = {"level": level, **(column.memo if column else {})}
-    return Choice(int(arms[best]), arms, prediction.mean, prediction.width, ucb, memo, column)
+    return Choice(int(arms[best]), arms, prediction.mean, prediction.width, ucb, {"level": level}, column)

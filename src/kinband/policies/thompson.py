@@ -8,17 +8,12 @@ better of the two on base stations, Colin et al. 2019); and a configuration is t
 Draws are keyed by the decision, as all randomness of a controller is, so that a replay draws them again.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, pick_best
+from kinband.policies.base import Setting, check_options
 from kinband.policies.ucb import UCB
-from kinband.posterior.base import Prediction, Question
-from kinband.posterior.together import PredictsTogether
+from kinband.posterior import Prediction
 from kinband.records import Choice, Query
 
 
@@ -44,35 +39,22 @@ class Thompson(UCB):
     def build(cls, setting: Setting) -> "Thompson":
         """Return the policy for a setting, with nothing learned yet."""
         check_options(setting)
-        posterior = setting.posterior()
-        if setting.engine == "schur" or not isinstance(posterior, PredictsTogether):
-            raise BadInputError("policy 'thompson' needs a posterior with joint predictions: choose engine='auto'")
-        return cls(posterior, setting.exploration, noise=setting.noise)
+        return cls(setting.posterior(), setting.exploration, noise=setting.noise)
 
-    def choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        """Return the best arm of a function drawn among those allowed."""
-        return self.choose_round([query], [rng])[0]
-
-    def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
-        """Draw a function for every station, each by itself."""
-        posterior: Any = self.posterior
-        choices: list[Choice] = []
-        for part in self._parts(queries):
-            asked = [Question(q.task, q.X, q.arms) for q in queries[part]]
-            together = posterior.predict_together(asked)
-            for i, (query, rng) in enumerate(zip(queries[part], rngs[part], strict=True)):
-                prediction = together.predictions[i]
-                choices.append(self._drawn(query, prediction, together.within(i), rng))
-        return self._with_columns(queries, choices)
-
-    def _drawn(self, query: Query, prediction: Prediction, C: FloatArray, rng: np.random.Generator) -> Choice:
-        deviation = _root(C) @ rng.standard_normal(len(C))
-        score = prediction.mean + self._beta(query) * deviation
-        best = pick_best(score, rng)
-        return Choice(int(query.arms[best]), query.arms, prediction.mean, prediction.width, score)
+    def _choice(
+        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, width: FloatArray | None = None
+    ) -> Choice:
+        """The best arm of a function drawn among those allowed; stations of a round draw each by itself."""
+        del width
+        deviation = _root(prediction.covariance()) @ rng.standard_normal(len(prediction.mean))
+        return self._best(query, prediction, prediction.mean + self._beta(query) * deviation, rng)
 
 
 def _root(C: FloatArray) -> FloatArray:
-    """A matrix R with R Rᵀ = C (m, m), which rounding may have left a hair indefinite."""
-    values, vectors = np.linalg.eigh(C)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    """The symmetric root of C (m, m) with a ten-thousandth of its largest width added to every context.
+
+    That makes it a smooth function of C: where C is rounded otherwise, in a replay or on another machine, the same
+    numbers draw the same function. Eigenvectors by themselves, or the root of a singular C, are not.
+    """
+    values, V = np.linalg.eigh(C)
+    return np.asarray((V * np.sqrt(np.maximum(values, 0.0) + 1e-8 * max(float(values[-1]), 0.0))) @ V.T)

@@ -7,7 +7,6 @@ round take each other's picks into account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,8 +15,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.policies.base import Pending, Setting, check_options, learn_block, learn_one, pick_best
 from kinband.policies.exploration import Exploration
-from kinband.posterior import Column, Prediction
-from kinband.posterior.base import FullPosterior, Question, ScoresArms, SolvesColumns
+from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
 
 Rounds = Literal["plain", "aware"]
@@ -47,7 +45,7 @@ class UCB:
 
     def __init__(
         self,
-        posterior: FullPosterior,
+        posterior: Posterior,
         exploration: Exploration,
         *,
         noise: float,
@@ -67,31 +65,29 @@ class UCB:
         rounds = check_options(setting, "rounds").get("rounds", "plain")
         if rounds not in get_args(Rounds):
             raise BadInputError(f"rounds must be one of {', '.join(get_args(Rounds))}, got {rounds!r}")
-        if rounds == "aware" and setting.engine == "schur":
-            raise BadInputError("rounds='aware' needs a posterior with joint predictions: choose engine='auto'")
         return cls(setting.posterior(), setting.exploration, noise=setting.noise, rounds=rounds)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest f̂ + βσ among those allowed."""
-        return self._choice(query, self._predict_together([query])[0], rng)
+        return self.consider(query, rng)[0]
 
-    def consider(self, query: Query, rng: np.random.Generator) -> tuple[Choice, Prediction | None]:
+    def consider(self, query: Query, rng: np.random.Generator) -> tuple[Choice, Prediction]:
         """Return what `choose` does and, for rules that look at other arms too, the prediction it was made from."""
-        if type(self).choose is not UCB.choose:  # a policy that chooses in a way of its own
-            return self.choose(query, rng), None
-        prediction = self._predict_together([query])[0]
+        prediction = self.posterior.predict(query.task, query.X[query.arms])
         return self._choice(query, prediction, rng), prediction
 
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
-        """Decide many stations from the same beliefs, in one sweep where the posterior allows it."""
-        if self.rounds == "aware" and len(queries) > 1:
-            return self._with_columns(queries, self._choose_aware(queries, rngs))
-        # The sweep of a single decision leaves the column of its arm behind.
-        if len(queries) == 1 or not isinstance(self.posterior, SolvesColumns):
-            return [self.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
-        predictions = (one for part in self._parts(queries) for one in self._predict_together(queries[part]))
-        chosen = [self._choice(q, found, rng) for q, found, rng in zip(queries, predictions, rngs, strict=True)]
-        return self._with_columns(queries, chosen)
+        """Decide many stations from the same beliefs, in one sweep."""
+        choices: list[Choice] = []
+        for part in self._parts(queries):
+            some = queries[part]
+            arms = [query.arms for query in some]
+            tasks = np.repeat([query.task for query in some], [len(one) for one in arms])
+            prediction = self.posterior.predict(
+                tasks, np.concatenate([q.X[a] for q, a in zip(some, arms, strict=True)])
+            )
+            choices += self._choices(some, rngs[part], prediction, [len(one) for one in arms])
+        return choices
 
     def learn(self, observation: Observation) -> None:
         """Add one reward to the posterior."""
@@ -125,36 +121,35 @@ class UCB:
         known = self._known.get(query.task, 0) if self.per_task else len(self.posterior)
         return self.exploration.beta(known=known, arms=len(query.X), noise=self.noise)
 
+    def _choices(
+        self,
+        queries: Sequence[Query],
+        rngs: Sequence[np.random.Generator],
+        prediction: Prediction,
+        sizes: Sequence[int],
+    ) -> list[Choice]:
+        """Decide the stations of a round; where they know each other's picks, by the widths that those leave."""
+        pending = Pending(prediction, noise=self.noise) if self.rounds == "aware" and len(queries) > 1 else None
+        choices, start = list[Choice](), 0
+        for query, rng, own in zip(queries, rngs, prediction.split(sizes), strict=True):
+            width = None if pending is None else pending.width[start : start + len(own.mean)]
+            choices.append(self._choice(query, own, rng, width=width))
+            if pending is not None:
+                pending.pick(start + int(np.searchsorted(choices[-1].arms, choices[-1].arm)))
+            start += len(own.mean)
+        return choices
+
     def _choice(
         self, query: Query, prediction: Prediction, rng: np.random.Generator, *, width: FloatArray | None = None
     ) -> Choice:
         """The best arm by mean and width; `width` is what pending picks leave of it, where those are known."""
-        arms = query.arms
         score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
-        best = pick_best(score, rng)
-        choice = Choice(int(arms[best]), arms, prediction.mean, prediction.width, score)
-        return with_column(choice, prediction.column(best))
+        return self._best(query, prediction, score, rng)
 
-    def _choose_aware(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
-        """Decide one station after the other, each with the widths that the picks before it leave."""
-        posterior: Any = self.posterior
-        choices: list[Choice] = []
-        for part in self._parts(queries):
-            together = posterior.predict_together([Question(q.task, q.X, q.arms) for q in queries[part]])
-            pending = Pending(together, noise=self.noise)
-            for i, (query, rng) in enumerate(zip(queries[part], rngs[part], strict=True)):
-                choices.append(self._choice(query, together.predictions[i], rng, width=pending.width(i)))
-                pending.pick(i, int(np.flatnonzero(query.arms == choices[-1].arm)[0]))
-        return choices
-
-    def _with_columns(self, queries: Sequence[Query], choices: Sequence[Choice]) -> list[Choice]:
-        """The choices of a round with the columns of what they play, where the posterior solves them ahead."""
-        posterior = self.posterior
-        if not isinstance(posterior, SolvesColumns):
-            return list(choices)
-        played = np.array([query.X[choice.arm] for query, choice in zip(queries, choices, strict=True)])
-        columns = posterior.columns(np.array([query.task for query in queries]), played)
-        return [with_column(choice, column) for choice, column in zip(choices, columns, strict=True)]
+    def _best(self, query: Query, prediction: Prediction, score: FloatArray, rng: np.random.Generator) -> Choice:
+        """The best-scored arm, with the work that its update can take up."""
+        arms, best = query.arms, pick_best(score, rng)
+        return Choice(int(arms[best]), arms, prediction.mean, prediction.width, score, cache=prediction.column(best))
 
     def _parts(self, queries: Sequence[Query]) -> Iterator[slice]:
         """Cut a round into parts whose columns fit into memory together."""
@@ -167,20 +162,3 @@ class UCB:
                 stop += 1
             yield slice(start, stop)
             start = stop
-
-    def _predict_together(self, queries: Sequence[Query]) -> list[Prediction]:
-        if isinstance(self.posterior, ScoresArms):
-            return self.posterior.predict_arms([Question(q.task, q.X, q.arms) for q in queries])
-        return [self.posterior.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in queries]
-
-
-def with_column(choice: Choice, column: Column | None) -> Choice:
-    """Return a choice that keeps the column of its arm, and remembers how it was solved, where there is one.
-
-    Example:
-        >>> with_column(Choice(2, np.arange(4), memo={"seen": 3}), Column(arm=2)).memo
-        {'seen': 3, 'arm': 2}
-    """
-    if column is None:
-        return choice
-    return replace(choice, memo={**choice.memo, **column.memo}, cache=column)

@@ -1,92 +1,216 @@
-"""What every posterior can be asked."""
+"""What a posterior is, and what it answers.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+One contract: `predict` gives what is believed about f at contexts, and that one object tells mean and width, how the
+contexts hang together, draws from it all, and what an update at one of them can take up; `update` learns rewards,
+`correct` and `remove` put them right, `extend_tasks` takes in stations, `state` and `restore` are for storage. Widths
+are standard deviations of f, observation noise excluded.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_array
+from kinband.arrays import FloatArray, IntArray, finite_array, finite_number, positive_number
 from kinband.errors import BadInputError
-from kinband.kernels import MultiTaskKernel, check_task_matrix
-from kinband.posterior.factor import Column
+from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
 
-# --- What a posterior is: the contract every engine keeps, and the checks at its door -------------------------------
-#
-# The core is small, predict and update; what only some engines can do (correct a reward, forget one, draw joint
-# samples) stands beside it as capabilities. Widths are standard deviations of f, observation noise excluded.
+State = dict[str, FloatArray | IntArray]
+"""Everything learned, as plain arrays by name."""
+
+Positions = IntArray | slice
+"""Some of the contexts of a prediction."""
+
+# --- What is believed at some contexts ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """L⁻¹k of a context over the rows known when it was solved: an update there takes it up.
+
+    Attributes:
+        solved: Its entries, (n,); rows that came since are solved on top.
+        factor: Identity of the factor that it was solved with; with any other it is solved anew.
+    """
+
+    solved: FloatArray
+    factor: object
+
+
+class Joint(Protocol):
+    """How f hangs together at the contexts of a prediction."""
+
+    def covariance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """Return the covariances of f at contexts a (p,) and b (q,), by position: (p, q)."""
+
+    def column(self, position: int) -> Column | None:
+        """Return what an update at a context can take up, if the engine keeps any."""
+
+    def at(self, positions: Positions) -> "Joint":
+        """Return the same for some of the contexts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What is believed about f at m contexts.
+    """What is believed about f at m contexts; it holds as long as nothing is learned.
 
     Attributes:
         mean: f̂ (9), (m,).
         width: σ (11), (m,).
-        column_of: Gives the half-done work on a context that an update can take up, where the engine keeps it.
-        covariance_of: Gives the covariance of f among some of the contexts, by position, from the same work, as long as
-            nothing has been learned since.
-
-    Example:
-        >>> Prediction(np.array([0.5]), np.array([0.1])).column(0) is None
-        True
-    """
-
-    mean: FloatArray
-    width: FloatArray
-    column_of: Callable[[int], Column] | None = field(default=None, repr=False)
-    covariance_of: Callable[[IntArray], FloatArray] | None = field(default=None, repr=False)
-
-    def column(self, index: int) -> Column | None:
-        """Return what an update at this context can take up, if the engine keeps any."""
-        return self.column_of(index) if self.column_of else None
-
-    def covariance(self, positions: IntArray) -> FloatArray | None:
-        """Return the covariance of f at contexts by their positions (p,), (p, p), if the engine keeps what it takes."""
-        return self.covariance_of(positions) if self.covariance_of else None
-
-    def split(self, questions: Sequence["Question"]) -> list["Prediction"]:
-        """Return the predictions of the arms of several questions, asked one after the other, by question."""
-        ends = np.cumsum([len(q.arms) for q in questions])[:-1]
-        pairs = zip(np.split(self.mean, ends), np.split(self.width, ends), strict=True)
-        return [Prediction(mean, width) for mean, width in pairs]
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """All arms of one decision, and which of them matter.
-
-    Attributes:
-        task: Whom it is for.
-        X: One context per arm, (N, d).
-        arms: The arms to predict, (m,).
-    """
-
-    task: int
-    X: FloatArray
-    arms: IntArray
-
-
-class Posterior(Protocol):
-    """The core that every engine has.
+        joint: How the contexts hang together; None where nobody will ask.
 
     Example:
         >>> from kinband.kernels import RBF
         >>> from kinband.posterior import ExactPosterior
-        >>> posterior: Posterior = ExactPosterior(RBF(0.5), [[1.0, 0.8], [0.8, 1.0]], noise=0.05)
+        >>> found = ExactPosterior(RBF(0.5), [[1.0]], noise=0.1).predict([0, 0], [[0.0], [0.5]])
+        >>> found.covariance().round(3).tolist()
+        [[1.0, 0.607], [0.607, 1.0]]
+    """
+
+    mean: FloatArray
+    width: FloatArray
+    joint: Joint | None = field(default=None, repr=False)
+
+    def covariance(self, a: IntArray | None = None, b: IntArray | None = None) -> FloatArray:
+        """Return the covariances of f at contexts a (p,) and b (q,), by position: (p, q); all by default."""
+        if self.joint is None:
+            raise AssertionError("this prediction does not say how its contexts hang together")
+        everything = np.arange(len(self.mean))
+        return self.joint.covariance(everything if a is None else a, everything if b is None else b)
+
+    def column(self, position: int) -> Column | None:
+        """Return what an update at a context can take up, if the engine keeps any."""
+        return None if self.joint is None else self.joint.column(position)
+
+    def at(self, positions: Positions) -> "Prediction":
+        """Return the prediction at some of the contexts, by their positions."""
+        joint = None if self.joint is None else self.joint.at(positions)
+        return Prediction(self.mean[positions], self.width[positions], joint)
+
+    def split(self, sizes: Sequence[int]) -> Iterator["Prediction"]:
+        """Yield the predictions of contexts that were asked for one group after the other, by group."""
+        stop = 0
+        for size in sizes:
+            start, stop = stop, stop + size
+            yield self if size == len(self.mean) else self.at(slice(start, stop))
+
+    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw `size` joint samples of f, (size, m); the covariance may be singular, as it is for equal contexts."""
+        values, vectors = np.linalg.eigh(self.covariance())
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        draws: FloatArray = self.mean + rng.standard_normal((size, len(self.mean))) @ root.T
+        return draws
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedJoint:
+    """cov(f_i, f_j) = k̃(x̃_i, x̃_j) − v_iᵀ u_j from the columns that a prediction was made of.
+
+    For the exact posterior v = u = L⁻¹k̃, for a sparse one u = (I − C)v with C the covariance of its coordinates, for
+    the paper's own v = k̃ and u = (K̃ + diag(noise))⁻¹k̃. Where arms share a state (`shared_state`), V and U hold the
+    columns of a few pivots for each state, and a context's is their weighted sum.
+
+    Attributes:
+        kernel: The product kernel (7).
+        tasks: Of the contexts, (m,).
+        X: The contexts, (m, d).
+        V: Columns, (n, m), or (n, s·r) for the r pivots of s states.
+        U: The other side, of the same shape.
+        factor: Identity of the factor whose update can take up columns; None where none can.
+        states: Which state a context belongs to, (m,); None where every context has its own column.
+        weights: Weights of the pivots in each context, (m, r).
+    """
+
+    kernel: MultiTaskKernel
+    tasks: IntArray
+    X: FloatArray
+    V: FloatArray
+    U: FloatArray
+    factor: object = None
+    states: IntArray | None = None
+    weights: FloatArray | None = None
+
+    def covariance(self, a: IntArray, b: IntArray) -> FloatArray:
+        """Return the covariances of f at contexts a (p,) and b (q,), by position: (p, q)."""
+        prior = self.kernel.cross(self.tasks[a], self.X[a], self.tasks[b], self.X[b])
+        if self.states is None or self.weights is None:
+            return np.asarray(prior - self.V[:, a].T @ self.U[:, b])
+        first, r = int(self.states[b].min()), self.weights.shape[1]
+        U = self.U[:, first * r : (int(self.states[b].max()) + 1) * r]
+        products = (self._columns(a).T @ U).reshape(len(a), -1, r)
+        return np.asarray(prior - np.einsum("abr,br->ab", products[:, self.states[b] - first], self.weights[b]))
+
+    def column(self, position: int) -> Column | None:
+        """Return what an update at a context can take up."""
+        return None if self.factor is None else Column(self._columns(np.array([position]))[:, 0].copy(), self.factor)
+
+    def at(self, positions: Positions) -> "SolvedJoint":
+        """Return the same for some of the contexts."""
+        some = replace(self, tasks=self.tasks[positions], X=self.X[positions])
+        if self.states is None or self.weights is None:
+            V = self.V[:, positions]
+            return replace(some, V=V, U=V if self.U is self.V else self.U[:, positions])
+        return replace(some, states=self.states[positions], weights=self.weights[positions])
+
+    def _columns(self, positions: IntArray) -> FloatArray:
+        """Return v of some contexts, (n, p)."""
+        if self.states is None or self.weights is None:
+            return self.V[:, positions]
+        r = self.weights.shape[1]
+        found = [
+            self.V[:, s * r : (s + 1) * r] @ w
+            for s, w in zip(self.states[positions].tolist(), self.weights[positions], strict=True)
+        ]
+        return np.stack(found, axis=1)
+
+
+# --- What every engine can be asked ---------------------------------------------------------------------------------
+
+
+class Posterior(ABC):
+    """What is believed about f after the rewards told so far.
+
+    Args:
+        kernel: Context kernel k_X, ours or scikit-learn's.
+        K_Z: Task matrix, (M, M).
+        noise: Variance of a reward where the update does not say, λ of the paper.
+        mean: Constant prior mean; 0 follows the paper to the letter.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import make_posterior
+        >>> posterior: Posterior = make_posterior(RBF(0.5), [[1.0, 0.8], [0.8, 1.0]], noise=0.05)
         >>> posterior.update([0], [[0.2, 0.4]], [0.9])
         >>> posterior.predict([1], [[0.2, 0.4]]).mean.round(3)
         array([0.686])
     """
 
+    def __init__(self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0) -> None:
+        self.kernel = MultiTaskKernel(as_kernel(kernel), np.asarray(K_Z, dtype=np.float64))
+        self.noise = positive_number(noise, name="noise")
+        self.mean = finite_number(mean, name="mean")
+        self._features: int | None = None  # of a context; None before the first row
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """The task matrix, (M, M)."""
+        return self.kernel.K_Z
+
+    @abstractmethod
     def __len__(self) -> int:
         """Return how many rewards are known."""
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean and width of f for tasks (m,) at contexts X (m, d)."""
+    @abstractmethod
+    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
+        """Return what is believed about f for tasks (m,), or one task, at contexts X (m, d).
 
+        `columns`, one for each context, are work kept from earlier predictions there.
+        """
+
+    @abstractmethod
     def update(
         self,
         tasks: ArrayLike,
@@ -99,106 +223,66 @@ class Posterior(Protocol):
         """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing.
 
         `noise` is the variance of each reward, one number or (n,), nan where unknown; None and nan mean the
-        engine's default. `column`, for a single row, is work kept from the prediction.
+        engine's default. `column`, for a single row, is work kept from a prediction there.
         """
 
-
-@runtime_checkable
-class Correctable(Protocol):
-    """A posterior in which a reward can be put right, or forgotten, as long as it keeps its rows.
-
-    One that has given them up raises `CannotCorrectError`; its log has to be learned anew.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Correctable)
-        True
-    """
-
+    @abstractmethod
     def correct(self, index: int, y: float) -> None:
-        """Replace the reward of one row, counted in the order of updates."""
+        """Replace the reward of one row, counted in the order of updates.
 
+        An engine that has not kept its rows raises `CannotCorrectError`; its log has to be learned anew.
+        """
+
+    @abstractmethod
     def remove(self, index: int) -> None:
-        """Forget one row, counted in the order of updates; later rows move up."""
+        """Forget one row, counted in the order of updates; later rows move up. As `correct`, it may be refused."""
 
+    def extend_tasks(self, K_Z: ArrayLike) -> None:
+        """Take in further tasks: K_Z (M', M') begins with the present matrix; all or nothing.
 
-@runtime_checkable
-class Samplable(Protocol):
-    """A posterior that knows how its beliefs at several contexts hang together.
+        What is known stays as it is: covariances between rows do not depend on tasks that have none. An engine that
+        would have to join rows that it has not kept raises `CannotCorrectError`.
+        """
+        self.kernel = MultiTaskKernel(self.kernel.context, extended(K_Z, self.kernel.K_Z))
 
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Samplable)
-        True
-    """
-
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at m contexts, (m, m)."""
-
-    def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw `size` joint samples of f at m contexts, (size, m)."""
-
-
-@runtime_checkable
-class SolvesColumns(Protocol):
-    """A posterior that can prepare the updates of a few contexts together.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), SolvesColumns)
-        True
-    """
-
-    def columns(self, tasks: ArrayLike, X: ArrayLike) -> list[Column]:
-        """Return the columns of contexts X (m, d), to be handed to their updates."""
-
-
-@runtime_checkable
-class ScoresArms(Protocol):
-    """A posterior that can use that all arms of a decision share a state.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), ScoresArms)
-        True
-    """
-
-    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
-        """Return for each question mean and width of f at its arms."""
-
-
-@runtime_checkable
-class Restorable(Protocol):
-    """A posterior that can be put away as plain arrays and taken up again, bit for bit.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), Restorable)
-        True
-    """
-
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    @abstractmethod
+    def state(self) -> State:
         """Return everything learned as plain arrays."""
 
+    @abstractmethod
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
         """Take up what `state` returned."""
 
+    def _checked_contexts(self, tasks: ArrayLike, X: ArrayLike) -> tuple[IntArray, FloatArray]:
+        return checked_contexts(tasks, X, size=len(self.K_Z), width=self._features)
 
-class FullPosterior(Posterior, Correctable, Restorable, Protocol):
-    """A posterior with the core and everything that a learner needs to be corrected, stored and taken up again."""
+    def _checked_rows(self, tasks: ArrayLike, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> "Rows":
+        size, width = len(self.K_Z), self._features
+        return checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=width)
 
-    noise: float
-    """Variance of a reward where an update does not say."""
+    def _check_row(self, index: int) -> None:
+        if not 0 <= index < len(self):
+            raise BadInputError(f"there is no row {index}: {len(self)} rows are known", argument="index", value=index)
+
+
+def extended(K_Z: ArrayLike, present: FloatArray) -> FloatArray:
+    """Return a task matrix (M', M') that begins with the present one (M, M), or say why it does not."""
+    larger, M = check_task_matrix(K_Z), len(present)
+    if len(larger) < M or not np.array_equal(larger[:M, :M], present):
+        raise BadInputError(
+            f"further tasks must leave the likeness of the {M} there are as it is",
+            hint="learn the log anew to change it",
+            argument="K_Z",
+        )
+    return larger
+
+
+# --- Rows, checked and kept -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows of an update or a prediction: tasks (n,), contexts (n, d), rewards and noise (n,)."""
+    """Checked rows of an update: tasks (n,), contexts (n, d), rewards and noise (n,)."""
 
     tasks: IntArray
     X: FloatArray
@@ -210,14 +294,21 @@ def checked_contexts(tasks: ArrayLike, X: ArrayLike, *, size: int, width: int | 
     """Return tasks (m,) and contexts (m, d) as arrays, or say what is wrong with them."""
     X = _finite(X, name="context", ndim=2)
     index = np.asarray(tasks)
+    if index.ndim == 0:
+        index = np.full(len(X), index)
     if index.shape != (len(X),) or index.dtype.kind not in "iu":
-        raise BadInputError(f"expected one task number per context, {len(X)} in all, got {tasks!r}")
+        raise BadInputError(
+            f"expected one task number per context, {len(X)} in all, got {tasks!r}", argument="tasks", value=tasks
+        )
     if len(index) and (index.min() < 0 or index.max() >= size):
-        raise BadInputError(f"task numbers must lie between 0 and {size - 1}, got {index.min()} to {index.max()}")
+        raise BadInputError(
+            f"task numbers must lie between 0 and {size - 1}, got {index.min()} to {index.max()}", argument="tasks"
+        )
     if width is not None and X.shape[1] != width:
         raise BadInputError(
-            f"context has {X.shape[1]} features, posterior was built with {width}: "
-            "rebuild it or check the state mapping"
+            f"context has {X.shape[1]} features, posterior was built with {width}",
+            hint="rebuild it or check the state mapping",
+            argument="X",
         )
     return index.astype(np.int64, copy=False), X
 
@@ -236,16 +327,20 @@ def checked_rows(
     index, X = checked_contexts(tasks, X, size=size, width=width)
     y = _finite(y, name="reward", ndim=1)
     if len(y) != len(X):
-        raise BadInputError(f"got {len(y)} rewards for {len(X)} contexts")
+        raise BadInputError(f"got {len(y)} rewards for {len(X)} contexts", argument="y")
     if noise is None:
         return Rows(index, X, y, np.full(len(y), default_noise))
     given = np.asarray(noise, dtype=np.float64)
     if given.shape not in ((), y.shape):
-        raise BadInputError(f"noise must be one variance or one per reward, {len(y)} in all, got shape {given.shape}")
+        raise BadInputError(
+            f"noise must be one variance or one per reward, {len(y)} in all, got shape {given.shape}", argument="noise"
+        )
     variance = np.broadcast_to(given, y.shape)
     variance = np.where(np.isnan(variance), default_noise, variance)
     if not np.all((variance > 0) & np.isfinite(variance)):
-        raise BadInputError(f"noise is a variance and must be above zero and finite, got {variance.min():g}")
+        raise BadInputError(
+            f"noise is a variance and must be above zero and finite, got {variance.min():g}", argument="noise"
+        )
     return Rows(index, X, y, variance)
 
 
@@ -257,28 +352,11 @@ def _finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     return finite_array(values, name=name, ndim=ndim)
 
 
-def draw_joint(mean: FloatArray, covariance: FloatArray, *, size: int, rng: np.random.Generator) -> FloatArray:
-    """Draw from N(mean (m,), covariance (m, m)), which may be singular, as it is for equal contexts."""
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws: FloatArray = mean + rng.standard_normal((size, len(mean))) @ root.T
-    return draws
-
-
-# --- The rows an engine has learned, in arrays that grow without being copied at every step -------------------------
-
 _NAMES = ("tasks", "X", "y", "noise")
 
 
 class LearnedRows:
-    """Tasks, contexts, rewards and noise of all rows so far; each property is a view of what is filled.
-
-    Example:
-        >>> rows = LearnedRows()
-        >>> rows.append(Rows(np.array([0]), np.ones((1, 2)), np.array([0.5]), np.array([0.1])))
-        >>> len(rows), rows.width, rows.y
-        (1, 2, array([0.5]))
-    """
+    """Tasks, contexts, rewards and noise of all rows so far, in arrays that grow; properties view what is filled."""
 
     def __init__(self) -> None:
         self._filled = 0
@@ -288,11 +366,6 @@ class LearnedRows:
 
     def __len__(self) -> int:
         return self._filled
-
-    @property
-    def width(self) -> int | None:
-        """Number of context features, None before the first row."""
-        return self._X.shape[1] if self._filled else None
 
     @property
     def tasks(self) -> IntArray:
@@ -327,7 +400,7 @@ class LearnedRows:
         """Take out one row; later rows move up."""
         self.restore({name: np.delete(getattr(self, name), index, axis=0) for name in _NAMES})
 
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    def state(self) -> State:
         """Return copies of the filled arrays by name."""
         return {name: getattr(self, name).copy() for name in _NAMES}
 
@@ -345,66 +418,3 @@ class LearnedRows:
             tasks[: self._filled], X[: self._filled] = self.tasks, self.X
             y[: self._filled], noise[: self._filled] = self.y, self.noise
         self._tasks, self._X, self._y, self._noise = tasks, X, y, noise
-
-
-# --- A posterior takes in further tasks: nothing that it knows changes, and nothing is learned anew -----------------
-#
-# Covariances between old rows do not depend on tasks that have no rows yet, so the factor of K̃ + diag(noise), an
-# inverse or a belief at inducing points all stay as they are. What grows is the task matrix that later rows and
-# questions look into. The present matrix must be the leading block of the new one: tasks come behind those there are,
-# and how alike those are is not to change. (Changing it means learning the log anew, which is the business of whoever
-# keeps the log.)
-
-
-@runtime_checkable
-class TakesTasks(Protocol):
-    """A posterior that can take in further tasks; every engine of ours can.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> posterior = ExactPosterior(RBF(0.5), [[1.0]], noise=0.05)
-        >>> posterior.update([0], [[0.2]], [0.9])
-        >>> posterior.extend_tasks([[1.0, 0.8], [0.8, 1.0]])
-        >>> posterior.predict([1], [[0.2]]).mean.round(3)
-        array([0.686])
-    """
-
-    @property
-    def K_Z(self) -> FloatArray:
-        """The task matrix, (M, M)."""
-
-    def extend_tasks(self, K_Z: ArrayLike) -> None:
-        """Take in further tasks: K_Z (M', M') begins with the present matrix; all or nothing.
-
-        A posterior that would have to join rows that it no longer keeps raises `CannotCorrectError`; its log has to be
-        learned anew.
-        """
-
-
-def extended(K_Z: ArrayLike, present: FloatArray) -> FloatArray:
-    """Return a task matrix (M', M') that begins with the present one (M, M), or say why it does not.
-
-    Example:
-        >>> extended([[1.0, 0.5], [0.5, 1.0]], np.array([[2.0]]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: further tasks must leave the likeness of the 1 there are as it is: ...
-    """
-    larger, M = check_task_matrix(K_Z), len(present)
-    if len(larger) < M or not np.array_equal(larger[:M, :M], present):
-        raise BadInputError(
-            f"further tasks must leave the likeness of the {M} there are as it is: learn the log anew to change it"
-        )
-    return larger
-
-
-def extended_kernel(kernel: MultiTaskKernel, K_Z: ArrayLike) -> MultiTaskKernel:
-    """Return the product kernel with further tasks.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> len(extended_kernel(MultiTaskKernel(RBF(), np.eye(1)), np.eye(3)).K_Z)
-        3
-    """
-    return MultiTaskKernel(kernel.context, extended(K_Z, kernel.K_Z))

@@ -1,118 +1,239 @@
-"""The posterior that keeps every row: products over all rows, and the exact one on a growing factor."""
+"""The exact posterior: kernel ridge regression over tasks, (9) and (11), on a growing Cholesky factor.
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+With L Lᵀ = K̃ + diag(noise), v = L⁻¹k̃(x̃) and w = L⁻¹(y − mean), the prediction is f̂ = mean + v·w and
+σ² = k̃(x̃, x̃) − ‖v‖². Scoring all arms of a decision is one sweep, and the solved column of the arm that is played *is*
+the next row of the factor: an update takes it up, extended by the rows that came between. Cost: O(n²) per column, no n²
+copy. Told which configurations there are, the posterior solves as many columns as their kernel has rank, not one per
+arm (`shared_state`).
+
+Departures from the paper: noise may differ per observation (λI becomes a diagonal), the prior mean is a constant rather
+than 0, and the inverse (13) is never formed (see `schur` for the paper's own way).
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
-from kinband.errors import BadInputError
-from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
-from kinband.posterior.base import (
-    LearnedRows,
-    Prediction,
-    Question,
-    Rows,
-    checked_contexts,
-    checked_rows,
-    draw_joint,
-    extended_kernel,
-)
-from kinband.posterior.factor import LANES, PANEL, Column, GrowingFactor, lanes_for
-from kinband.posterior.shared_state import SharedRows
-from kinband.posterior.together import Columns, Together, split_columns
+from kinband.arrays import FloatArray, IntArray, finite_number
+from kinband.errors import NotPositiveDefiniteError
+from kinband.kernels import Kernel
+from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, Rows, SolvedJoint, State
+from kinband.posterior.shared_state import SharedRows, Shares
 
-# --- What the engines that keep every row have in common: the rows, the prior, and the doors ------------------------
+# --- A Cholesky factor that grows: L Lᵀ = K̃ + diag(noise), one row or one block at a time ----------------------------
+#
+# It is kept in panels of `PANEL` rows. A panel is one contiguous array that ends at its diagonal block, so growing
+# never copies what is there and takes half the memory of a square. Next to each panel lies the inverse of its diagonal
+# block, so that a forward substitution is matrix products alone: panel times what is solved, then a small inverse. The
+# inverse of a lower right part of a triangle is that part of its inverse, so a substitution can begin at any row. All
+# of it stays on NumPy's BLAS; mixing in SciPy's would make two thread pools fight.
+
+PANEL = 128
+_FIRST_ROWS = 8  # small posteriors (a station that learns alone) should stay small
+_FEW = 32  # columns
 
 
-class DensePosterior(ABC):
-    """Base of the exact engines.
+class GrowingFactor:
+    """The lower Cholesky factor of a matrix that gains rows.
 
-    Args:
-        kernel: Context kernel k_X, ours or scikit-learn's.
-        K_Z: Task matrix, (M, M).
-        noise: Variance of a reward where the update does not say, λ of the paper.
-        mean: Constant prior mean; 0 follows the paper to the letter.
+    Example:
+        >>> factor = GrowingFactor()
+        >>> factor.append(np.empty(0), 4.0), factor.append(np.array([1.0]), 5.0)
+        (2.0, 2.0)
+        >>> factor.dense()
+        array([[2., 0.],
+               [1., 2.]])
     """
 
-    def __init__(self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0) -> None:
-        self.kernel = MultiTaskKernel(as_kernel(kernel), check_task_matrix(K_Z))
-        self.noise = positive_number(noise, name="noise")
-        self.mean = finite_number(mean, name="mean")
-        self._rows = LearnedRows()
+    def __init__(self) -> None:
+        self._rows = 0
+        self.identity = object()  # renewed whenever rows are lost
+        self._panels: list[FloatArray] = []
+        self._inverses: list[FloatArray] = []
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def rows(self) -> LearnedRows:
-        """The rows learned so far, in the order of updates."""
         return self._rows
 
     @property
-    def K_Z(self) -> FloatArray:
-        """The task matrix, (M, M)."""
-        return self.kernel.K_Z
+    def log_determinant(self) -> float:
+        """Log-determinant of the factorised matrix."""
+        blocks = (self._panels[p][:rows, p * PANEL : p * PANEL + rows] for p, rows in self._used())
+        return 2.0 * float(sum(np.log(np.diagonal(block)).sum() for block in blocks))
 
-    def extend_tasks(self, K_Z: ArrayLike) -> None:
-        """Take in further tasks: K_Z (M', M') begins with the present matrix; what is known stays as it is."""
-        self.kernel = extended_kernel(self.kernel, K_Z)
+    def solve(self, R: FloatArray, known: FloatArray | None = None) -> FloatArray:
+        """Return V = L⁻¹R, (n, m).
 
-    @abstractmethod
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
+        Args:
+            R: Right-hand sides of all rows, (n, m), or of those that are not known, (n − s, m).
+            known: The first rows of V, (s, m), where they are known already.
+        """
+        first = 0 if known is None else len(known)
+        V = np.empty((self._rows, R.shape[1]))
+        if known is not None:
+            V[:first] = known
+        for p in range(first // PANEL, len(self._panels)):
+            top, bottom = max(first, p * PANEL), min((p + 1) * PANEL, self._rows)
+            part, rest = slice(top - p * PANEL, bottom - p * PANEL), R[top - first : bottom - first]
+            if top:
+                product = _product(self._panels[p][part, :top], V[:top])
+                rest = np.subtract(rest, product, out=product)
+            np.matmul(self._inverses[p][part, part], rest, out=V[top:bottom])
+        return V
 
-    @abstractmethod
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d), (m, m)."""
+    def append(self, v: FloatArray, diagonal: float) -> float:
+        """Add a row whose solved column is v (n,) and whose diagonal entry of the matrix is `diagonal`.
 
-    def moments(
-        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go; `columns` are for `exact`."""
-        del columns
-        return self.predict(tasks, X).mean, self.covariance(tasks, X)
+        Returns the new pivot, the last diagonal entry of the factor.
+        """
+        pivot = _pivot(diagonal - float(v @ v), diagonal)
+        self._append_row(v, pivot)
+        return pivot
 
-    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
-        """Return the columns of contexts X (m, d) unsolved: nothing here takes them up."""
-        del tasks, X
-        return [Column.recall(column.memo) for column in columns]
+    def extend(self, cross: FloatArray, block: FloatArray) -> None:
+        """Add b rows at once, all or nothing: `cross` (n, b) against those there are, `block` (b, b) among them."""
+        before = self._rows
+        done = 0
+        try:
+            while done < len(block):
+                step = min(PANEL - self._rows % PANEL, len(block) - done)
+                new = slice(done, done + step)
+                V = self.solve(np.concatenate([cross[:, new], block[:done, new]]))
+                self._append_block(V, block[new, new])
+                done += step
+        except NotPositiveDefiniteError:
+            self.truncate(before)
+            raise
 
-    def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
-        return draw_joint(self.predict(tasks, X).mean, self.covariance(tasks, X), size=size, rng=rng)
+    def truncate(self, rows: int) -> None:
+        """Forget every row from `rows` on."""
+        self._rows, self.identity = rows, object()
+        panels = -(-rows // PANEL)
+        del self._panels[panels:], self._inverses[panels:]
 
-    def _checked_contexts(self, tasks: ArrayLike, X: ArrayLike) -> tuple[IntArray, FloatArray]:
-        return checked_contexts(tasks, X, size=len(self.kernel.K_Z), width=self._rows.width)
+    def remove(self, index: int) -> None:
+        """Take out one row and column of the factorised matrix; later rows move up."""
+        L = self.dense()
+        x = L[index + 1 :, index].copy()
+        L = np.delete(np.delete(L, index, axis=0), index, axis=1)
+        _rank_one_update(L[index:, index:], x)
+        self.truncate(index)
+        for i in range(index, len(L)):
+            self._append_row(L[i, :i], float(L[i, i]))
 
-    def _checked_rows(self, tasks: ArrayLike, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> Rows:
-        size, width = len(self.kernel.K_Z), self._rows.width
-        return checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=width)
+    def dense(self) -> FloatArray:
+        """Return the factor as one square array, (n, n)."""
+        L = np.zeros((self._rows, self._rows))
+        for p, rows in self._used():
+            width = p * PANEL + rows
+            L[p * PANEL : width, :width] = self._panels[p][:rows, :width]
+        return L
 
-    def _check_row(self, index: int) -> None:
-        if not 0 <= index < len(self):
-            raise BadInputError(f"there is no row {index}: {len(self)} rows are known")
+    def state(self) -> State:
+        """Return the factor as flat arrays, for storage."""
+        empty = np.empty(0)
+        return {
+            "rows": np.array([self._rows], dtype=np.int64),
+            "panels": np.concatenate([empty, *(self._panels[p][:rows].ravel() for p, rows in self._used())]),
+            "inverses": np.concatenate([empty, *(self._inverses[p][:rows].ravel() for p, rows in self._used())]),
+        }
 
-    def _cross(self, tasks: IntArray, X: FloatArray) -> FloatArray:
-        """Return k̃ of every row against m contexts, (n, m)."""
-        if not len(self):
-            return np.empty((0, len(X)))
-        return self.kernel.cross(self._rows.tasks, self._rows.X, tasks, X)
+    def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
+        """Take up what `state` returned."""
+        self.truncate(0)
+        self._rows = int(state["rows"][0])
+        panels, inverses = np.asarray(state["panels"], np.float64), np.asarray(state["inverses"], np.float64)
+        at = at_inverse = 0
+        for p in range(-(-self._rows // PANEL)):
+            used, width = min(PANEL, self._rows - p * PANEL), (p + 1) * PANEL
+            self._panels.append(panels[at : at + used * width].reshape(used, width).copy())
+            self._inverses.append(inverses[at_inverse : at_inverse + used * PANEL].reshape(used, PANEL).copy())
+            at, at_inverse = at + used * width, at_inverse + used * PANEL
+
+    def _used(self) -> list[tuple[int, int]]:
+        """Return each panel's number with how many of its rows are filled."""
+        return [(p, min(PANEL, self._rows - p * PANEL)) for p in range(len(self._panels))]
+
+    def _append_row(self, v: FloatArray, pivot: float) -> None:
+        p, row = divmod(self._rows, PANEL)
+        self._make_room(p, row + 1)
+        panel, inverse = self._panels[p], self._inverses[p]
+        start = p * PANEL
+        panel[row, : start + row] = v
+        panel[row, start + row] = pivot
+        inverse[row, :row] = (v[start:] @ inverse[:row, :row]) / -pivot
+        inverse[row, row] = 1.0 / pivot
+        self._rows += 1
+
+    def _append_block(self, V: FloatArray, block: FloatArray) -> None:
+        """Add rows that all fall into the last panel; V (n, b) is their solved part."""
+        S = block - V.T @ V
+        _pivot(float(np.diagonal(S).min()), float(np.diagonal(block).max()))
+        try:
+            D = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError as error:
+            raise _lost_definiteness() from error
+        p, row = divmod(self._rows, PANEL)
+        stop, start = row + len(D), p * PANEL
+        self._make_room(p, stop)
+        panel, inverse = self._panels[p], self._inverses[p]
+        panel[row:stop, : start + row] = V.T
+        panel[row:stop, start + row : start + stop] = D
+        D_inverse = np.tril(np.linalg.inv(D))
+        inverse[row:stop, :row] = -D_inverse @ (V[start:].T @ inverse[:row, :row])
+        inverse[row:stop, row:stop] = D_inverse
+        self._rows += len(D)
+
+    def _make_room(self, p: int, rows: int) -> None:
+        if p == len(self._panels):
+            self._panels.append(np.zeros((0, (p + 1) * PANEL)))
+            self._inverses.append(np.zeros((0, PANEL)))
+        if len(self._panels[p]) < rows:
+            capacity = min(PANEL, max(_FIRST_ROWS, 2 * len(self._panels[p]), rows))
+            self._panels[p] = _taller(self._panels[p], capacity)
+            self._inverses[p] = _taller(self._inverses[p], capacity)
 
 
-# --- The exact posterior: kernel ridge regression over tasks, (9) and (11), on a growing Cholesky factor ------------
-#
-# With L Lᵀ = K̃ + diag(noise), v = L⁻¹k̃(x̃) and w = L⁻¹(y − mean), the prediction is f̂ = mean + v·w and
-# σ² = k̃(x̃, x̃) − ‖v‖². Scoring all arms of a decision is one sweep; the solved column of the arm that is played *is*
-# the next row of the factor, and w gains one entry. Cost: O(n²) per column, no n² copy. Told which configurations there
-# are, `predict_arms` solves as many columns as their kernel has rank, not one per arm (`shared_state`).
-#
-# Departures from the paper: noise may differ per observation (λI becomes a diagonal), the prior mean is a constant
-# rather than 0, and the inverse (13) is never formed (see `schur` for the paper's own way).
+def _product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return A (p, n) times B (n, m); BLAS is faster by a quarter if the few columns of B come first."""
+    return (B.T @ A.T).T if 2 < B.shape[1] <= _FEW else np.asarray(A @ B)
 
 
-class ExactPosterior(DensePosterior):
+def _taller(array: FloatArray, rows: int) -> FloatArray:
+    grown = np.zeros((rows, array.shape[1]))
+    grown[: len(array)] = array
+    return grown
+
+
+def _pivot(square: float, scale: float) -> float:
+    """Return the root of a squared pivot, which rounding must not have swallowed."""
+    if not square > 1e-14 * scale:
+        raise _lost_definiteness()
+    return float(np.sqrt(square))
+
+
+def _lost_definiteness() -> NotPositiveDefiniteError:
+    return NotPositiveDefiniteError(
+        "the kernel matrix is no longer positive definite: the noise is too small for contexts this close",
+        hint="increase `noise` (1e-6 of the kernel's variance is usually enough)",
+        argument="noise",
+    )
+
+
+def _rank_one_update(L: FloatArray, x: FloatArray) -> None:
+    """Turn the factor of A into that of A + x xᵀ, in place; L (n, n) lower, x (n,) is used up."""
+    for j in range(len(x)):
+        r = float(np.hypot(L[j, j], x[j]))
+        c, s = r / L[j, j], x[j] / L[j, j]
+        L[j, j] = r
+        L[j + 1 :, j] = (L[j + 1 :, j] + s * x[j + 1 :]) / c
+        x[j + 1 :] = c * x[j + 1 :] - s * L[j + 1 :, j]
+
+
+# --- The posterior --------------------------------------------------------------------------------------------------
+
+
+class ExactPosterior(Posterior):
     """What is believed about f after every reward told so far, exactly.
 
     Args:
@@ -140,62 +261,31 @@ class ExactPosterior(DensePosterior):
         configurations: FloatArray | None = None,
     ) -> None:
         super().__init__(kernel, K_Z, noise=noise, mean=mean)
+        self.rows = LearnedRows()
         self._factor = GrowingFactor()
         self._w = np.empty(0)
-        self._shared = SharedRows(self.kernel, configurations)
+        self._shared = SharedRows(self.kernel.context, configurations)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
     def log_determinant(self) -> float:
         """Log-determinant of K̃ + diag(noise)."""
         return self._factor.log_determinant
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
+    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
+        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d), and how they hang together."""
         index, X = self._checked_contexts(tasks, X)
-        prior, lanes = self.kernel.diag(index, X), lanes_for(len(X))
-        if not len(self):
-            return Prediction(
-                np.full(len(X), self.mean),
-                np.sqrt(prior),
-                lambda i: Column(i % lanes, lanes),
-                covariance_of=lambda p: self._covariance(index[p], X[p]),
-            )
-        V = self._factor.sweep(self._laned_cross(index, X, lanes))
-        mean = self.mean + (self._w @ V)[: len(X)]
-        variance = prior - np.einsum("ij,ij->j", V, V)[: len(X)]
-        return Prediction(
-            mean,
-            np.sqrt(np.maximum(variance, 0.0)),
-            self._keeper(V, lanes),
-            covariance_of=lambda p: self._covariance(index[p], X[p], V[:, p]),
-        )
-
-    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
-        """Return mean and width of f at the arms of each question, from one sweep over the pivots of them all."""
-        parts = self._pivots_solved(questions)
-        if parts is None:
-            return self._predict_each_arm(questions)
-        alone = len(questions) == 1
-        return [self._combined(q, V, alone=alone) for q, V in zip(questions, parts, strict=True)]
-
-    def predict_together(self, questions: Sequence[Question]) -> Together:
-        """Return the same predictions, and how they hang together."""
-        if not len(self):
-            return Together(self.kernel, questions, self._predict_each_arm(questions), None)
-        parts = self._pivots_solved(questions)
-        if parts is not None:
-            predictions = [self._combined(q, V, alone=False) for q, V in zip(questions, parts, strict=True)]
-            weights = (self._shared.weights[:, q.arms] for q in questions)
-            columns = [Columns(V, V, W) for V, W in zip(parts, weights, strict=True)]
-            return Together(self.kernel, questions, predictions, columns)
-        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
-        X = np.concatenate([q.X[q.arms] for q in questions])
-        V = self._factor.sweep(self._cross(tasks, X))
-        mean, variance = self.mean + self._w @ V, self.kernel.diag(tasks, X) - np.einsum("ij,ij->j", V, V)
-        together = Prediction(mean, np.sqrt(np.maximum(variance, 0.0)))
-        return Together(
-            self.kernel, questions, together.split(questions), split_columns(V, questions, lambda columns: columns)
-        )
+        prior = self.kernel.diag(index, X)
+        # Below a panel of rows there is nothing to gain from what arms share.
+        shares = self._shared.shares(index, X) if len(self) >= PANEL and not columns else None
+        if shares is not None:
+            return self._predict_shared(shares, index, X, prior)
+        V = self._solved(index, X, columns)
+        variance = prior - np.einsum("ij,ij->j", V, V)
+        joint = SolvedJoint(self.kernel, index, X, V, V, self._factor.identity)
+        return Prediction(self.mean + self._w @ V, np.sqrt(np.maximum(variance, 0.0)), joint)
 
     def update(
         self,
@@ -209,193 +299,85 @@ class ExactPosterior(DensePosterior):
         """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing."""
         rows = self._checked_rows(tasks, X, y, noise)
         if len(rows.y) == 1:
-            self._append(rows, column or Column())
+            self._append(rows, column)
         elif len(rows.y):
             self._extend(rows)
-
-    def columns(self, tasks: ArrayLike, X: ArrayLike) -> list[Column]:
-        """Return the columns of contexts X (m, d) solved as far as the factor goes.
-
-        A round scores thousands of contexts in one sweep and plays a few of them; this solves those few, a
-        laneful at a time, so that their updates need not.
-        """
-        index, X = self._checked_contexts(tasks, X)
-        lanes = LANES[-1]
-        found: list[Column] = []
-        for start in range(0, len(X), lanes):
-            group = slice(start, start + lanes)
-            V = self._factor.sweep(self._laned_cross(index[group], X[group], lanes))
-            found += map(self._keeper(V, lanes), range(len(X[group])))
-        return found
-
-    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
-        """Return the columns of contexts X (m, d), those of arms solved as far as complete panels go.
-
-        One sweep serves all that share a state, such as those of what was played and of what it replaced.
-        """
-        return self._refreshed(*self._checked_contexts(tasks, X), columns)
-
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d), (m, m)."""
-        return self.moments(tasks, X)[1]
-
-    def moments(
-        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go.
-
-        `columns`, one for each context, are work kept from a prediction, or what is remembered of it. Where a panel
-        was completed since they were told, solving all anew in one sweep is less work.
-        """
-        index, X = self._checked_contexts(tasks, X)
-        if not len(self):
-            return np.full(len(X), self.mean), self._covariance(index, X)
-        if columns is None or any(column.upto not in (None, self._factor.complete) for column in columns):
-            V = self._factor.sweep(self._cross(index, X))
-        else:
-            known = self._refreshed(index, X, columns)
-            V = self._factor.finish(self._unsolved(index, X, known), known)
-        return self.mean + self._w @ V, self._covariance(index, X, V)
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`; the factor does not depend on rewards and stays."""
         self._check_row(index)
-        self._rows.y[index] = finite_number(y, name="reward")
+        self.rows.y[index] = finite_number(y, name="reward")
         self._w = self._solved_rewards()
 
     def remove(self, index: int) -> None:
         """Forget row `index`; later rows move up."""
         self._check_row(index)
         self._factor.remove(index)
-        self._rows.remove(index)
-        self._shared.restore(self._rows.X)
+        self.rows.remove(index)
+        self._shared.restore(self.rows.X)
         self._w = self._solved_rewards()
 
-    def extend_tasks(self, K_Z: ArrayLike) -> None:
-        """Take in further tasks: K_Z (M', M') begins with the present matrix; the factor stays as it is."""
-        super().extend_tasks(K_Z)
-        self._shared.use(self.kernel)
-
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    def state(self) -> State:
         """Return rows, factor and solved rewards as plain arrays."""
-        return {**self._rows.state(), **self._factor.state(), "w": self._w.copy()}
+        return {**self.rows.state(), **self._factor.state(), "w": self._w.copy()}
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
-        """Take up what `state` returned, bit for bit."""
-        self._rows.restore(state)
+        """Take up what `state` returned."""
+        self.rows.restore(state)
         self._factor.restore(state)
-        self._shared.restore(self._rows.X)
+        self._shared.restore(self.rows.X)
         self._w = np.array(state["w"], dtype=np.float64)
+        self._features = self.rows.X.shape[1] if len(self) else None
 
-    def _laned_cross(self, tasks: IntArray, X: FloatArray, lanes: int) -> FloatArray:
-        """Return k̃ of every row against m contexts, padded with zeros to at least `lanes` columns."""
-        K = self._cross(tasks, X)
-        if K.shape[1] >= lanes:
-            return K
-        padded = np.zeros((len(K), lanes))
-        padded[:, : K.shape[1]] = K
-        return padded
+    def _predict_shared(self, shares: Shares, tasks: IntArray, X: FloatArray, prior: FloatArray) -> Prediction:
+        """Return the prediction from the solved columns of the pivots of every state."""
+        r = shares.weights.shape[1]
+        R = np.empty((len(self), r * len(shares.firsts)))
+        for s, first in enumerate(shares.firsts):
+            likeness = self.kernel.K_Z[tasks[first]].take(self.rows.tasks)
+            self._shared.cross(self.rows.X, X[first], likeness, out=R[:, s * r : (s + 1) * r])
+        V = self._factor.solve(R)
+        means = (self._w @ V).reshape(-1, r)[shares.states]
+        mean = self.mean + np.einsum("ar,ar->a", means, shares.weights)
+        joint = SolvedJoint(self.kernel, tasks, X, V, V, self._factor.identity, shares.states, shares.weights)
+        variance = prior - shares.norms(V)
+        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), joint)
 
-    def _keeper(self, V: FloatArray, lanes: int) -> Callable[[int], Column]:
-        """Return what gives the columns of a sweep; out of one wider than its lanes no bits can be reused."""
-        if V.shape[1] > lanes:
-            return lambda i: Column(i % lanes, lanes)
-        era, complete = self._factor.era, self._factor.complete
-        return lambda i: Column(i, lanes, V[:complete, i].copy(), era)
+    def _solved(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None] = ()) -> FloatArray:
+        """Return L⁻¹k̃ of contexts X (m, d), (n, m), from where columns that are still good leave off."""
+        known = [c.solved for c in columns if c is not None and c.factor is self._factor.identity]
+        first = min(map(len, known)) if len(known) == len(X) > 0 else 0
+        if first == len(self) > 0:
+            return np.stack(known, axis=1)
+        rest = slice(first, None)
+        R = self.kernel.cross(self.rows.tasks[rest], self.rows.X[rest], tasks, X) if len(self) else _none(len(X))
+        return self._factor.solve(R, np.stack([c[:first] for c in known], axis=1) if first else None)
 
-    def _predict_each_arm(self, questions: Sequence[Question]) -> list[Prediction]:
-        """Return what `predict_arms` does with a column per arm."""
-        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
-        together = self.predict(tasks, np.concatenate([q.X[q.arms] for q in questions]))
-        return [together] if len(questions) == 1 else together.split(questions)
-
-    def _pivots_solved(self, questions: Sequence[Question]) -> list[FloatArray] | None:
-        """Return the solved columns of every question's pivots, (n, r) each, where the structure serves them all."""
-        shared = self._shared.structure if len(self) >= PANEL else None  # below, there is nothing to gain
-        if shared is None or not all(len(q.arms) > len(shared) and shared.describes(q.X) for q in questions):
-            return None
-        r, rows = len(shared), self._rows
-        R = np.empty((len(self), r * len(questions)))
-        for i, q in enumerate(questions):
-            self._shared.cross(rows.tasks, rows.X, task=q.task, x=q.X[0], out=R[:, i * r : (i + 1) * r])
-        V = self._factor.sweep(R)
-        return [V[:, i * r : (i + 1) * r] for i in range(len(questions))]
-
-    def _combined(self, question: Question, V: FloatArray, *, alone: bool) -> Prediction:
-        """Return the prediction of all arms from the solved columns V (n, r) of the pivots."""
-        W = self._shared.weights[:, question.arms]
-        prior = self.kernel.diag(np.full(len(question.arms), question.task), question.X[question.arms])
-        mean, G = self.mean + (self._w @ V) @ W, V.T @ V
-        variance = prior - np.einsum("pa,pa->a", W, G @ W)
-        width = np.sqrt(np.maximum(variance, 0.0))
-        if not alone:  # out of a sweep for many decisions no bits can be reused
-            return Prediction(mean, width)
-        era, solved = self._factor.era, V[: self._factor.complete]
-        arms, task, X = question.arms, question.task, question.X
-        return Prediction(
-            mean,
-            width,
-            lambda i: Column(solved=self._shared.combine(solved, int(arms[i])), era=era, arm=int(arms[i])),
-            covariance_of=lambda p: self._prior(np.full(len(p), task), X[arms[p]]) - W[:, p].T @ G @ W[:, p],
-        )
-
-    def _prior(self, tasks: IntArray, X: FloatArray) -> FloatArray:
-        return self.kernel.cross(tasks, X, tasks, X)
-
-    def _covariance(self, tasks: IntArray, X: FloatArray, V: FloatArray | None = None) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d) with solved columns V (n, m); without any, the prior's."""
-        return self._prior(tasks, X) if V is None else self._prior(tasks, X) - V.T @ V
-
-    def _refreshed(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column]) -> list[Column]:
-        pivots: dict[tuple[int, bytes], FloatArray] = {}
-        return [self._as_solved(int(t), x, column, pivots) for t, x, column in zip(tasks, X, columns, strict=True)]
-
-    def _as_solved(
-        self, task: int, x: FloatArray, column: Column, pivots: dict[tuple[int, bytes], FloatArray]
-    ) -> Column:
-        """Return the column of an arm combined from its pivots' as far as complete panels go; these go to `pivots`."""
-        complete, structure, era = self._factor.complete, self._shared.structure, self._factor.era
-        if column.arm is None:
-            return column
-        if structure is None or not complete:
-            return Column(arm=column.arm)
-        if column.era is era and len(column.solved) == complete:
-            return column
-        key = (task, structure.state(x))
-        if key not in pivots:
-            R = np.empty((complete, len(structure)))
-            self._shared.cross(self._rows.tasks[:complete], self._rows.X[:complete], task=task, x=x, out=R)
-            pivots[key] = self._factor.sweep(R)
-        return Column(solved=self._shared.combine(pivots[key], column.arm), era=era, arm=column.arm)
-
-    def _unsolved(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return k̃ of the rows against m contexts, (n, m), with zeros in the place of those that all columns know.
-
-        These end with a panel, and so with a tile of kernels that are evaluated in tiles: no bit depends on them.
-        """
-        first = min(self._factor.solved(column) for column in columns)
-        K = np.zeros((len(self), len(X)))
-        K[first:] = self.kernel.cross(self._rows.tasks[first:], self._rows.X[first:], tasks, X)
-        return K
-
-    def _append(self, rows: Rows, column: Column) -> None:
-        known = self._as_solved(int(rows.tasks[0]), rows.X[0], column, {})
-        k = self._unsolved(rows.tasks, rows.X, [known])[:, 0] if len(self) else np.empty(0)
-        v = self._factor.solve(k, known)
+    def _append(self, rows: Rows, column: Column | None) -> None:
+        v = self._solved(rows.tasks, rows.X, [column])[:, 0]
         diagonal = float(self.kernel.diag(rows.tasks, rows.X)[0] + rows.noise[0])
         pivot = self._factor.append(v, diagonal)
-        self._rows.append(rows)
-        self._shared.append(rows.X)
+        self._take_in(rows)
         # The rewards' own column grows with the factor: w_n = (y_n − mean − v·w) / pivot.
         self._w = np.append(self._w, (rows.y[0] - self.mean - v @ self._w) / pivot)
 
     def _extend(self, rows: Rows) -> None:
         block = self.kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
         block[np.diag_indices_from(block)] += rows.noise
-        self._factor.extend(self._cross(rows.tasks, rows.X), block)
-        self._rows.append(rows)
-        self._shared.append(rows.X)
+        known = self.kernel.cross(self.rows.tasks, self.rows.X, rows.tasks, rows.X) if len(self) else _none(len(block))
+        self._factor.extend(known, block)
+        self._take_in(rows)
         self._w = self._solved_rewards()
 
+    def _take_in(self, rows: Rows) -> None:
+        self.rows.append(rows)
+        self._shared.append(rows.X)
+        self._features = rows.X.shape[1]
+
     def _solved_rewards(self) -> FloatArray:
-        return self._factor.sweep((self._rows.y - self.mean)[:, None])[:, 0]
+        return self._factor.solve((self.rows.y - self.mean)[:, None])[:, 0]
+
+
+def _none(columns: int) -> FloatArray:
+    """What no row has to say of so many contexts."""
+    return np.empty((0, columns))

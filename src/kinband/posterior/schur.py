@@ -7,7 +7,7 @@ Read it beside Theorem 2: with A⁻¹ known, rows U against the old data and C a
 only S = C − UᵀA⁻¹U. Here the old block comes first, so the roles of A and C are swapped against the print.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +15,12 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel
-from kinband.posterior.base import Prediction
-from kinband.posterior.exact import DensePosterior
-from kinband.posterior.factor import Column
+from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, SolvedJoint, State
 
 _STRIPE = 256  # rows updated at a time, so that no n × n temporary is made
 
 
-class SchurPosterior(DensePosterior):
+class SchurPosterior(Posterior):
     """The exact posterior by way of the inverse matrix; same contract and arguments as `ExactPosterior`.
 
     Example:
@@ -35,21 +33,26 @@ class SchurPosterior(DensePosterior):
 
     def __init__(self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0) -> None:
         super().__init__(kernel, K_Z, noise=noise, mean=mean)
+        self.rows = LearnedRows()
         self._storage = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
     def inverse(self) -> FloatArray:
         """(K̃ + diag(noise))⁻¹, (n, n)."""
         return self._storage[: len(self), : len(self)]
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
+    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
+        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
+        del columns
         index, X = self._checked_contexts(tasks, X)
         K, prior = self._cross(index, X), self.kernel.diag(index, X)
         AK = self.inverse @ K
-        mean = self.mean + (self._rows.y - self.mean) @ AK
+        mean = self.mean + (self.rows.y - self.mean) @ AK
         variance = prior - np.einsum("ij,ij->j", K, AK)
-        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)))
+        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), SolvedJoint(self.kernel, index, X, K, AK))
 
     def update(
         self,
@@ -70,18 +73,13 @@ class SchurPosterior(DensePosterior):
         AU = self.inverse @ U
         S_inverse = _definite_inverse(C - U.T @ AU)
         self._grow_inverse(AU, S_inverse)
-        self._rows.append(rows)
-
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d), (m, m)."""
-        index, X = self._checked_contexts(tasks, X)
-        K = self._cross(index, X)
-        return self.kernel.cross(index, X, index, X) - K.T @ self.inverse @ K
+        self.rows.append(rows)
+        self._features = rows.X.shape[1]
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`."""
         self._check_row(index)
-        self._rows.y[index] = finite_number(y, name="reward")
+        self.rows.y[index] = finite_number(y, name="reward")
 
     def remove(self, index: int) -> None:
         """Forget row `index`, (13) backwards: the rest of the inverse less its outer product."""
@@ -90,16 +88,23 @@ class SchurPosterior(DensePosterior):
         a = np.delete(A[index], index)
         rest = np.delete(np.delete(A, index, axis=0), index, axis=1)
         self._storage = rest - np.outer(a, a / A[index, index])
-        self._rows.remove(index)
+        self.rows.remove(index)
 
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    def state(self) -> State:
         """Return rows and inverse as plain arrays."""
-        return {**self._rows.state(), "inverse": self.inverse.copy()}
+        return {**self.rows.state(), "inverse": self.inverse.copy()}
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
-        """Take up what `state` returned, bit for bit."""
-        self._rows.restore(state)
+        """Take up what `state` returned."""
+        self.rows.restore(state)
         self._storage = np.array(state["inverse"], dtype=np.float64)
+        self._features = self.rows.X.shape[1] if len(self) else None
+
+    def _cross(self, tasks: IntArray, X: FloatArray) -> FloatArray:
+        """Return k̃ of every row against m contexts, (n, m)."""
+        if not len(self):
+            return np.empty((0, len(X)))
+        return self.kernel.cross(self.rows.tasks, self.rows.X, tasks, X)
 
     def _grow_inverse(self, AU: FloatArray, S_inverse: FloatArray) -> None:
         """Write the new inverse (13) over the old one; AU (n, b), S_inverse (b, b)."""
@@ -123,6 +128,8 @@ def _definite_inverse(S: FloatArray) -> FloatArray:
         L_inverse = np.linalg.inv(np.linalg.cholesky(S))
     except np.linalg.LinAlgError as error:
         raise NotPositiveDefiniteError(
-            "the kernel matrix is no longer positive definite: increase `noise`, or use the exact engine"
+            "the kernel matrix is no longer positive definite",
+            hint="increase `noise`, or use the exact engine",
+            argument="noise",
         ) from error
     return np.asarray(L_inverse.T @ L_inverse)

@@ -15,9 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.kernels import MultiTaskKernel
+from kinband.kernels import Kernel
 from kinband.kernels.serial import Split, split_kernel
-from kinband.posterior.factor import PANEL
 
 RESIDUAL = 1e-14
 """Share of the configuration kernel's variance that the pivots may leave unexplained.
@@ -54,8 +53,7 @@ class SharedState:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> kernel = MultiTaskKernel(RBF([0.5, 2.0]), np.eye(2))
-        >>> shared = find_shared_state(kernel, np.linspace(-1, 1, 29)[:, None], width=2)
+        >>> shared = find_shared_state(RBF([0.5, 2.0]), np.linspace(-1, 1, 29)[:, None], width=2)
         >>> len(shared) <= 12
         True
     """
@@ -67,55 +65,81 @@ class SharedState:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def describes(self, X: FloatArray) -> bool:
-        """Whether contexts X (N, d) are one state with each configuration of the space, in order."""
-        N, f = self.configurations.shape
-        return (
-            len(X) == N
-            and X.shape[1] >= f
-            and bool((X[:, X.shape[1] - f :] == self.configurations).all())
-            and bool((X[:, : X.shape[1] - f] == X[0, : X.shape[1] - f]).all())
-        )
+    def arms(self, X: FloatArray) -> list[int] | None:
+        """Return which configuration of the space each context X (n, d) has, (n,); None if any has another."""
+        size = 8 * self.configurations.shape[1]
+        packed = (X[:, X.shape[1] - self.configurations.shape[1] :] + 0.0).tobytes()
+        found = [self._numbers.get(packed[i : i + size]) for i in range(0, len(packed), size)]
+        known = [arm for arm in found if arm is not None]
+        return known if len(known) == len(found) else None
 
-    def state(self, x: FloatArray) -> bytes:
-        """Return what tells the state of a context x (d,) from others."""
-        return x[: len(x) - self.configurations.shape[1]].tobytes()
+    def shares(self, tasks: IntArray, X: FloatArray) -> "Shares | None":
+        """Return how contexts X (m, d) of tasks (m,) are made of states and configurations; None if little is gained.
 
-    def spans(self, X: FloatArray) -> bool:
-        """Whether the configurations of rows X (n, d) are all in the space."""
-        own = X[:, X.shape[1] - self.configurations.shape[1] :]
-        return all(row.tobytes() in self._known for row in np.ascontiguousarray(own) + 0.0)
+        Contexts of one task in one state count as its arms where they come one after the other.
+        """
+        states = X[:, : X.shape[1] - self.configurations.shape[1]]
+        other = (tasks[1:] != tasks[:-1]) | (states[1:] != states[:-1]).any(axis=1)
+        firsts = [0, *(np.flatnonzero(other) + 1).tolist()]
+        if len(firsts) * len(self) >= len(X) or (arms := self.arms(X)) is None:
+            return None
+        return Shares(firsts, np.concatenate([[0], np.cumsum(other)]), self.weights.T[arms])
 
     def rows(self, X: FloatArray) -> FloatArray:
         """Return k_c of rows X (n, d) against the pivots, (n, r); a row keeps it as long as it is known."""
         rows, contexts = np.zeros((len(X), len(self))), _without_state(self.configurations, X.shape[1])
-        for term, place in self.places():
+        for term, place in self.places:
             rows[:, place] = term.split.over_part(X, contexts[term.pivots])
         return rows
 
+    @cached_property
     def places(self) -> list[tuple[Term, slice]]:
         """Return each term with the place of its pivots among all."""
         ends = np.cumsum([len(term.pivots) for term in self.terms]).tolist()
         return [(term, slice(end - len(term.pivots), end)) for term, end in zip(self.terms, ends, strict=True)]
 
     @cached_property
-    def _known(self) -> frozenset[bytes]:
-        return frozenset(row.tobytes() for row in np.ascontiguousarray(self.configurations) + 0.0)
+    def _numbers(self) -> dict[bytes, int]:
+        return {row.tobytes(): arm for arm, row in enumerate(np.ascontiguousarray(self.configurations) + 0.0)}
 
 
-def find_shared_state(kernel: MultiTaskKernel, configurations: FloatArray, *, width: int) -> SharedState | None:
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Contexts as states with configurations.
+
+    Attributes:
+        firsts: Position of the first context of each state.
+        states: Which state a context has, (m,).
+        weights: Weights of the pivots in each context, (m, r).
+    """
+
+    firsts: list[int]
+    states: IntArray
+    weights: FloatArray
+
+    def norms(self, V: FloatArray) -> FloatArray:
+        """Return ‖v‖² of each context, (m,), from the columns V (n, s·r) of the pivots of each state."""
+        r, ends = self.weights.shape[1], [*self.firsts[1:], len(self.states)]
+        found = np.empty(len(self.states))
+        for s, (first, end) in enumerate(zip(self.firsts, ends, strict=True)):
+            own, W = V[:, s * r : (s + 1) * r], self.weights[first:end]
+            np.einsum("ar,ar->a", W @ (own.T @ own), W, out=found[first:end])
+        return found
+
+
+def find_shared_state(kernel: Kernel, configurations: FloatArray, *, width: int) -> SharedState | None:
     """Return the structure of contexts with `width` columns, configurations (N, f) last; None if little is gained.
 
     Example:
         >>> from kinband.kernels import Matern52
-        >>> kernel = MultiTaskKernel(Matern52([0.5, 2.0]), np.eye(2))  # a joint Matérn is no product
+        >>> kernel = Matern52([0.5, 2.0])  # a joint Matérn is no product
         >>> find_shared_state(kernel, np.linspace(-1, 1, 29)[:, None], width=2) is None
         True
     """
     N, f = configurations.shape
     if not 0 < f <= width:
         return None
-    splits = split_kernel(kernel.context, columns=range(width - f, width), width=width)
+    splits = split_kernel(kernel, columns=range(width - f, width), width=width)
     if not any(split.part for split in splits):
         return None
     contexts = _without_state(configurations, width)
@@ -164,65 +188,44 @@ class SharedRows:
     """The structure of a posterior's rows: k_c of every row against the pivots, as long as all are spanned.
 
     Args:
-        kernel: The product kernel (7).
+        kernel: Context kernel k_X.
         configurations: Features of the arms, (N, f); None for a posterior that knows of none.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> rows = SharedRows(MultiTaskKernel(RBF([0.5, 2.0]), np.eye(2)), np.linspace(-1, 1, 29)[:, None])
-        >>> rows.append(np.array([[0.3, -1.0]]))
-        >>> rows.structure is not None
-        True
-        >>> rows.append(np.array([[0.3, 7.0]]))  # no configuration of the space
-        >>> rows.structure is None
-        True
     """
 
-    def __init__(self, kernel: MultiTaskKernel, configurations: FloatArray | None) -> None:
+    def __init__(self, kernel: Kernel, configurations: FloatArray | None) -> None:
         self._kernel, self._configurations = kernel, configurations
         self._found: SharedState | None = None
         self._looked = configurations is None
         self._rows, self._filled = np.empty((0, 0)), 0
 
-    @property
-    def structure(self) -> SharedState | None:
-        """The structure, where there is one and all rows are spanned."""
-        return self._found
-
-    @property
-    def weights(self) -> FloatArray:
-        """W, (r, N)."""
-        return self._structure.weights
-
-    def use(self, kernel: MultiTaskKernel) -> None:
-        """Go on with a kernel that has further tasks; the structure is one of contexts and stays."""
-        self._kernel = kernel
-
     def append(self, X: FloatArray) -> None:
         """Take in further rows X (b, d); k_c of them is evaluated when it is first needed."""
-        if not self._looked:
+        if not self._looked and self._configurations is not None:
             self._looked = True
-            if self._configurations is not None:
-                self._found = find_shared_state(self._kernel, self._configurations, width=X.shape[1])
-        if self._found is None:
-            return
-        if not self._found.spans(X):
+            self._found = find_shared_state(self._kernel, self._configurations, width=X.shape[1])
+        if self._found is not None and self._found.arms(X) is None:
             self._found = None
-            return
 
     def restore(self, X: FloatArray) -> None:
         """Forget all rows and take in X (n, d)."""
-        self.__init__(self._kernel, self._configurations)  # type: ignore[misc]
+        self._found, self._looked, self._filled = None, self._configurations is None, 0
+        self._rows = np.empty((0, 0))
         if len(X):
             self.append(X)
 
-    def cross(self, tasks: IntArray, X: FloatArray, *, task: int, x: FloatArray, out: FloatArray) -> None:
-        """Write the pivots' columns of a decision for the first n rows, tasks (n,) and contexts X (n, d), to (n, r)."""
+    def shares(self, tasks: IntArray, X: FloatArray) -> Shares | None:
+        """Return how contexts X (m, d) of tasks (m,) share states, where that saves work and all rows are spanned."""
+        return None if self._found is None else self._found.shares(tasks, X)
+
+    def cross(self, X: FloatArray, x: FloatArray, likeness: FloatArray, *, out: FloatArray) -> None:
+        """Write the pivots' columns in the state of x (d,) against all rows X (n, d), to (n, r).
+
+        `likeness` is how like the task is to that of each row, (n,).
+        """
         if len(X) > self._filled:
             self._fill(X)
         out[:, -1] = 0.0  # the row that pads them
-        likeness = self._kernel.K_Z[task].take(tasks)
-        for term, place in self._structure.places():
+        for term, place in self._structure.places:
             v = term.split.over_rest(X, x[None])[:, 0]
             v *= likeness
             np.multiply(v[:, None], self._rows[: len(X), place], out=out[:, place])
@@ -237,12 +240,6 @@ class SharedRows:
             self._rows = grown
         self._rows[start:stop] = self._structure.rows(X[start:])
         self._filled = stop
-
-    def combine(self, V: FloatArray, arm: int) -> FloatArray:
-        """Return V W_arm (n,) for V (n, r) of complete panels: panel by panel, so that bits do not depend on n."""
-        w = np.ascontiguousarray(self.weights[:, arm])
-        panels = np.ascontiguousarray(V).reshape(-1, PANEL, V.shape[1])
-        return np.asarray(panels @ w).ravel()
 
     @property
     def _structure(self) -> SharedState:

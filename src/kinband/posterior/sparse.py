@@ -8,22 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
+from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
-from kinband.posterior.base import (
-    Prediction,
-    Question,
-    Rows,
-    checked_contexts,
-    checked_rows,
-    draw_joint,
-    extended_kernel,
-)
-from kinband.posterior.factor import Column
-from kinband.posterior.together import Together, split_columns
-
-__all__ = ["BUDGET", "SparsePosterior", "checked_budget"]
+from kinband.kernels import Kernel, MultiTaskKernel
+from kinband.posterior.base import Column, Posterior, Prediction, Rows, SolvedJoint, State
 
 # --- Coordinates in which a prior is white, and what to say when rounding has made that impossible ------------------
 
@@ -46,8 +34,9 @@ def whitening(K: FloatArray) -> tuple[FloatArray, FloatArray]:
 def lost_definiteness() -> NotPositiveDefiniteError:
     """Return the error that says what to do when rounding has swallowed a variance."""
     return NotPositiveDefiniteError(
-        "the sparse posterior is no longer positive definite: the noise is too small for so many rewards; "
-        "increase `noise` (1e-6 of the kernel's variance is usually enough)"
+        "the sparse posterior is no longer positive definite: the noise is too small for so many rewards",
+        hint="increase `noise` (1e-6 of the kernel's variance is usually enough)",
+        argument="noise",
     )
 
 
@@ -207,27 +196,27 @@ class Sight:
 
 
 class InducedBelief:
-    """A Gaussian belief about f through at most `budget` points, and one more while points change places.
+    """A Gaussian belief about f through at most `inducing_points` of them, and one more while points change places.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> belief = InducedBelief(MultiTaskKernel(RBF(0.5), np.eye(1)), budget=2, width=1)
+        >>> belief = InducedBelief(MultiTaskKernel(RBF(0.5), np.eye(1)), inducing_points=2, width=1)
         >>> sight = belief.look(0, np.array([0.0]), 1.1)
         >>> belief.admit(sight, 0.1)
-        >>> mean, variance, _ = belief.predict(np.array([0]), np.array([[0.0]]))
+        >>> mean, variance, _, _ = belief.predict(np.array([0]), np.array([[0.0]]))
         >>> round(float(mean[0]), 6), round(float(variance[0]), 6)
         (1.0, 0.090909)
     """
 
-    def __init__(self, kernel: MultiTaskKernel, *, budget: int, width: int) -> None:
-        self.kernel, self.budget, self.size = kernel, budget, 0
+    def __init__(self, kernel: MultiTaskKernel, *, inducing_points: int, width: int) -> None:
+        self.kernel, self.inducing_points, self.size = kernel, inducing_points, 0
         self._width = width
         self._allocate(self._capacity(0))
 
     def _capacity(self, size: int) -> int:
         """Return how many points the arrays hold; of the size alone, so that restored arrays have the same layout."""
-        full = -(-(self.budget + 1) // _LANES) * _LANES
-        if size >= self.budget:
+        full = -(-(self.inducing_points + 1) // _LANES) * _LANES
+        if size >= self.inducing_points:
             return full
         return min(full, max(_FIRST, 1 << (size - 1).bit_length()))
 
@@ -282,15 +271,13 @@ class InducedBelief:
         """Covariance of the coordinates, (m, m)."""
         return self._C[: self.size, : self.size]
 
-    def predict(self, tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return mean, variance and coordinates of f for tasks (n,) at contexts X (n, d): (n,), (n,), (m, n)."""
+    def predict(self, tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return mean and variance (n,) of f for tasks (n,) at contexts X (n, d), their coordinates V and CV (m, n)."""
         prior = self.kernel.diag(tasks, X)
-        if not self.size:
-            return np.zeros(len(X)), prior, np.empty((0, len(X)))
         V = self.Q @ self.kernel.cross(self.tasks, self.X, tasks, X)
-        seen = np.einsum("ij,ij->j", V, V)
-        spread = np.einsum("ij,ij->j", V, self.C @ V)
-        return self.mu @ V, np.maximum(prior - seen, 0.0) + np.maximum(spread, 0.0), V
+        CV = self.C @ V
+        seen, spread = np.einsum("ij,ij->j", V, V), np.einsum("ij,ij->j", V, CV)
+        return self.mu @ V, np.maximum(prior - seen, 0.0) + np.maximum(spread, 0.0), V, CV
 
     def look(self, task: int, x: FloatArray, y: float) -> Sight:
         """Return how the points see a row with context x (d,) and reward y."""
@@ -379,13 +366,13 @@ class InducedBelief:
         self.learned[:] = self.precision - np.einsum("ij,ij->j", Q, C @ Q)
         self.weight[:] = mu @ Q
 
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    def state(self) -> State:
         """Return points and belief as plain arrays."""
         arrays = {"whitening": self.Q, "covariance": self.C, "mu": self.mu, "vectors": self._vectors[:, : self.size]}
         return {"tasks": self.tasks.copy(), "X": self.X.copy(), **{name: a.copy() for name, a in arrays.items()}}
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
-        """Take up what `state` returned, bit for bit."""
+        """Take up what `state` returned."""
         self.size = len(state["tasks"])
         self._allocate(self._capacity(self.size))
         self._fill(state)
@@ -436,8 +423,10 @@ CANDIDATES = 8192
 _CHUNK = 1024
 
 
-def choose_points(kernel: MultiTaskKernel, rows: Rows, *, budget: int, tolerance: float, mean: float) -> IntArray:
-    """Return which rows become points, at most `budget`, in order of their worth.
+def choose_points(
+    kernel: MultiTaskKernel, rows: Rows, *, inducing_points: int, tolerance: float, mean: float
+) -> IntArray:
+    """Return which rows become points, at most `inducing_points`, in order of their worth.
 
     Rows of which less than `tolerance` of the prior variance is left open are never taken.
 
@@ -445,14 +434,15 @@ def choose_points(kernel: MultiTaskKernel, rows: Rows, *, budget: int, tolerance
         >>> from kinband.kernels import RBF
         >>> X = np.array([[0.0], [0.0], [5.0]])
         >>> rows = Rows(np.zeros(3, dtype=np.int64), X, np.array([0.1, 0.1, 2.0]), np.full(3, 0.1))
-        >>> choose_points(MultiTaskKernel(RBF(0.5), np.eye(1)), rows, budget=3, tolerance=1e-6, mean=0.0).tolist()
+        >>> kernel = MultiTaskKernel(RBF(0.5), np.eye(1))
+        >>> choose_points(kernel, rows, inducing_points=3, tolerance=1e-6, mean=0.0).tolist()
         [2, 0]
     """
     some = np.unique(np.linspace(0, len(rows.y) - 1, min(len(rows.y), CANDIDATES)).round().astype(np.int64))
     tasks, X, noise = rows.tasks[some], rows.X[some], rows.noise[some]
     prior = kernel.diag(tasks, X)
     left, error = prior.copy(), rows.y[some] - mean
-    F = np.zeros((min(budget, len(some)), len(some)))
+    F = np.zeros((min(inducing_points, len(some)), len(some)))
     taken: list[int] = []
     for j in range(len(F)):
         gain = np.where(left > tolerance * prior, left / (left + noise), 0.0)
@@ -524,7 +514,7 @@ def _weights(
 
 # --- The sparse posterior: bounded memory, the same time for the millionth reward as for the thousandth -------------
 #
-# It keeps at most `budget` *inducing points*, rows (task, context) among those it was told, and a Gaussian belief about
+# It keeps at most so many *inducing points*, rows (task, context) among those it was told, and a Gaussian belief about
 # f at them (`belief`); rows themselves are not kept. While there is room, every new context becomes a point and the
 # posterior is the exact one. After that each row brings one point too many, and what is worth least goes: the row
 # itself, which is then *absorbed* by the points, or an old point in whose place it comes. The **worth** of a point is
@@ -534,7 +524,7 @@ def _weights(
 #     worth_j = (learned_j + weight_j²) / precision_j²,
 #
 # known for all points in O(m²) per row. Nothing is drawn at random, and asking changes nothing: beliefs depend on the
-# order of updates alone, and a replay gives them bit for bit.
+# order of updates alone.
 #
 # **Widths stay honest.** The residual k(x, x) − kᵀK⁻¹k of what the points do not see is added to every variance, as in
 # BKB (Calandriello et al. 2019), and information is never counted twice: `allowance` has the argument and the
@@ -545,7 +535,7 @@ def _weights(
 # whitened anew in O(m³). Csató and Opper (2002) forget by the same projection, with their own worth and with κ = 1
 # throughout; EK-UCB (Zenati et al. 2022) and BKB grow their dictionaries instead and choose them by chance.
 
-BUDGET = 512
+INDUCING_POINTS = 512
 """Inducing points unless another number is given."""
 
 REFRESH = 1024
@@ -557,7 +547,7 @@ TOLERANCE = 1e-6
 _CERTAIN = 1e-12  # variances below this share of the prior's are rounding
 
 
-class SparsePosterior:
+class SparsePosterior(Posterior):
     """What is believed about f after every reward told so far, through a bounded number of points.
 
     Args:
@@ -565,11 +555,11 @@ class SparsePosterior:
         K_Z: Task matrix, (M, M).
         noise: Variance of a reward where the update does not say, λ of the paper.
         mean: Constant prior mean; 0 follows the paper to the letter.
-        budget: How many inducing points are kept.
+        inducing_points: How many inducing points are kept.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> posterior = SparsePosterior(RBF(0.5), [[1.0, 0.9], [0.9, 1.0]], noise=0.1, mean=0.5, budget=20)
+        >>> posterior = SparsePosterior(RBF(0.5), [[1.0, 0.9], [0.9, 1.0]], noise=0.1, mean=0.5, inducing_points=20)
         >>> rng = np.random.default_rng(0)
         >>> for x in rng.random(300):
         ...     posterior.update([0], [[x]], [np.sin(x) + 0.3 * rng.normal()])
@@ -580,13 +570,11 @@ class SparsePosterior:
     """
 
     def __init__(
-        self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0, budget: int = BUDGET
+        self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0, inducing_points: int = INDUCING_POINTS
     ) -> None:
-        self.kernel = MultiTaskKernel(as_kernel(kernel), check_task_matrix(K_Z))
-        self.noise = positive_number(noise, name="noise")
-        self.mean = finite_number(mean, name="mean")
-        self.budget = checked_budget(budget)
-        self._rows, self._width = 0, None  # type: int, int | None
+        super().__init__(kernel, K_Z, noise=noise, mean=mean)
+        self.inducing_points = checked_inducing_points(inducing_points)
+        self._rows = 0
         self._belief: InducedBelief | None = None
         self._allowance = Allowance(self.kernel.K_Z)
 
@@ -603,33 +591,16 @@ class SparsePosterior:
         """By which factor at most the exact variance exceeds the sparse one, anywhere; 1 while nothing is forgotten."""
         return 1.0 + self._allowance.total
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d)."""
+    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
+        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
+        del columns
         index, X = self._checked_contexts(tasks, X)
+        prior = self.kernel.diag(index, X)
         if self._belief is None:
-            return Prediction(
-                np.full(len(X), self.mean),
-                np.sqrt(self.kernel.diag(index, X)),
-                covariance_of=lambda p: self._covariance(index[p], X[p]),
-            )
-        mean, variance, V = self._belief.predict(index, X)
-        return Prediction(
-            self.mean + mean, np.sqrt(variance), covariance_of=lambda p: self._covariance(index[p], X[p], V[:, p])
-        )
-
-    def predict_arms(self, questions: Sequence[Question]) -> list[Prediction]:
-        """Return mean and width of f at the arms of each question."""
-        return [self.predict(np.full(len(q.arms), q.task), q.X[q.arms]) for q in questions]
-
-    def predict_together(self, questions: Sequence[Question]) -> Together:
-        """Return the predictions of all arms of all questions, and how they hang together."""
-        if self._belief is None:
-            return Together(self.kernel, questions, self.predict_arms(questions), None)
-        tasks = np.concatenate([np.full(len(q.arms), q.task) for q in questions])
-        mean, variance, V = self._belief.predict(tasks, np.concatenate([q.X[q.arms] for q in questions]))
-        C = self._belief.C
-        predictions = Prediction(self.mean + mean, np.sqrt(variance)).split(questions)
-        return Together(self.kernel, questions, predictions, split_columns(V, questions, lambda v: v - C @ v))
+            V = np.empty((0, len(X)))
+            return Prediction(np.full(len(X), self.mean), np.sqrt(prior), SolvedJoint(self.kernel, index, X, V, V))
+        mean, variance, V, CV = self._belief.predict(index, X)
+        return Prediction(self.mean + mean, np.sqrt(variance), SolvedJoint(self.kernel, index, X, V, V - CV))
 
     def update(
         self,
@@ -646,8 +617,7 @@ class SparsePosterior:
         `column` is of no use here.
         """
         del column
-        size = len(self.kernel.K_Z)
-        rows = checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=self._width)
+        rows = self._checked_rows(tasks, X, y, noise)
         if not len(rows.y):
             return
         before = self.state() if len(rows.y) > 1 else None
@@ -657,30 +627,6 @@ class SparsePosterior:
             if before is not None:
                 self.restore(before)
             raise
-
-    def covariance(self, tasks: ArrayLike, X: ArrayLike) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d), (m, m)."""
-        return self.moments(tasks, X)[1]
-
-    def moments(
-        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f at contexts X (m, d), in one go; `columns` are of no use here."""
-        del columns
-        index, X = self._checked_contexts(tasks, X)
-        if self._belief is None:
-            return np.full(len(X), self.mean), self._covariance(index, X)
-        mean, _, V = self._belief.predict(index, X)
-        return self.mean + mean, self._covariance(index, X, V)
-
-    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
-        """Return the columns of contexts X (m, d) unsolved: nothing here takes them up."""
-        del tasks, X
-        return [Column.recall(column.memo) for column in columns]
-
-    def sample(self, tasks: ArrayLike, X: ArrayLike, *, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw `size` joint samples of f at contexts X (m, d), (size, m)."""
-        return draw_joint(self.predict(tasks, X).mean, self.covariance(tasks, X), size=size, rng=rng)
 
     def correct(self, index: int, y: float) -> NoReturn:
         """Refuse: the row is not kept."""
@@ -692,19 +638,14 @@ class SparsePosterior:
         del index
         raise CannotCorrectError("a sparse posterior keeps no rows: learn the log anew without this one")
 
-    @property
-    def K_Z(self) -> FloatArray:
-        """The task matrix, (M, M)."""
-        return self.kernel.K_Z
-
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; points and belief stay as they are."""
-        self.kernel = extended_kernel(self.kernel, K_Z)
+        super().extend_tasks(K_Z)
         self._allowance = self._allowance.extended(self.kernel.K_Z)
         if self._belief is not None:
             self._belief.kernel = self.kernel
 
-    def state(self) -> dict[str, FloatArray | IntArray]:
+    def state(self) -> State:
         """Return points and belief as plain arrays."""
         counts = np.array([self._rows], dtype=np.int64)
         if self._belief is None:
@@ -713,28 +654,20 @@ class SparsePosterior:
         return {**self._belief.state(), **allowance, "rows": counts}
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
-        """Take up what `state` returned, bit for bit."""
+        """Take up what `state` returned."""
         self._rows = int(state["rows"][0])
-        self._belief, self._width, self._allowance = None, None, Allowance(self.kernel.K_Z)
+        self._belief, self._features, self._allowance = None, None, Allowance(self.kernel.K_Z)
         if self._rows:
-            self._width = state["X"].shape[1]
-            self._belief = InducedBelief(self.kernel, budget=self.budget, width=self._width)
+            self._features = state["X"].shape[1]
+            self._belief = InducedBelief(self.kernel, inducing_points=self.inducing_points, width=self._features)
             self._belief.restore(state)
             spent = np.array(state["spent"], dtype=np.float64)
             self._allowance = Allowance(self.kernel.K_Z, spent, float(state["total"][0]))
 
-    def _covariance(self, tasks: IntArray, X: FloatArray, V: FloatArray | None = None) -> FloatArray:
-        """Return the covariance of f at contexts X (m, d) with coordinates V (points, m); without any, the prior's."""
-        prior = self.kernel.cross(tasks, X, tasks, X)
-        return prior if V is None or self._belief is None else prior - V.T @ V + V.T @ self._belief.C @ V
-
-    def _checked_contexts(self, tasks: ArrayLike, X: ArrayLike) -> tuple[IntArray, FloatArray]:
-        return checked_contexts(tasks, X, size=len(self.kernel.K_Z), width=self._width)
-
     def _learn(self, rows: Rows) -> None:
         if self._belief is None:
-            self._width = rows.X.shape[1]
-            self._belief = InducedBelief(self.kernel, budget=self.budget, width=self._width)
+            self._features = rows.X.shape[1]
+            self._belief = InducedBelief(self.kernel, inducing_points=self.inducing_points, width=self._features)
             if len(rows.y) > 1:
                 self._begin(rows, self._belief)
                 return
@@ -742,7 +675,9 @@ class SparsePosterior:
             self._learn_row(self._belief, int(rows.tasks[i]), rows.X[i], float(rows.y[i]), float(rows.noise[i]))
 
     def _begin(self, rows: Rows, belief: InducedBelief) -> None:
-        points = choose_points(self.kernel, rows, budget=self.budget, tolerance=TOLERANCE, mean=self.mean)
+        points = choose_points(
+            self.kernel, rows, inducing_points=self.inducing_points, tolerance=TOLERANCE, mean=self.mean
+        )
         self._allowance = learn_block(belief, rows, points, mean=self.mean)
         self._rows = len(rows.y)
 
@@ -750,7 +685,7 @@ class SparsePosterior:
         sight = belief.look(task, x, y - self.mean)
         if sight.residual <= TOLERANCE * sight.prior:
             self._absorb(belief, sight, noise)
-        elif belief.size < self.budget:
+        elif belief.size < self.inducing_points:
             self._admit(belief, sight, noise)
         else:
             point = int(np.argmin(_worths(belief, sight, noise)))
@@ -807,18 +742,21 @@ def _nearest(belief: InducedBelief, k: FloatArray, *, other_than: int | None = N
     return int(np.argmax(likeness))
 
 
-def checked_budget(budget: Any) -> int:
-    """Return a budget that is a whole number from 2 on, or say what came instead.
+def checked_inducing_points(inducing_points: Any) -> int:
+    """Return how many inducing points to keep, a whole number from 2 on, or say what came instead.
 
     Example:
-        >>> checked_budget(1)
+        >>> checked_inducing_points(1)
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: budget must be a whole number of inducing points from 2 on, got 1: 512 suits most
+        kinband.errors.BadInputError: inducing_points must be a whole number from 2 on, got 1: 512 suits most
     """
-    whole = isinstance(budget, int | np.integer) and not isinstance(budget, bool)
-    if not whole or budget < 2:
+    whole = isinstance(inducing_points, int | np.integer) and not isinstance(inducing_points, bool)
+    if not whole or inducing_points < 2:
         raise BadInputError(
-            f"budget must be a whole number of inducing points from 2 on, got {budget!r}: 512 suits most"
+            f"inducing_points must be a whole number from 2 on, got {inducing_points!r}",
+            hint="512 suits most",
+            argument="inducing_points",
+            value=inducing_points,
         )
-    return int(budget)
+    return int(inducing_points)

@@ -1,7 +1,7 @@
 """Refusals as problem details (RFC 9457): one form for every error that the service answers.
 
-The detail is one sentence that a person can act on. `request_id` ties an answer to the lines of the log; it is the one
-member that the RFC does not name.
+The detail is one sentence that a person can act on; programs look at `code` and `argument`. These and `request_id`,
+which ties an answer to the lines of the log, are members that the RFC does not name.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ class Problem:
     Attributes:
         status: HTTP's status.
         detail: What went wrong and what to do, in one sentence.
-        title: What kind of problem it is; HTTP's own words for the status where it is empty.
+        code: Which problem it is, for programs.
+        argument: The field, parameter or argument at fault.
         instance: Where it occurred: the path of the request.
-        type: A URI of the kind; `about:blank` says that the status tells all.
 
     Example:
         >>> Problem(413, "the body has more than 1 MiB: send less at once").to_dict()["title"]
@@ -37,14 +37,15 @@ class Problem:
 
     status: int
     detail: str
-    title: str = ""
+    code: str = ""
+    argument: str = ""
     instance: str = ""
-    type: str = "about:blank"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is sent."""
-        told: dict[str, Any] = {"type": self.type, "title": self.title or phrase(self.status), "status": self.status}
-        further = {"detail": self.detail, "instance": self.instance, "request_id": REQUEST_ID.get()}
+        told: dict[str, Any] = {"type": "about:blank", "title": phrase(self.status), "status": self.status}
+        further = {"detail": self.detail, "code": self.code, "argument": self.argument, "instance": self.instance}
+        further["request_id"] = REQUEST_ID.get()
         return told | {name: value for name, value in further.items() if value}
 
 
@@ -52,8 +53,9 @@ def problem_response(
     status: int,
     detail: str,
     *,
-    title: str | None = None,
-    instance: str | None = None,
+    code: str = "",
+    argument: str = "",
+    instance: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """Return the answer that tells a problem.
@@ -61,7 +63,8 @@ def problem_response(
     Args:
         status: HTTP's status.
         detail: What went wrong and what to do, in one sentence.
-        title: What kind of problem it is, if not what HTTP calls the status.
+        code: Which problem it is, for programs.
+        argument: The field, parameter or argument at fault.
         instance: The path of the request.
         headers: Further headers, such as `Retry-After`.
 
@@ -70,7 +73,7 @@ def problem_response(
         >>> answer.status_code, answer.headers["content-type"], answer.headers["retry-after"]
         (429, 'application/problem+json', '3')
     """
-    told = Problem(status, detail, title or "", instance or "").to_dict()
+    told = Problem(status, detail, code, argument, instance).to_dict()
     return JSONResponse(told, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 

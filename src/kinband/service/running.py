@@ -26,8 +26,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from kinband.errors import BadInputError, KinbandError
 from kinband.service.access.redaction import install_redaction
 from kinband.service.access.tokens import Tokens
+from kinband.service.api import Limits, create_app
 from kinband.service.dashboard import dashboard_router, error_page
-from kinband.service.http import Limits, create_app
 from kinband.service.operations import Operations
 from kinband.service.problems import MEDIA_TYPE, Problem, phrase
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, NotFoundError
-from kinband.guard import Rails, rails_from_text
-from kinband.guard.reading import text_of
+from kinband.guardrails import Rails, rails_from_text
+from kinband.guardrails.yaml import text_of
 from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.origin import read_settings
 from kinband.service.operations import Clock, Mode, Operations
-from kinband.service.operations.texts import rails_on_record
+from kinband.service.operations.rails import rails_on_record
 
 _LOG = logging.getLogger("kinband.service")
 
@@ -78,7 +78,7 @@ def rails_in(file: Path, settings: Settings, *, stations: Sequence[str]) -> tupl
         settings: What stations can run, and what rewards lie in.
         stations: Every station that the file may name.
     """
-    text, span = text_of(file), settings.reward_range
+    text, span = text_of(file), settings.config.reward_range
     found = rails_from_text(text, settings.encoder.space, stations=stations, reward_range=span, source=str(file))
     return found, text
 

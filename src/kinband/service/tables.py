@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -15,8 +16,8 @@ from starlette.responses import StreamingResponse
 
 from kinband.planning.plan import safe_text
 from kinband.service.ledger import Event
-from kinband.service.operations import Item, Operations
-from kinband.service.operations.outlooks import expected_gain, foretold
+from kinband.service.operations import DecisionRecord, Operations
+from kinband.service.schemas import Decision, Planned, shown
 from kinband.space import ConfigurationSpace
 
 AT_ONCE = 500
@@ -74,65 +75,67 @@ def csv_text(rows: Iterable[Row]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
     return safe_text(value) if isinstance(value, str) else value
 
 
-def knob_names(space: ConfigurationSpace, *sides: str) -> list[str]:
-    """Return the columns of configurations.
-
-    Example:
-        >>> knob_names(ConfigurationSpace(tilt=[2, 4]), "present", "set")
-        ['present_tilt', 'set_tilt']
-    """
-    return [f"{side}_{knob}" for side in sides for knob in space.knobs]
+def decisions_file(records: Iterable[DecisionRecord], space: ConfigurationSpace) -> StreamingResponse:
+    """Return decisions as a file: `DECIDED`, then what ran before, what was chosen, what is proposed, and what ran."""
+    sides = ("before", "chosen", "proposed", "run")
+    return _file("decisions.csv", DECIDED, sides, (shown(Decision, one, space) for one in records), space)
 
 
-def _knobs(space: ConfigurationSpace, arm: int | None) -> list[Any]:
-    known: Mapping[str, Any] = {} if arm is None or not 0 <= arm < len(space) else space[arm]
-    return [known.get(knob) for knob in space.knobs]
+def outcomes_file(records: Iterable[DecisionRecord], space: ConfigurationSpace) -> StreamingResponse:
+    """Return decisions whose outcome is known as a file: `OUTCOMES`, then what ran."""
+    known = (shown(Decision, one, space) for one in records if not one.open)
+    return _file("outcomes.csv", OUTCOMES, ("run",), known, space)
 
 
-def decision_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[Row]:
-    """Return decisions as rows: `DECIDED`, then what ran before, what was chosen, what is proposed, and what ran."""
-    for item in items:
-        made, verdict = item.decision, item.verdict
-        said = ("", "") if verdict is None else (verdict.outcome, verdict.reason)
-        yield [
-            item.id, item.station, item.slot, item.at.isoformat(), item.mode, item.status, made.round, made.known,
-            made.mean, made.width, made.ucb, item.reward, item.called_off, *said, item.actor, item.decided_by,
-            item.comment, *_knobs(space, item.running), *_knobs(space, made.arm), *_knobs(space, item.wanted),
-            *_knobs(space, item.arm),
-        ]  # fmt: skip
-
-
-def outcome_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[Row]:
-    """Return decisions whose outcome is known as rows: `OUTCOMES`, then what ran."""
-    for item in items:
-        if not item.open:
-            known = [item.id, item.station, item.slot, item.at.isoformat(), item.reward, item.called_off]
-            yield [*known, *_knobs(space, item.arm)]
-
-
-def plan_file(items: Iterable[Item], space: ConfigurationSpace) -> StreamingResponse:
+def plan_file(records: Iterable[DecisionRecord], space: ConfigurationSpace) -> StreamingResponse:
     """Return what waits as a file: `PLANNED`, then what runs and what is to be set, as API and pages give it."""
-    return csv_answer("plan.csv", [*PLANNED, *knob_names(space, "present", "set")], _plan_rows(items, space))
+    made = (shown(Planned, one, space) for one in records)
+    return _file(
+        "plan.csv", PLANNED, ("before", "proposed"), made, space, called={"before": "present", "proposed": "set"}
+    )
 
 
-def _plan_rows(items: Iterable[Item], space: ConfigurationSpace) -> Iterator[Row]:
-    for item in items:
-        mean, width = foretold(item, item.wanted) or (None, None)
-        gain = expected_gain(item) or (None, None, None)
-        said = ("", "") if item.verdict is None else (item.verdict.outcome, item.verdict.reason)
-        known = [item.id, item.station, item.slot, item.at.isoformat(), mean, width, *gain, *said]
-        yield [*known, *_knobs(space, item.running), *_knobs(space, item.wanted)]
+def events_file(operations: Operations) -> StreamingResponse:
+    """Return every event as a file, read block by block."""
+    return csv_answer("events.csv", EVENTS, map(_event_row, _events(operations)))
 
 
-def event_rows(operations: Operations) -> Iterator[Row]:
-    """Return every event as a row, read block by block."""
+def _file(
+    name: str,
+    columns: Sequence[str],
+    sides: Sequence[str],
+    decisions: Iterable[Decision],
+    space: ConfigurationSpace,
+    *,
+    called: Mapping[str, str] | None = None,
+) -> StreamingResponse:
+    """Return decisions as a file: fields of theirs, then the knobs of some configurations."""
+    header = [*columns, *(f"{(called or {}).get(side, side)}_{knob}" for side in sides for knob in space.knobs)]
+    return csv_answer(name, header, (_row(one, columns, sides, space) for one in decisions))
+
+
+def _row(made: Decision, columns: Sequence[str], sides: Sequence[str], space: ConfigurationSpace) -> Row:
+    said: dict[str, Any] = {"decision": made.id, "verdict": "", "reason": ""}
+    if made.verdict is not None:
+        said |= {"verdict": made.verdict.outcome, "reason": made.verdict.reason}
+    if isinstance(made, Planned):
+        expected = made.expected
+        said |= {"expected_reward": expected.proposed, "width": expected.proposed_width}
+        said |= {"expected_gain": expected.gain, "gain_low": expected.gain_low, "gain_high": expected.gain_high}
+    values = [said[name] if name in said else getattr(made, name) for name in columns]
+    return [*values, *((getattr(made, side) or {}).get(knob) for side in sides for knob in space.knobs)]
+
+
+def _events(operations: Operations) -> Iterator[Event]:
     after = 0
     while block := operations.events(after=after, limit=AT_ONCE):
         after = block[-1].seq
-        yield from map(_event_row, block)
+        yield from block
 
 
 def _event_row(event: Event) -> Row:

@@ -14,10 +14,10 @@ from kinband.records import Samples
 
 # --- Many kernel values at once, by matrix products where the kernel allows it --------------------------------------
 #
-# Context kernels compute each entry from its two rows alone, so that its bits do not depend on what else is asked for;
-# a replay of decisions relies on it. Measuring stations does not, and needs the kernel between all rows of all
-# stations. Here an RBF is exp(ΛPᵀ): with z = (x − centre)/l, the rows of Λ are (z, 1, log v − |z|²/2) and those of P
-# are (z, −|z|²/2, 1), so squared distances, factor ½ and variance together are one thin matrix product.
+# Context kernels compute each entry from its two rows alone, which keeps all its digits. Measuring stations needs the
+# kernel between all rows of all stations, and not all digits. Here an RBF is exp(ΛPᵀ): with z = (x − centre)/l, the
+# rows of Λ are (z, 1, log v − |z|²/2) and those of P are (z, −|z|²/2, 1), so squared distances, factor ½ and variance
+# together are one thin matrix product.
 #
 # The product rounds −r²/2 by about |z|² times the machine's precision. Contexts that are many length-scales from their
 # centre are therefore left to the kernel itself, as are all other kernels.

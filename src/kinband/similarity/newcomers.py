@@ -34,6 +34,7 @@ __all__ = [
     "given_row",
     "held_out",
     "useful_descriptor_kernel",
+    "with_newcomers",
     "with_row",
 ]
 
@@ -349,6 +350,23 @@ def with_row(K_Z: FloatArray, row: FloatArray) -> FloatArray:
     longer = np.empty((M + 1, M + 1))
     longer[:M, :M], longer[M], longer[:, M] = K_Z, row, row
     return check_task_matrix(longer)
+
+
+def with_newcomers(K_Z: FloatArray, rows: Sequence[FloatArray]) -> FloatArray:
+    """Return the task matrix (M + J, M + J) with J newcomers behind K_Z (M, M), of whom nobody knows each other.
+
+    They are as like each other as follows from whom they are like, B K_Z⁺ Bᵀ with B their rows: a row does not depend
+    on who else is new.
+
+    Example:
+        >>> rows = [np.array([0.5, 1.0]), np.array([0.4, 1.0])]
+        >>> with_newcomers(np.eye(1), rows).tolist()
+        [[1.0, 0.5, 0.4], [0.5, 1.0, 0.2], [0.4, 0.2, 1.0]]
+    """
+    B = np.array([row[:-1] for row in rows])
+    among = B @ np.linalg.pinv(K_Z, rcond=1e-10, hermitian=True) @ B.T
+    np.fill_diagonal(among, [row[-1] for row in rows])
+    return check_task_matrix(np.block([[K_Z, B.T], [B, (among + among.T) / 2]]))
 
 
 def _row(K_Z: FloatArray, w: FloatArray) -> FloatArray:

@@ -166,7 +166,9 @@ def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Seq
     """
     suffix = Path(path).suffix.lower()
     if suffix not in UNDATED:
-        raise BadInputError(f"a heat map is a .png, .svg or .pdf file, got {Path(path).name!r}")
+        raise BadInputError(
+            f"a heat map is a .png, .svg or .pdf file, got {Path(path).name!r}", argument="path", value=str(path)
+        )
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -174,13 +176,19 @@ def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Seq
     with written([*names, title]), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "kinband"}):  # text is text
         figure = Figure(figsize=_size(names), dpi=160, layout="constrained", facecolor="white")
         axes = figure.subplots()
-        image = _cells(axes, matrix)
-        if len(matrix) <= MOST_NUMBERS:
-            _numbers(axes, image, matrix=matrix)
-        _label_axes(axes, names)
-        _colour_bar(axes, image, unit=bool(np.allclose(np.diag(matrix), 1.0)))
+        draw_matrix(axes, matrix, stations=stations)
         axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
         figure.savefig(path, format=suffix[1:], metadata=UNDATED[suffix], bbox_inches="tight", pad_inches=0.15)
+
+
+def draw_matrix(axes: "Axes", matrix: FloatArray, *, stations: Sequence[str]) -> None:
+    """Draw `matrix` (M, M) in the order given into axes, with a colour bar beside them."""
+    names = labels_of(stations)
+    image = _cells(axes, matrix)
+    if len(matrix) <= MOST_NUMBERS:
+        _numbers(axes, image, matrix=matrix)
+    _label_axes(axes, names)
+    _colour_bar(axes, image, unit=bool(np.allclose(np.diag(matrix), 1.0)))
 
 
 def _size(names: Sequence[str]) -> tuple[float, float]:

@@ -124,8 +124,10 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
     roles = _checked_map(columns, weighted_of(table, columns))
     if not roles.get("configuration"):
         raise BadInputError(
-            f"the configuration columns are not known; the columns are {_quoted(table.names)}: "
-            'pass columns={"configuration": ["name of the knob"]}, with "reward" and others as needed'
+            f"the configuration columns are not known; the columns are {_quoted(table.names)}",
+            hint='pass columns={"configuration": ["name of the knob"]}, with "reward" and others as needed',
+            code="no_column",
+            argument="configuration",
         )
     claimed = _columns(roles)
     for role in _NEEDED:
@@ -207,8 +209,11 @@ def _refuse_absent(table: Table, roles: Roles) -> None:
         said = " and ".join(f"{column!r} ({_use(role)}){_close(column, table.names)}" for role, column in absent)
         value = '["..."]' if absent[0][0] in _MANY else '"..."'
         raise BadInputError(
-            f"there is no column {said}; the columns are {_quoted(table.names)}: "
-            f'pass columns={{"{absent[0][0]}": {value}, ...}}'
+            f"there is no column {said}; the columns are {_quoted(table.names)}",
+            hint=f'pass columns={{"{absent[0][0]}": {value}, ...}}',
+            code="no_column",
+            argument=absent[0][0],
+            value=absent[0][1],
         )
 
 
@@ -224,10 +229,11 @@ def _refuse_spoilt(table: Table, names: Iterable[str]) -> None:
         if not known or sum(map(looks_like_number, known)) < _MOSTLY * len(known):
             continue
         for row, value in enumerate(values):
-            advice = decimal_advice(value)
-            if advice or (isinstance(value, str) and value.strip() and not looks_like_number(value)):
-                leave_out = ": repair it, or leave the column out with columns={'ignore': ...}"
-                raise RowError(f"column {name!r} holds numbers, but {value!r}", row, advice or leave_out)
+            hint, code = decimal_advice(value)
+            if not hint and isinstance(value, str) and value.strip() and not looks_like_number(value):
+                hint, code = "repair it, or leave the column out with columns={'ignore': ...}", "text_among_numbers"
+            if hint:
+                raise RowError(f"column {name!r} holds numbers, but {value!r}", row, hint, code)
 
 
 def _refuse_twice(roles: Roles) -> None:

@@ -41,7 +41,7 @@ def located(path: Path, *, delimiter: str) -> Iterator[None]:
     try:
         yield
     except RowError as error:
-        raise BadInputError(error.at(place_of(path, error.row, delimiter=delimiter))) from error
+        raise error.at(place_of(path, error.row, delimiter=delimiter)) from error
 
 
 def place_of(path: Path, row: int, *, delimiter: str) -> str:
@@ -196,13 +196,17 @@ def read_note(path: Path, *, table: Any) -> dict[str, Any] | None:
     try:
         note: dict[str, Any] = json.loads(stored)
         if note["format"] > NOTE_FORMAT:
-            raise BadInputError(f"the column map of {path} was written by a newer kinband: pass columns=")
+            raise BadInputError(
+                f"the column map of {path} was written by a newer kinband", hint="pass columns=", code="column_map"
+            )
         if not isinstance(note["columns"], dict) or not isinstance(note.get("types", {}), dict):
             raise TypeError
         note["space"] = note.get("space")
         note["types"] = {str(name): str(kind) for name, kind in note.get("types", {}).items()}
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise BadInputError(f"the column map stored with {path} is damaged: pass columns=") from error
+        raise BadInputError(
+            f"the column map stored with {path} is damaged", hint="pass columns=", code="column_map"
+        ) from error
     return note
 
 
@@ -279,7 +283,13 @@ def _check_delimiter(path: Path, *, compressed: bool, delimiter: str) -> None:
         raise BadInputError(f"{path} is damaged: {error}") from error
     other = next((mark for mark in ";\t|" if mark in header), None)
     if delimiter not in header and other is not None:
-        raise BadInputError(f"the columns of {path} are not parted by {delimiter!r}: pass delimiter={other!r}")
+        raise BadInputError(
+            f"the columns of {path} are not parted by {delimiter!r}",
+            hint=f"pass delimiter={other!r}",
+            code="delimiter",
+            argument="delimiter",
+            value=other,
+        )
 
 
 def read_parquet(path: Path) -> Any:

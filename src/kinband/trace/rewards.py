@@ -202,11 +202,11 @@ def check_range(reward: FloatArray, reward_range: tuple[float, float], *, label:
     low, high = reward_range
     outside = np.flatnonzero((reward < low) | (reward > high))
     if len(outside):
-        advice = "repair these rows or widen reward_range"
+        hint, code = "repair these rows or widen reward_range", "reward_range"
         if high <= 1 and looks_like_per_cent(reward):
-            advice = "they look like per cent, say so with per_cent=True"
+            hint, code = "they look like per cent, say so with per_cent=True", "per_cent"
         text = f"{label} has {len(outside)} value(s) outside [{low:g}, {high:g}], the first is {reward[outside[0]]:g}"
-        raise RowError(text, outside[0], f": {advice}")
+        raise RowError(text, outside[0], hint, code)
 
 
 def looks_like_per_cent(reward: FloatArray) -> bool:
@@ -259,8 +259,11 @@ def check_counted(weighted: WeightedReward | None, *, samples: str | None) -> No
     """
     if weighted is not None and samples is not None:
         raise BadInputError(
-            f"column {samples!r} counts the samples of a share, the reward is the sum {weighted}: leave the column out "
-            "with columns={'ignore': ...}, or give the variance of the sum as noise"
+            f"column {samples!r} counts the samples of a share, the reward is the sum {weighted}",
+            hint="leave the column out with columns={'ignore': ...}, or give the variance of the sum as noise",
+            code="samples_of_a_sum",
+            argument="samples",
+            value=samples,
         )
 
 
@@ -272,8 +275,11 @@ def noise_of_shares(share: FloatArray, count: FloatArray) -> FloatArray:
         [0.01125, nan]
     """
     if (~np.isnan(count) & ((share < 0) | (share > 1))).any():
-        advice = "say so with per_cent=True" if looks_like_per_cent(share) else "divide the reward, or give its noise"
-        what = "these look like per cent" if looks_like_per_cent(share) else "others need a noise of their own"
-        raise BadInputError(f"sample counts give the noise of shares in [0, 1] only, {what}: {advice}")
+        problem = "sample counts give the noise of shares in [0, 1] only"
+        if looks_like_per_cent(share):
+            hint = "they look like per cent, say so with per_cent=True"
+            raise BadInputError(f"{problem}, and not of these rewards", hint=hint, code="per_cent", argument="samples")
+        hint = "divide the reward, or give its noise"
+        raise BadInputError(f"{problem}, others need a noise of their own", hint=hint, argument="samples")
     p = (share * count + 1) / (count + 2)
     return np.asarray(p * (1 - p) / count)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -155,7 +156,12 @@ class Rows:
             ([0.8], [0.9])
         """
         if self.time is None:
-            raise BadInputError("the trace has no time to be split at: name its column in columns={'time': ...}")
+            raise BadInputError(
+                "the trace has no time to be split at",
+                hint="name its column in columns={'time': ...}",
+                code="no_time",
+                argument="time",
+            )
         early = self.time < moment_like(at, self.time)
         if early.all() or not early.any():
             raise BadInputError(
@@ -332,8 +338,8 @@ class Trace(Rows):
                 name one column each, and need no entry where the column has that very name; None leaves out an
                 optional one. "configuration" (needed) and "state" (all other numeric columns if not given) are lists
                 of columns, or mappings from new name to column, and so is "kpis", what is neither reward nor state but
-                may have a floor (docs/kpis.md). "ignore" lists columns that are not state either. "reward" may be a
-                weighted sum: {"good": 0.8, "rate": 0.02}, a `WeightedReward`, or "0.8*good+0.02*rate".
+                may have a floor (docs/your-data.md). "ignore" lists columns that are not state either. "reward" may be
+                a weighted sum: {"good": 0.8, "rate": 0.02}, a `WeightedReward`, or "0.8*good+0.02*rate".
             reward_range: Lowest and highest possible reward; a reward outside is an error.
             per_cent: Whether rewards are in per cent, and their noise in its square, to be turned into shares before
                 anything else is made of them.
@@ -537,7 +543,8 @@ def reward_in_state(trace: Trace) -> list[str]:
         >>> for sentence in reward_in_state(Trace.from_frame(log, {"configuration": ["tilt"]})):
         ...     print(sentence)
         state column 'thr_mbps' is all but the reward (correlation 1.000 over 30 rows): leave it out of the state
-        (ignore) if it was measured in the same slot, since it is then not known when deciding
+        (columns={'ignore': ...}; on the command line, --ignore thr_mbps) if it was measured in the same slot, since
+        it is then not known when deciding
     """
     r = trace.reward
     if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
@@ -551,7 +558,7 @@ def reward_in_state(trace: Trace) -> list[str]:
         if abs(correlation) > CLOSE:
             found.append(
                 f"state column {name!r} is all but the reward (correlation {correlation:.3f} over {len(r):,} rows): "
-                "leave it out of the state (ignore) if it was measured in the same slot, since it is then not known "
-                "when deciding"
+                f"leave it out of the state (columns={{'ignore': ...}}; on the command line, --ignore {quote(name)}) "
+                "if it was measured in the same slot, since it is then not known when deciding"
             )
     return found

@@ -25,28 +25,27 @@ class RowError(BadInputError):
     """A value is in the way, and it is known in which row.
 
     Attributes:
-        complaint: What is wrong, up to where it is.
         row: The first row concerned, from 0.
-        advice: What to do, with the mark that joins it.
 
     Example:
-        >>> error = RowError("the reward is missing", 4, ": repair it")
+        >>> error = RowError("the reward is missing", 4, "repair it")
         >>> str(error)
         'the reward is missing in row 5, counted from 1: repair it'
-        >>> error.at("line 6 of log.csv")
+        >>> str(error.at("line 6 of log.csv"))
         'the reward is missing in line 6 of log.csv: repair it'
     """
 
-    def __init__(self, complaint: str, row: int, advice: str = "") -> None:
-        super().__init__(complaint, row, advice)  # all of them, so that it survives the way to another process
-        self.complaint, self.row, self.advice = complaint, int(row), advice
+    def __init__(self, problem: str, row: int, hint: str = "", code: str = "bad_row") -> None:
+        super().__init__(problem, hint=hint, code=code)
+        self.args = (problem, row, hint, code)  # all of them, so that it survives the way to another process
+        self.row = int(row)
 
-    def at(self, place: str) -> str:
-        """Return the sentence with another word for where the row is."""
-        return f"{self.complaint} in {place}{self.advice}"
+    def at(self, place: str) -> BadInputError:
+        """Return the error with a word for where the row is."""
+        return BadInputError(f"{self.problem} in {place}", hint=self.hint, code=self.code)
 
     def __str__(self) -> str:
-        return self.at(f"row {self.row + 1}, counted from 1")
+        return str(self.at(f"row {self.row + 1}, counted from 1"))
 
 
 def column(values: object, *, label: str) -> NDArray[Any]:
@@ -113,7 +112,7 @@ def floats(values: object, *, label: str, unknown: bool = False) -> FloatArray:
         text = [row for row, value in enumerate(listed) if isinstance(value, str | bytes) or not _is_number(value)]
         if text:
             row = odd_row(listed, text)
-            raise RowError(f"{label} must hold numbers, got {listed[row]!r}", row, decimal_advice(listed[row]))
+            raise RowError(f"{label} must hold numbers, got {listed[row]!r}", row, *decimal_advice(listed[row]))
     numbers = array.astype(np.float64)
     refuse_rows(np.isinf(numbers) if unknown else ~np.isfinite(numbers), label)
     return numbers
@@ -159,7 +158,7 @@ def positive_or_unknown(values: object, *, label: str, least: float | None = Non
     bad = np.flatnonzero(numbers <= 0 if least is None else numbers < least)
     if len(bad):
         bound = "above 0" if least is None else f"at least {least:g}"
-        raise RowError(f"{label} must be {bound}, got {numbers[bad[0]]:g}", bad[0], ": leave unknown ones empty")
+        raise RowError(f"{label} must be {bound}, got {numbers[bad[0]]:g}", bad[0], "leave unknown ones empty")
     return numbers
 
 
@@ -184,15 +183,15 @@ def odd_row(values: list[Any], refused: list[int]) -> int:
     return words[0] if words and len(words) < len(values) / 2 else refused[0]
 
 
-def decimal_advice(value: object) -> str:
-    """Return what to do about a number with a decimal comma; nothing where there is none.
+def decimal_advice(value: object) -> tuple[str, str]:
+    """Return what to do about a number with a decimal comma, and the code of it; what is usual where there is none.
 
     Example:
         >>> decimal_advice("0,25"), decimal_advice("many")
-        (": it has a decimal comma, pass decimal_point=','", '')
+        (("it has a decimal comma, pass decimal_point=','", 'decimal_comma'), ('', 'bad_row'))
     """
     comma = isinstance(value, str) and "," in value and looks_like_number(value)
-    return ": it has a decimal comma, pass decimal_point=','" if comma else ""
+    return ("it has a decimal comma, pass decimal_point=','", "decimal_comma") if comma else ("", "bad_row")
 
 
 def natural_key(name: str) -> tuple[list[Any], str]:
@@ -237,7 +236,7 @@ def refuse_rows(bad: BoolArray, label: str) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
         text = f"{label} has {len(rows)} missing or infinite value(s), the first"
-        raise RowError(text, rows[0], ": remove or repair these rows")
+        raise RowError(text, rows[0], "remove or repair these rows")
 
 
 # --- Turns the times of a log into one kind of array: microseconds, in UTC where a zone is known, or numbers --------

@@ -1,4 +1,4 @@
-"""Tables of tasks that were run under configurations, as environments with full truth (docs/measured.md).
+"""Tables of tasks that were run under configurations, as environments with full truth (docs/evaluate.md).
 
 `table` finds what the columns are and checks the runs, `environment` puts them into units and plays them; `files` reads
 a table of one's own, or the extract of public measurements in `bundled`.

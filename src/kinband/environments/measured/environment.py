@@ -155,6 +155,7 @@ class MeasuredEnvironment:
             raise BadInputError(f"noise is a standard deviation, 0 or more, got {noise:g}")
         self.table, self.stations, self.space, self.noise = table, table.tasks, table.space, float(noise)
         self.arms, self.features, self.categorical = len(self.space), self.space.feature_names, self.space.categorical
+        self.context_range = (self.space.features.min(axis=0), self.space.features.max(axis=0))
         self.descriptors: Descriptors = table.descriptors
         self._task = {station: number for number, station in enumerate(self.stations)}
         self._cells = Cells.of(table)

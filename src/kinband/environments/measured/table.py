@@ -31,6 +31,9 @@ FAILED = "failed"
 _MARKS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 
 
+_USES = {"knobs": "a knob", "ignore": "to ignore", "failed": "marks of failed runs"}
+
+
 def known_column(table: Table, name: object, *, role: str) -> str:
     """Return the name of a column that is there, or say which there are.
 
@@ -39,13 +42,17 @@ def known_column(table: Table, name: object, *, role: str) -> str:
         >>> known_column(table_of({"task": ["a"], "seconds": [2.0]}), "second", role="outcome")
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: there is no column 'second' (outcome=), did you mean 'seconds'? The ...
+        kinband.errors.BadInputError: there is no column 'second' (the outcome), did you mean 'seconds'? The ...
     """
     if not isinstance(name, str) or name not in table.names:
         close = difflib.get_close_matches(str(name), table.names, n=1)
         meant = f", did you mean {close[0]!r}? The" if close else ": the"
         listed = ", ".join(map(repr, table.names))
-        raise BadInputError(f"there is no column {name!r} ({role}=){meant} columns are {listed}")
+        raise BadInputError(
+            f"there is no column {name!r} ({_USES.get(role, f'the {role}')}){meant} columns are {listed}",
+            argument=role,
+            value=name,
+        )
     return name
 
 
@@ -95,7 +102,7 @@ def knob_values(table: Table, name: str) -> NDArray[Any]:
     try:
         values = settings(table.get(name), label=f"knob {name!r}")
     except RowError as error:
-        raise RowError(error.complaint, error.row, ": write None where a knob does not apply") from error
+        raise RowError(error.problem, error.row, "write None where a knob does not apply") from error
     if values.dtype.kind == "U":
         distinct, inverse = np.unique(values, return_inverse=True)
         if not all(looks_like_number(text) and "," not in text for text in distinct.tolist()):
@@ -150,8 +157,11 @@ def _refuse_unlike_a_knob(name: str, column: IntArray, task: IntArray) -> None:
         why = "most of its values are found in one task only, as those of an outcome are"
     if why:
         raise BadInputError(
-            f"column {name!r} does not look like a knob, {why}: name the knobs with knobs=, or leave it out with "
-            "ignore="
+            f"column {name!r} does not look like a knob, {why}",
+            hint="name the knobs with knobs=, or leave it out with ignore=",
+            code="unlike_a_knob",
+            argument="knobs",
+            value=name,
         )
 
 
@@ -258,7 +268,10 @@ class MeasuredTable:
         if np.bincount(pairs // len(self.tasks)).max() < 2:
             raise BadInputError(
                 f"no configuration was run by more than one task, as if the knobs ({', '.join(self.space.knobs)}) "
-                "differed between tasks: name the knobs with knobs=, or run some configurations on every task"
+                "differed between tasks",
+                hint="name the knobs with knobs=, or run some configurations on every task",
+                code="nothing_in_common",
+                argument="knobs",
             )
 
 
@@ -290,8 +303,10 @@ def _scores(table: Table, outcome: str, *, goal: Goal, scale: Scale, failed: str
     try:
         values = floats(table.get(outcome), label=f"outcome {outcome!r}", unknown=True)
     except RowError as error:
-        advice = error.advice or ": leave outcomes of failed runs empty, or mark them in a column, failed="
-        raise RowError(error.complaint, error.row, advice) from error
+        if error.hint:
+            raise
+        hint = "leave outcomes of failed runs empty, or mark them in a column, failed="
+        raise RowError(error.problem, error.row, hint, "no_outcome") from error
     lost = np.isnan(values) | (np.zeros(len(values), dtype=np.bool_) if failed is None else marks(table, failed))
     if scale == "log2":
         _refuse_signed(outcome, values[~lost])
@@ -305,8 +320,11 @@ def _refuse_signed(outcome: str, values: FloatArray) -> None:
     negative = np.unique(values[values < 0])
     if len(negative) > 1:
         raise BadInputError(
-            f"outcome {outcome!r} has negative values, from {negative[0]:g} to {negative[-1]:g}, which have no log: "
-            "use scale='linear', or mark failed runs in a column, failed="
+            f"outcome {outcome!r} has negative values, from {negative[0]:g} to {negative[-1]:g}, which have no log",
+            hint="use scale='linear', or mark failed runs in a column, failed=",
+            code="negative_outcome",
+            argument="outcome",
+            value=outcome,
         )
 
 
@@ -334,10 +352,19 @@ def _configurations(
     coded = {name: np.unique(values, return_inverse=True) for name, values in columns.items()}
     marked = [categories] if isinstance(categories, str) else list(categories)
     if unknown := [name for name in marked if name not in coded]:
-        raise BadInputError(f"categories= names {unknown[0]!r}, which is no knob: the knobs are {', '.join(coded)}")
+        raise BadInputError(
+            f"{unknown[0]!r} is no knob, so that it cannot hold names: the knobs are {', '.join(coded)}",
+            argument="categories",
+            value=unknown[0],
+        )
     coded = {name: both for name, both in coded.items() if len(both[0]) > 1}
     if not coded:
-        raise BadInputError("no knob varies, so that there is nothing to choose: name the knobs with knobs=")
+        raise BadInputError(
+            "no knob varies, so that there is nothing to choose",
+            hint="name the knobs with knobs=",
+            code="no_knob_varies",
+            argument="knobs",
+        )
     distinct, order, arm = _in_order(np.column_stack([codes for _, codes in coded.values()]))
     values = [both[0].tolist() for both in coded.values()]
     listed = [

@@ -1,5 +1,5 @@
-"""The demonstration's report: one HTML page that needs nothing beside itself.
+"""The reports of the demonstration and of an audit: HTML pages that need nothing beside themselves.
 
-`findings` turns runs into numbers, tables and words; `pictures` draws; `page` puts all together in the `style`, in
-which one drawing fits light and dark pages, wide and narrow ones.
+`findings` turns runs into numbers and words, `pictures` draws them once for light and dark pages, wide and narrow ones,
+and `page` puts all together; what pages say stands in `templates`, in the style of the dashboard.
 """

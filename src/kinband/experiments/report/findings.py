@@ -1,22 +1,18 @@
-"""What the demonstration found, in numbers, tables and words."""
+"""What the demonstration found, in numbers and in words."""
 
-from collections import Counter
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.city.stage import LOG_ROWS, Stage
 from kinband.experiments.demo import ALONE, SHARED, Demonstration
-from kinband.experiments.metrics import Estimate, mean_of, saving_of
-from kinband.experiments.report.style import cell, table
-from kinband.experiments.report.style import tiles as tiles_of
+from kinband.experiments.metrics import mean_of, saving_of
 from kinband.similarity import TaskMatrix
-from kinband.similarity.matrix import sharing_text
+from kinband.stats import Estimate
 
 # --- From runs to the numbers that a report shows: every one with its interval over pairs of runs on the same seed
 
@@ -215,6 +211,11 @@ class Findings:
         return [Family(name, tuple(stations[m] for m in part)) for name, part in zip(names, parts, strict=True)]
 
     @property
+    def fifths(self) -> bool:
+        """Whether the families are fifths, since no clear groups stand out."""
+        return self.families[0].name in FIFTHS
+
+    @property
     def similarity(self) -> TaskMatrix:
         """How alike the stations are."""
         return self.demo.model.similarity
@@ -339,13 +340,13 @@ def words_of(findings: Findings) -> Words:
 
 
 def typeset(text: str) -> str:
-    """Return text with real minus signs before its numbers.
+    """Return text with real minus signs before its numbers; hyphens in names stay.
 
     Example:
-        >>> typeset("-4 to +3")
-        '−4 to +3'
+        >>> typeset("-4 to +3 at site-7")
+        '−4 to +3 at site-7'
     """
-    return text.replace("-", "−")
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
 
 
 def quantity(name: str) -> str:
@@ -478,182 +479,8 @@ def _by_then(findings: Findings) -> str:
     )
 
 
-def introduction(findings: Findings, words: Words) -> str:
-    """Say what is shown, for somebody who has not read the paper."""
-    stage, count = findings.demo.stage, len(findings.stations)
-    ways = (
-        f"kinband starts from {LOG_ROWS} random trials of every {words.station} and learns on, round by round. This "
-        f"page compares three ways to decide: {words.stations} that share what they learn, as far as the log says that "
-        f"they have something in common, {words.stations} that each learn alone, and "
-        f"{setting(stage.space[stage.today])} all the time."
-    )
-    if stage.city is None:
-        return (
-            f"The log holds {count:,} stations, each of which runs one of {len(stage.space)} configurations and earns "
-            "a reward. In every round each station is in a state that it was once in, and what a configuration earns "
-            f"there is a smooth fit of all its measurements, plus noise. {ways}"
-        )
-    return (
-        f"A simulated city has {count:,} sectors on {stage.city.sites} sites, each with a fast carrier and a "
-        "far-reaching one. One number is to be set, the handover threshold: a phone whose signal on the fast carrier "
-        "falls below it moves to the other. Set too low, phones cling to a poor signal; too high, they crowd the "
-        f"slower carrier. The right value depends on the sector and on its load. {_round(stage)} every sector chooses "
-        f"one of {len(stage.space)} thresholds and earns {_satisfied(stage)}. {ways}"
-    )
-
-
-def _round(stage: Stage) -> str:
-    minutes = stage.city.period_minutes if stage.city else None
-    if minutes is None:
-        return "In every round"
-    whole, seconds = divmod(round(60 * minutes), 60)
-    return f"In every round of {whole} min {seconds} s" if seconds else f"In every round of {whole} min"
-
-
-def _satisfied(stage: Stage) -> str:
-    rate = stage.city.good_bps if stage.city else None
-    faster = "" if rate is None else f", those with {rate / 1e6:g} Mbit/s or more"
-    return f"the share of its users that are satisfied{faster}"
-
-
-def _about_sharing(findings: Findings, words: Words) -> str:
-    """Say how much is shared, where that was learned."""
-    said = sharing_text(findings.demo.model.similarity.details)
-    if not said:
-        return f" What one {words.station} earned counts for another by as much as they are alike."
-    return f" How much to share is learned as well. {said}"
-
-
-def about_families(findings: Findings, words: Words) -> str:
-    """Say what the colours of the map and the heat map stand for."""
-    K_Z = findings.similarity.correlation()
-    pairs = K_Z[np.triu_indices(len(K_Z), 1)]
-    start = (
-        f"Similarity is what the {LOG_ROWS} rows of every {words.station} in the log of the first run say of how "
-        f"rewards follow from state and setting; pairs range from {pairs.min():.2f} to {pairs.max():.2f}."
-        f"{_about_sharing(findings, words)}"
-    )
-    if findings.families[0].name in FIFTHS:
-        return (
-            f"{start} No clear groups stand out here, so the colours tell how typical a {words.station} is: fifths by "
-            "mean similarity to all others."
-        )
-    return f"{start} The colours are groups whose members are {ALIKE:g} alike or more on average."
-
-
-# --- The tiles and tables of the page, as HTML; everything that came from outside is escaped ------------------------
-
-
-def tiles(findings: Findings, words: Words) -> str:
-    """Return the headline numbers."""
-    ours, today = findings.standings[SHARED], findings.standings[FIXED]
-    more, saved, gain = ours.reward.value - today.reward.value, ours.saved, ours.gain
-    shown = setting(findings.demo.stage.space[findings.demo.stage.today])
-    means = f"{words.number(ours.reward.value)} with sharing, {words.number(today.reward.value)} with {shown}"
-    parts = [(words.difference(more) + words.points, f"{words.reward}: {means}")]
-    if saved is not None:
-        text = f"of the regret of learning alone saved by sharing (95 %: {interval(saved, '.0%')})"
-        parts.append((typeset(f"{saved.value:.0%}"), text))
-    if gain is not None:
-        users = findings.users.sum(axis=2).mean()
-        text = f"satisfied users at any time, of {users:,.0f} connected (95 %: {interval(gain, ',.0f')})"
-        parts.append((typeset(f"{gain.value:+,.0f}"), text))
-    rounds = f"{findings.rounds} rounds of {len(findings.stations):,} {words.stations}"
-    parts.append((f"{findings.decisions:,}", f"decisions in each of {findings.runs} runs: {rounds}"))
-    return tiles_of(parts)
-
-
-def standings_table(findings: Findings, words: Words) -> str:
-    """Return who earned what, with intervals."""
-    counted = findings.standings[SHARED].gain is not None
-    head = ["how it is decided", words.reward, "regret", "regret saved against alone"]
-    rows: list[tuple[str, list[str]]] = []
-    for name, standing in findings.standings.items():
-        saved, gain = standing.saved, standing.gain
-        cells = [
-            escape(words.labels[name]),
-            cell(words.number(standing.reward.value), _rewards(standing.reward.low, standing.reward.high, words)),
-            cell(f"{standing.total_regret.value:.1f}", interval(standing.total_regret, ".1f")),
-            "–" if saved is None else cell(typeset(f"{saved.value:.1%}"), interval(saved, ".1%")),
-        ]
-        if counted:
-            zero = gain is None or name == FIXED
-            cells.append("–" if gain is None or zero else cell(typeset(f"{gain.value:+,.0f}"), interval(gain, ",.0f")))
-        rows.append(({SHARED: "ours", HINDSIGHT: "yardstick"}.get(name, ""), cells))
-    return table([*head, *(["satisfied users gained"] if counted else [])], rows)
-
-
-def operator_table(findings: Findings, words: Words) -> str:
-    """Return what an operator asks: how soon, at what risk, and for how many users."""
-    counted = findings.demo.stage.counts_users
-    today = setting(findings.demo.stage.space[findings.demo.stage.today])
-    head = ["how it is decided", f"trials until within {words.near} of the best", f"decisions worse than {today}"]
-    head += [f"worse by more than {words.near}", *(["users gained by then"] if counted else [])]
-    rows = []
-    for name in (SHARED, ALONE):
-        standing = findings.standings[name]
-        cells = [
-            escape(words.labels[name]),
-            cell(trials(standing.arrived, findings), f"{arrivals(standing, findings)} in single runs"),
-        ]
-        cells += [f"{standing.worse.mean():.0%}", f"{standing.far_worse.mean():.1%}"]
-        gain = findings.gain_by(name, standing.arrived or findings.rounds)
-        cells += [typeset(f"{gain:+,.0f}")] if counted else []
-        rows.append(("ours" if name == SHARED else "", cells))
-    return table(head, rows)
-
-
-def family_table(findings: Findings, words: Words) -> str:
-    """Return what the members of each family have in common, and what sharing brought them."""
-    from kinband.experiments.report.pictures import family_colours  # which draw what is found here
-
-    colours, city = family_colours(findings.families), findings.demo.stage.city
-    counted = findings.demo.stage.counts_users
-    head = [words.stations, "number", *(["mostly"] if city and city.kinds else [])]
-    head += [*(["users each"] if counted else []), "today", "shared", "gain over today", "gain over alone"]
-    rows = []
-    for family in findings.families:
-        mean = findings.of_family(family)
-        swatch = f'<span class="swatch" style="background: {colours[family.name]}"></span>'
-        cells = [f"{swatch}{escape(family.name)}", str(len(family.stations))]
-        cells += [escape(_kinds(findings, family))] if city and city.kinds else []
-        cells += [f"{mean['users']:.0f}"] if counted else []
-        cells += [words.number(mean[FIXED]), words.number(mean[SHARED])]
-        cells += [words.difference(mean[SHARED] - mean[FIXED]), words.difference(mean[SHARED] - mean[ALONE])]
-        rows.append(("", cells))
-    return table(head, rows)
-
-
-def day_table(findings: Findings, words: Words) -> str:
-    """Return for the stations whose day is shown what is expected of the settings chosen, and of today's."""
-    stage = findings.demo.stage
-    head = [words.station, "expected, as chosen", f"expected at {setting(stage.space[stage.today])}", "most to gain at"]
-    rows = []
-    for station in findings.chosen():
-        best, today = findings.expected(station)
-        gains = np.where(np.isnan(best), -np.inf, best - today)
-        place = int(gains.argmax())
-        hours = f"{stage.hours[place]}–{stage.hours[place] + 1} h"
-        knob = setting({name: findings.agreed(station)[place] for name in stage.space.knobs})
-        when = f"{hours}: {words.difference(float(gains[place]))}{words.points}, {knob}"
-        means = [words.number(float(np.nanmean(hourly))) for hourly in (best, today)]
-        rows.append(("", [escape(named(findings, station)), *means, escape(when)]))
-    return table(head, rows)
-
-
 def named(findings: Findings, station: str) -> str:
     """Return a station's name with its kind of place, if that is known."""
     city = findings.demo.stage.city
     kind = city.kind_of(station) if city else None
     return f"{station} ({kind})" if kind else station
-
-
-def _kinds(findings: Findings, family: Family) -> str:
-    city = findings.demo.stage.city
-    kinds = Counter(city.kind_of(name) for name in family.stations) if city else Counter[str | None]()
-    (most, count), *_ = kinds.most_common()
-    return f"{most} ({count})"
-
-
-def _rewards(low: float, high: float, words: Words) -> str:
-    return f"{words.number(low)} to {words.number(high)}"

@@ -1,37 +1,140 @@
-"""The pictures of the demonstration's report."""
+"""The pictures of the reports: of the demonstration, and of an audit."""
 
-from collections.abc import Mapping
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.city.layout import City
+from kinband.diagnostics import Audit, Calibration
+from kinband.diagnostics.calibration import BINS, LEVELS
+from kinband.experiments.city import City
 from kinband.experiments.demo import ALONE, SHARED
 from kinband.experiments.report.findings import FIFTHS, FIXED, HINDSIGHT, NO_GROUP, Family, Findings
-from kinband.experiments.report.style import (
-    ALONE_COLOUR,
-    FAINT,
-    FIXED_COLOUR,
-    GREY,
-    GROUP_COLOURS,
-    INK,
-    LINE,
-    PAPER,
-    SHARED_COLOUR,
-    STEP_COLOURS,
-    Picture,
-)
+from kinband.plots import BLUE, FAINT, GREY, INK, LINE, ORANGE, PAPER, PURPLE, draw_band, plot_calibration, plot_regret
+from kinband.similarity.picture import LONGEST, labels_of, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# --- One drawing for light and dark pages, for wide and narrow ones, and for a file of its own ----------------------
+#
+# Matplotlib draws with a few colours that stand for roles (ink, faint, line, paper). In a PNG they are what they are,
+# the colours of a light page. In the page's SVG they become CSS variables, which the page sets by the reader's
+# preference; text stays text, in the page's own font. Every picture is drawn twice, wide and narrow, because letters
+# that shrink with the picture could not be read on a phone; the page shows the one that fits.
+
+_VARIABLES = {INK: "var(--ink)", FAINT: "var(--faint)", LINE: "var(--line)", PAPER: "var(--paper)"}
+GROUP_COLOURS = ("#4477aa", "#66ccee", "#2e9e5b", "#e0b73a", "#ee6677", "#aa3377")
+"""Paul Tol's bright palette, told apart by every kind of sight."""
+STEP_COLOURS = ("#ecb731", "#8cbf4f", "#2a9d8f", "#3a78b5", "#7b4fa3")
+"""Steps from one end to the other, in the order of the heat map's colours."""
+
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": FAINT,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",  # text stays text
+}
+
+Draw = Callable[["Figure", bool], None]
+"""Draws into an empty figure; the second argument says whether it is narrow."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture to be shown in a page and written as a file.
+
+    Attributes:
+        name: Names the file, and keeps what is in one picture apart from what is in others.
+        says: What there is to see, for those who cannot.
+        draw: Draws it.
+        wide: Width and height in inches on a wide page, and in the file.
+        narrow: Likewise on a narrow page.
+        titles: Hovering texts by the id (`gid`) of what they belong to.
+        names: What is written in it and may be of any script, such as names of stations.
+    """
+
+    name: str
+    says: str
+    draw: Draw
+    wide: tuple[float, float]
+    narrow: tuple[float, float]
+    titles: Mapping[str, str] | None = None
+    names: Sequence[str] = ()
+
+    def write(self, folder: Path) -> Path:
+        """Write the wide picture as a PNG file and return its path."""
+        path = folder / f"{self.name}.png"
+        self._save(path, self.wide, narrow=False, format="png", facecolor=PAPER)
+        return path
+
+    def svg(self, *, narrow: bool = False) -> str:
+        """Return the picture as part of a page, wide or narrow: its own ids, the page's colours and font, a name."""
+        text = io.StringIO()
+        size = self.narrow if narrow else self.wide
+        self._save(text, size, narrow=narrow, format="svg", transparent=True, metadata={"Date": None})
+        prefix = f"{self.name}-{'narrow' if narrow else 'wide'}-"
+        return _themed(text.getvalue(), prefix=prefix, says=self.says, titles=self.titles or {})
+
+    def _save(self, target: Any, size: tuple[float, float], *, narrow: bool, **options: Any) -> None:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+
+        style: Any = _STYLE | {"svg.hashsalt": self.name}
+        with mpl.rc_context(style), written(self.names):
+            figure = Figure(figsize=size, layout="constrained")
+            self.draw(figure, narrow)
+            figure.savefig(target, dpi=160, **options)
+
+
+def _themed(svg: str, *, prefix: str, says: str, titles: Mapping[str, str]) -> str:
+    """Return an SVG document as part of a page: its own ids, the page's colours and font, a name."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Matplotlib gives width and height in points; without them the picture is as wide as its place.
+    svg = re.sub(r'<svg([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)
+    svg = re.sub(r'<svg([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)  # a page knows what an SVG is
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(says)}"', 1)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", svg)
+    for name, title in titles.items():
+        svg = svg.replace(f'<g id="{name}">', f'<g id="{name}"><title>{escape(title)}</title>')
+    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", svg)
+
 
 # --- The curves of the report: how far from the best, and satisfied users gained ------------------------------------
 
-COLOURS = {SHARED: SHARED_COLOUR, ALONE: ALONE_COLOUR, FIXED: FIXED_COLOUR, HINDSIGHT: FAINT}
+COLOURS = {SHARED: ORANGE, ALONE: BLUE, FIXED: PURPLE, HINDSIGHT: FAINT}
 
 
 def regret_picture(findings: Findings, labels: Mapping[str, str], *, y: str, near: str) -> Picture:
@@ -44,9 +147,7 @@ def regret_picture(findings: Findings, labels: Mapping[str, str], *, y: str, nea
     def draw(figure: "Figure", narrow: bool) -> None:
         axes = figure.add_subplot()
         axes.axhline(scale * findings.near, color=FAINT, linewidth=1.2, linestyle=(0, (4, 2)), label=near)
-        _curves(axes, curves, labels)
-        axes.set_xlabel("round")
-        axes.set_ylabel(y)
+        _curves(axes, curves, labels, y=y)
         axes.set_ylim(bottom=0)
         _legend(figure, axes, narrow)
 
@@ -63,32 +164,23 @@ def users_picture(findings: Findings, labels: Mapping[str, str], *, y: str) -> P
     def draw(figure: "Figure", narrow: bool) -> None:
         axes = figure.add_subplot()
         axes.axhline(0, color=COLOURS[FIXED], linewidth=1.8, label=labels[FIXED])
-        _curves(axes, curves, labels)
-        axes.set_xlabel("round")
-        axes.set_ylabel(y)
+        _curves(axes, curves, labels, y=y)
         _legend(figure, axes, narrow)
 
     ends = ", ".join(f"{labels[name]} {curve[:, -1].mean():+.0f}" for name, curve in curves.items())
     return Picture("users", f"Satisfied users gained, in the end: {ends}.", draw, (7.4, 3.5), (3.9, 4.0))
 
 
-def _curves(axes: "Axes", curves: Mapping[str, FloatArray], labels: Mapping[str, str]) -> None:
-    """Draw means over runs, and two standard errors as a band."""
-    from matplotlib.ticker import MaxNLocator
-
-    for name, runs in curves.items():
-        rounds, mean = np.arange(1, runs.shape[1] + 1), runs.mean(axis=0)
-        dashed = name == HINDSIGHT
-        style = (0, (4, 2)) if dashed else "-"
-        axes.plot(
-            rounds, mean, color=COLOURS[name], linewidth=1.4 if dashed else 2.0, linestyle=style, label=labels[name]
-        )
-        if len(runs) > 1 and not dashed:
-            error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-            axes.fill_between(rounds, mean - 2 * error, mean + 2 * error, color=COLOURS[name], alpha=0.18, linewidth=0)
-    axes.set_xlim(1, max(2, len(rounds)))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(axis="x", color=LINE, alpha=0)
+def _curves(axes: "Axes", curves: Mapping[str, FloatArray], labels: Mapping[str, str], *, y: str) -> None:
+    """Draw what learners did over rounds; the yardstick of hindsight is dashed."""
+    learners = {name: runs for name, runs in curves.items() if name != HINDSIGHT}
+    plot_regret(learners, colours=COLOURS, labels=labels, ax=axes).set_ylabel(y)
+    if (legend := axes.get_legend()) is not None:
+        legend.remove()  # the figure has it, above the curves
+    if HINDSIGHT in curves:
+        runs = curves[HINDSIGHT]
+        rounds = np.arange(1, runs.shape[1] + 1)
+        draw_band(axes, rounds, runs, colour=COLOURS[HINDSIGHT], label=labels[HINDSIGHT], dashed=True)
 
 
 def _legend(figure: "Figure", axes: "Axes", narrow: bool) -> None:
@@ -137,11 +229,11 @@ def day_picture(findings: Findings, titles: Mapping[str, str], *, knob: str) -> 
 
 
 def _panel(axes: "Axes", hours: FloatArray, runs: FloatArray, agreed: FloatArray, today: float) -> None:
-    axes.axhline(today, color=FIXED_COLOUR, linewidth=1.8, label="runs today")
+    axes.axhline(today, color=PURPLE, linewidth=1.8, label="runs today")
     spots, where = np.tile(hours + 0.5, len(runs)), runs.ravel()
-    axes.plot(spots, where, "o", color=SHARED_COLOUR, alpha=0.45, markersize=4, markeredgewidth=0, label="single runs")
+    axes.plot(spots, where, "o", color=ORANGE, alpha=0.45, markersize=4, markeredgewidth=0, label="single runs")
     edges = np.append(hours, hours[-1] + 1)
-    axes.stairs(agreed, edges, baseline=None, color=SHARED_COLOUR, linewidth=2.2, label="shared, all runs together")
+    axes.stairs(agreed, edges, baseline=None, color=ORANGE, linewidth=2.2, label="shared, all runs together")
     axes.set_xlim(edges[0], edges[-1])
     axes.set_xticks(hours[:: max(1, len(hours) // 4)])
     axes.grid(axis="x", alpha=0)
@@ -157,12 +249,7 @@ _WEDGE = 0.46  # radius of a sector, as a share of the distance to the next site
 
 
 def family_colours(families: list[Family]) -> dict[str, str]:
-    """Return the colour of every family by its name; those in no group are grey.
-
-    Example:
-        >>> family_colours([Family("group 1", ("a", "b")), Family("in no group", ("c",))])
-        {'group 1': '#4477aa', 'in no group': '#8a939c'}
-    """
+    """Return the colour of every family by its name; those in no group are grey."""
     names = [family.name for family in families]
     palette = STEP_COLOURS if names[0] in FIFTHS else GROUP_COLOURS
     return {name: GREY if name == NO_GROUP else palette[i] for i, name in enumerate(names)}
@@ -294,3 +381,87 @@ def _map_legend(figure: "Figure", families: list[Family], colours: Mapping[str, 
     if hot_spots:
         handles.append(Line2D([], [], marker="*", linestyle="", color=INK, markeredgewidth=0, label="hot spot"))
     figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.2)
+
+
+# --- The two pictures of an audit: whether intervals hold what they promise, and who borrows from whom --------------
+
+_NAMES = 40  # stations up to which a heat map names them
+_NARROW = 14  # letters of a name in a narrow picture
+
+
+def calibration_picture(audit: Audit) -> Picture:
+    """Return where rewards fell in their predicted distributions, and how many fell inside intervals."""
+    calibration = audit.calibration
+
+    def draw(figure: "Figure", narrow: bool) -> None:
+        places, shares = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
+        _histogram(places, calibration)
+        plot_calibration(audit, ax=shares).set_title("how many fell inside", loc="left")
+
+    found = calibration.overall.coverage
+    parts = (f"{100 * found[level].value:.0f} % inside {100 * level:g} % intervals" for level in LEVELS)
+    says = f"How well predictions held: {', '.join(parts)}."
+    return Picture("calibration", says, draw, (7.4, 3.4), (3.9, 6.4))
+
+
+def _histogram(axes: "Axes", calibration: Calibration) -> None:
+    """Draw the ten parts of the predicted distribution, and where nine of ten bars would end by chance."""
+    from scipy.special import bdtrik
+
+    counts, total = calibration.overall.histogram, calibration.overall.rewards
+    low, high = (float(bdtrik(q, total, 1 / BINS)) for q in (0.025, 0.975))
+    axes.axhspan(100 * max(low, 0.0) / total, 100 * (high + 1) / total, color=LINE, linewidth=0, zorder=0)
+    axes.bar((np.arange(BINS) + 0.5) * 10, 100 * counts / total, width=9.2, color=BLUE, zorder=2)
+    axes.axhline(100 / BINS, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), zorder=3)
+    axes.set_xlim(0, 100)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.set_xlabel("place in the predicted distribution (%)")
+    axes.set_ylabel("rewards (%)")
+    axes.set_title("where rewards fell", loc="left")
+    axes.grid(visible=False)
+
+
+def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | None:
+    """Return the heat map of who borrows from whom, like beside like; None where it was not worked out."""
+    if audit.transfer.shares is None or len(audit.stations) < 2:
+        return None
+    order = np.array(audit.order)
+    shares, names = audit.transfer.shares[np.ix_(order, order)], [audit.stations[m] for m in order]
+    borrowed = shares.sum(axis=1) - np.diag(shares)
+
+    def draw(figure: "Figure", narrow: bool) -> None:
+        map_, bars = figure.subplots(1, 2, sharey=True, width_ratios=[1.0, 0.22])
+        _heat(figure, map_, shares, names=names, stations=stations, narrow=narrow)
+        bars.barh(np.arange(len(borrowed)), 100 * borrowed, height=0.85, color=ORANGE, linewidth=0)
+        bars.set_xlim(0, max(10.0, 105 * float(borrowed.max())))
+        bars.set_xlabel("borrowed\nin all (%)")
+        bars.grid(axis="y", alpha=0)
+        bars.tick_params(axis="y", length=0, labelleft=False)
+
+    middle = float(np.median(borrowed))
+    says = (
+        f"Who borrows from whom among {len(names)} {stations}: the median borrows {100 * middle:.0f} % of its evidence."
+    )
+    return Picture("lending", says, draw, (7.0, 5.4), (3.9, 3.9), names=names)
+
+
+def _heat(figure: "Figure", axes: "Axes", shares: FloatArray, *, names: list[str], stations: str, narrow: bool) -> None:
+    """Draw shares in per cent; a station's own, which would outshine the rest, is left out."""
+    shown = 100 * np.where(np.eye(len(shares), dtype=np.bool_), np.nan, shares)
+    top = max(float(np.nanquantile(shown, 0.995)), 0.1)
+    image = axes.imshow(
+        np.ma.masked_invalid(shown), cmap="viridis", vmin=0.0, vmax=top, interpolation="nearest", aspect="auto"
+    )
+    axes.set_facecolor(LINE)
+    named = len(names) <= (_NAMES // 2 if narrow else _NAMES)
+    labels = labels_of(names, longest=_NARROW if narrow else LONGEST) if named else []
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(labels)), labels, fontsize=7)
+    axes.set_xlabel(f"lender ({stations}, like beside like)")
+    axes.set_ylabel("borrower")
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    bar = figure.colorbar(image, ax=axes, orientation="horizontal", location="top", shrink=0.7, aspect=30, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.set_label("share of the borrower's evidence (%)", color=FAINT)

@@ -5,7 +5,7 @@ keeps a budget, `Floor` looks at every trial by itself, `SwitchingCost` makes ch
 they are, `margins` what they compare; `floor`, `budget` and, where rewards are promised, `rewards` judge a draft
 (`drafts`); `rounds`, `trials` and `allowances` are what `rewards` reckons with, `staying` says what a station goes on
 with where a budget bears no trial, `replaced` what a decision counts for where something else ran, `policy` is how all
-work together. What each promises: docs/safety.md.
+work together. What each promises: docs/learning.md.
 """
 
 from kinband.policies.safety.drafts import BUDGET, FLOOR, held_lower

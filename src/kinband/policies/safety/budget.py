@@ -23,9 +23,10 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.policies.safety.drafts import BUDGET, NOTE, Draft
-from kinband.policies.safety.margins import JointBeliefs, margins
+from kinband.policies.safety.margins import margins
 from kinband.policies.safety.rules import Conservative
 from kinband.policies.safety.staying import may_stay
+from kinband.posterior import Posterior
 from kinband.records import Observation
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
@@ -53,7 +54,7 @@ class Budget:
         array([0.  , 0.03])
     """
 
-    def __init__(self, rule: Conservative, beliefs: JointBeliefs, *, tasks: int) -> None:
+    def __init__(self, rule: Conservative, beliefs: Posterior, *, tasks: int) -> None:
         self.rule, self._beliefs = rule, beliefs
         self.settled = np.zeros(tasks)
 

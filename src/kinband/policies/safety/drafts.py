@@ -30,7 +30,7 @@ class Work:
     """
 
     played: Any
-    replaced: Column
+    replaced: Column | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +97,9 @@ class Draft:
         number = self.standing.decisions + self.ahead
         return rule.beta(known=number, arms=len(self.query.X), noise=noise)
 
-    def believed(self, arms: Sequence[int]) -> tuple[FloatArray, FloatArray] | None:
-        """Return mean (p,) and covariance (p, p) of f at some arms as the policy's prediction has them, if it does."""
-        if self.prediction is None:
-            return None
-        at = np.searchsorted(self.plain.arms, arms)
-        C = self.prediction.covariance(at)
-        return None if C is None else (self.prediction.mean[at], C)
+    def believed(self, arms: Sequence[int]) -> Prediction | None:
+        """Return what the policy's prediction says of some arms, if it shows one."""
+        return None if self.prediction is None else self.prediction.at(np.searchsorted(self.plain.arms, arms))
 
     def column(self, arm: int) -> Column | None:
         """Return the solved column of an arm, if the policy's prediction keeps any."""
@@ -111,19 +107,13 @@ class Draft:
             return None
         return self.prediction.column(int(np.searchsorted(self.plain.arms, arm)))
 
-    @property
-    def only(self) -> Query:
-        """The query with nothing else to choose."""
-        return replace(self.query, allowed=np.arange(len(self.query.X)) == self.arm)
-
 
 def noted(choice: Choice, draft: Draft) -> Choice:
     """Return a choice whose memo also holds what the rules said.
 
     It holds `running`, the arm that the station ran; where a rule stepped in, `held_back`, what would have been
     played, and `by`, "floor" or "budget"; where a budget is kept, `lower` and `beta`, what the decision counts with
-    until its reward is told and the weight of the bound; and for a trial `x`, the context of what it replaced, with
-    `column`, how its column was solved, where that was left behind by the scores.
+    until its reward is told and the weight of the bound; and for a trial `x`, the context of what it replaced.
     """
     memo = {**choice.memo, NOTE: {"running": draft.standing.running, **draft.note}}
     cache = choice.cache if draft.replaced is None else Work(choice.cache, draft.replaced)
@@ -134,7 +124,7 @@ def held_lower(memo: Memo) -> float | None:
     """Return the lower bound that a decision counts with until its reward is told, if a budget is kept.
 
     Example:
-        >>> held_lower({"lane": 3, "safety": {"lower": -0.2, "beta": 1.0}})
+        >>> held_lower({"level": 3, "safety": {"lower": -0.2, "beta": 1.0}})
         -0.2
     """
     lower = memo.get(NOTE, {}).get("lower")

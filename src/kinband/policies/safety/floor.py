@@ -4,13 +4,14 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.policies.safety.drafts import FLOOR, Draft
-from kinband.policies.safety.margins import JointBeliefs, lower_differences, scores_of
+from kinband.policies.safety.margins import lower_differences, scores_of
 from kinband.policies.safety.rules import Floor
+from kinband.posterior import Posterior
 
 _EXAMINED = 31  # configurations that are looked at together
 
 
-def above_floor(draft: Draft, rule: Floor, *, beliefs: JointBeliefs, beta: float) -> Draft:
+def above_floor(draft: Draft, rule: Floor, *, beliefs: Posterior, beta: float) -> Draft:
     """Return the best-scored arm that passes.
 
     The running configuration always passes, so nothing that scores below it can win, and arms are looked at from the
@@ -34,7 +35,7 @@ def _ranked(draft: Draft, running: int) -> IntArray:
     return np.concatenate([[draft.arm], arms[arms != draft.arm]])
 
 
-def _lower(draft: Draft, arms: IntArray, running: int, rule: Floor, beliefs: JointBeliefs, beta: float) -> FloatArray:
+def _lower(draft: Draft, arms: IntArray, running: int, rule: Floor, beliefs: Posterior, beta: float) -> FloatArray:
     """Return lower bounds of what arms (m,) earn beyond the running one, (m,)."""
     query = draft.query
     if rule.against == "difference":

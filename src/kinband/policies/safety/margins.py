@@ -9,42 +9,16 @@ Theorem 1 and the Bayesian bounds hold for a difference as they do for a single 
 f by β times its standard deviation.
 """
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.policies.safety.rules import Conservative
-from kinband.posterior import Column
+from kinband.posterior import Posterior
 from kinband.records import Choice
 
 TOGETHER = 32
 """Contexts whose covariance is asked for at once: memory and time stay linear in their number."""
-
-
-@runtime_checkable
-class JointBeliefs(Protocol):
-    """A posterior that knows how its beliefs hang together; every engine of ours does.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> isinstance(ExactPosterior(RBF(), [[1.0]], noise=0.1), JointBeliefs)
-        True
-    """
-
-    def moments(
-        self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mean (m,) and covariance (m, m) of f for tasks (m,) at contexts X (m, d).
-
-        `columns`, one for each context, are work kept from a prediction or what is remembered of it.
-        """
-
-    def refreshed(self, tasks: ArrayLike, X: ArrayLike, columns: Sequence[Column]) -> list[Column]:
-        """Return the columns of contexts X (m, d) solved as far as can be ahead of an update."""
 
 
 def own_beta(choice: Choice) -> float:
@@ -61,7 +35,7 @@ def own_beta(choice: Choice) -> float:
 
 
 def lower_differences(
-    posterior: JointBeliefs, task: int, X: FloatArray, *, against: FloatArray, beta: float
+    posterior: Posterior, task: int, X: FloatArray, *, against: FloatArray, beta: float
 ) -> FloatArray:
     """Return f̂(x) − f̂(b) − βσ(x − b) of contexts X (m, d) of a task, against its context b (d,): (m,).
 
@@ -76,16 +50,15 @@ def lower_differences(
     bounds = np.empty(len(X))
     for start in range(0, len(X), TOGETHER - 1):
         part = slice(start, start + TOGETHER - 1)
-        stacked = np.vstack([against, X[part]])
-        tasks = np.full(len(stacked), task)
-        mean, C = posterior.moments(tasks, stacked)
+        found = posterior.predict(task, np.vstack([against, X[part]]))
+        mean, C = found.mean, found.covariance()
         variance = np.diagonal(C)[1:] + C[0, 0] - 2.0 * C[0, 1:]
         bounds[part] = mean[1:] - mean[0] - beta * np.sqrt(np.maximum(variance, 0.0))
     return bounds
 
 
 def margins(
-    posterior: JointBeliefs,
+    posterior: Posterior,
     tasks: ArrayLike,
     X: FloatArray,
     *,
@@ -122,12 +95,12 @@ def margins(
 
 
 def _margins(
-    posterior: JointBeliefs, tasks: IntArray, X: FloatArray, against: FloatArray, beta: FloatArray, rule: Conservative
+    posterior: Posterior, tasks: IntArray, X: FloatArray, against: FloatArray, beta: FloatArray, rule: Conservative
 ) -> FloatArray:
     m, rest = len(X), 1.0 - rule.alpha
     both, stacked = np.concatenate([tasks, tasks]), np.vstack([X, against])
-    mean, C = posterior.moments(both, stacked)
-    mean = mean - rule.least
+    found = posterior.predict(both, stacked)
+    mean, C = found.mean - rule.least, found.covariance()
     mine, its = np.arange(m), np.arange(m, 2 * m)
     variance = C[mine, mine] + rest**2 * C[its, its] - 2.0 * rest * C[mine, its]
     joint = mean[:m] - rest * mean[m:] - beta * np.sqrt(np.maximum(variance, 0.0))

@@ -18,13 +18,12 @@ from kinband.policies.base import Policy, PolicyFactory, Setting, pick_best
 from kinband.policies.safety.budget import Budget
 from kinband.policies.safety.drafts import Draft, Work, noted
 from kinband.policies.safety.floor import above_floor
-from kinband.policies.safety.margins import JointBeliefs, scores_of
+from kinband.policies.safety.margins import scores_of
 from kinband.policies.safety.replaced import replaced_lower
 from kinband.policies.safety.rewards import RewardBudget
 from kinband.policies.safety.rules import Conservative, Safety
-from kinband.policies.safety.trials import prepared
-from kinband.policies.ucb import UCB, with_column
-from kinband.posterior import Prediction
+from kinband.policies.ucb import UCB
+from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Memo, Observation, Query
 
 
@@ -50,17 +49,19 @@ class SafePolicy:
     """
 
     def __init__(self, inner: UCB, safety: Safety, *, tasks: int) -> None:
-        if not isinstance(inner, UCB) or not isinstance(inner.posterior, JointBeliefs):
+        if not isinstance(inner, UCB):
             raise BadInputError(
                 "safe trials need a policy with a posterior, 'ucb', 'thompson', 'kernel-ucb', 'cgp-ucb' or 'pooled', "
                 f"not {type(inner).__name__}"
             )
         self.inner, self.safety = inner, safety
-        self._beliefs: JointBeliefs = inner.posterior
+        self._beliefs: Posterior = inner.posterior
         self.budget = self._budget(safety.conservative, tasks=tasks)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return what the policy inside wants if the rules let it, else what they fall back to."""
+        if type(self.inner).choose is not UCB.choose:  # it chooses in a way of its own
+            return self._under_rules([query], [self.inner.choose(query, rng)], [rng], seen=[None])[0]
         plain, prediction = self.inner.consider(query, rng)
         return self._under_rules([query], [plain], [rng], seen=[prediction])[0]
 
@@ -71,7 +72,7 @@ class SafePolicy:
 
     def learn(self, observation: Observation) -> None:
         """Learn one reward, and count its decision with what is known now."""
-        o = prepared(observation, self._beliefs)
+        o = observation
         self.inner.learn(replace(o, cache=o.cache.played) if isinstance(o.cache, Work) else o)
         if self.budget is not None:
             self.budget.settle(o)
@@ -120,7 +121,7 @@ class SafePolicy:
         drafts = [replace(draft, prediction=found) for draft, found in zip(drafts, seen, strict=True)]
         if self.budget is not None and drafts:
             drafts = self.budget.weigh(drafts, noise=self.inner.noise)
-        return self._choices(drafts, rngs)
+        return self._choices(drafts)
 
     def _draft(self, query: Query, plain: Choice, rng: np.random.Generator, *, ahead: int) -> Draft:
         """Return the best score after the switching cost among what the floor lets through."""
@@ -134,25 +135,22 @@ class SafePolicy:
         beta = draft.beta(floor.bounds, noise=self.inner.noise)
         return above_floor(draft, floor, beliefs=self._beliefs, beta=beta)
 
-    def _choices(self, drafts: Sequence[Draft], rngs: Sequence[np.random.Generator]) -> list[Choice]:
+    def _choices(self, drafts: Sequence[Draft]) -> list[Choice]:
         """Return drafts as choices; the work kept for an update is done anew where another arm is played."""
         choices = [_played(draft) for draft in drafts]
         changed = [i for i, draft in enumerate(drafts) if draft.arm != draft.plain.arm and draft.prediction is None]
-        for i, again in zip(changed, self._chosen([drafts[i].only for i in changed], rngs), strict=True):
-            choices[i] = replace(choices[i], memo=again.memo, cache=again.cache)
+        if changed:
+            X = np.array([drafts[i].query.X[drafts[i].arm] for i in changed])
+            found = self._beliefs.predict([drafts[i].query.task for i in changed], X)
+            for position, i in enumerate(changed):
+                choices[i] = replace(choices[i], cache=found.column(position))
         return [noted(choice, draft) for choice, draft in zip(choices, drafts, strict=True)]
-
-    def _chosen(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
-        """Return the choices of the policy inside where it has none: no generator is drawn from."""
-        if len(queries) == 1:
-            return [self.inner.choose(queries[0], rngs[0])]
-        return self.inner.choose_round(queries, rngs[: len(queries)]) if queries else []
 
 
 def _played(draft: Draft) -> Choice:
     """Return a draft as a choice, with the work kept for its arm as far as the scores left it behind."""
-    choice = replace(draft.plain, arm=draft.arm, score=draft.score)
-    return choice if draft.arm == draft.plain.arm else with_column(choice, draft.column(draft.arm))
+    cache = draft.plain.cache if draft.arm == draft.plain.arm else draft.column(draft.arm)
+    return replace(draft.plain, arm=draft.arm, score=draft.score, cache=cache)
 
 
 def safe_factory(factory: PolicyFactory, safety: Safety) -> PolicyFactory:

@@ -22,9 +22,10 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.policies.safety.budget import Budget
 from kinband.policies.safety.drafts import NOTE, Draft
-from kinband.policies.safety.margins import JointBeliefs, margins
+from kinband.policies.safety.margins import margins
 from kinband.policies.safety.rewards import RewardBudget
 from kinband.policies.safety.rounds import DRAFTED, Round
+from kinband.posterior import Posterior
 from kinband.records import NO_MEMO, Choice, Memo, Query
 
 
@@ -32,14 +33,14 @@ def replaced_memo(memo: Memo, *, x: FloatArray, ran: FloatArray, lower: float | 
     """Return what a decision's memo says once another configuration ran: what a budget needs, and nothing else.
 
     Args:
-        memo: As it was when asking; lanes, levels and KPIs in it belong to what was decided.
+        memo: As it was when asking; levels and KPIs in it belong to what was decided.
         x: Context of what was decided, (d,).
         ran: Context of what ran, (d,).
         lower: What the decision counts with until its reward is told (`replaced_lower`); None where nobody bounded it,
             for the worse of nothing and what was decided.
 
     Example:
-        >>> memo = {"lane": 3, "safety": {"running": 1, "lower": -0.2, "beta": 2.0, "x": [1.0]}}
+        >>> memo = {"level": 3, "safety": {"running": 1, "lower": -0.2, "beta": 2.0, "x": [1.0]}}
         >>> replaced_memo(memo, x=np.array([0.0]), ran=np.array([1.0]), lower=0.0)
         {'safety': {'lower': 0.0, 'beta': 2.0}}
         >>> replaced_memo(memo, x=np.array([0.0]), ran=np.array([5.0]), lower=-0.3)
@@ -60,7 +61,7 @@ def replaced_lower(
     task: int,
     x: FloatArray,
     ran: FloatArray,
-    beliefs: JointBeliefs,
+    beliefs: Posterior,
     noise: float,
 ) -> float | None:
     """Return what a decision counts with until its reward is told, once something else ran; None without a budget.

@@ -33,11 +33,12 @@ from kinband.arrays import FloatArray
 from kinband.policies.exploration import KrauseOng
 from kinband.policies.safety.allowances import doubt_allowance, scatter_allowance
 from kinband.policies.safety.drafts import BUDGET, NOTE, Draft, Work
-from kinband.policies.safety.margins import TOGETHER, JointBeliefs
+from kinband.policies.safety.margins import TOGETHER
 from kinband.policies.safety.rounds import DRAFTED, RUNNING, TODAY, Round
 from kinband.policies.safety.rules import Conservative
 from kinband.policies.safety.staying import may_stay
-from kinband.policies.safety.trials import Trial, columns, contexts, left_behind
+from kinband.policies.safety.trials import Trial, believed
+from kinband.posterior import Posterior
 from kinband.records import Observation
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
@@ -72,7 +73,7 @@ class RewardBudget:
         array([0.  , 0.08])
     """
 
-    def __init__(self, rule: Conservative, beliefs: JointBeliefs, *, tasks: int, noise: float) -> None:
+    def __init__(self, rule: Conservative, beliefs: Posterior, *, tasks: int, noise: float) -> None:
         self.rule, self._beliefs, self._noise = rule, beliefs, noise
         self.settled, self.doubt, self.open = np.zeros(tasks), np.zeros((tasks, 4)), list[Trial]()
 
@@ -138,36 +139,28 @@ class RewardBudget:
         """Return what was counted as arrays by name."""
         self._extend()
         rows = np.array([trial.row() for trial in self.open]) if self.open else np.zeros((0, 0))
-        state = {"settled": self.settled.copy(), "settled_doubt": self.doubt.copy(), "settled_open": rows}
-        known = any(trial.work is not None for trial in self.open)
-        return {**state, **({"settled_columns": np.array([trial.solved() for trial in self.open])} if known else {})}
+        return {"settled": self.settled.copy(), "settled_doubt": self.doubt.copy(), "settled_open": rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` returned."""
         self.settled, self.doubt = (np.array(state[name], dtype=np.float64) for name in ("settled", "settled_doubt"))
-        rows = np.array(state["settled_open"], dtype=np.float64)
-        solved = np.array(state.get("settled_columns", np.full((len(rows), 4), -1)), dtype=np.int64)
-        self.open = [Trial.of(*pair) for pair in zip(rows, solved, strict=True)]
+        self.open = [Trial.of(row) for row in np.array(state["settled_open"], dtype=np.float64)]
 
     def _trial(self, o: Observation, today: FloatArray, *, reward: float, beta: float) -> Trial:
         """Return a trial whose reward has just been learned."""
-        work = o.cache if isinstance(o.cache, Work) else None
-        bare = Trial(o.task, o.x, today, 1.0, reward, lower=0.0, work=work)
-        mean, C = self._believed([bare])
+        columns = (o.cache.played, o.cache.replaced) if isinstance(o.cache, Work) else (None, None)
+        bare = Trial(o.task, o.x, today, 1.0, reward, lower=0.0, columns=columns)
+        found = believed([bare], self._beliefs)
+        C = found.covariance()
         left = (1.0 - self.rule.alpha) * C[0, 1] / C[0, 0] if C[0, 0] > 0 else 0.0
         trial = replace(bare, share=1.0 - min(max(float(left), 0.0), 1.0))
-        added, width = self._added([trial], mean, C)
-        # Blocks of single stations take so long to fill that their columns would have to be solved anew.
-        return replace(trial, lower=float(added[0]) - beta * width, work=None if self.rule.per_station else work)
-
-    def _believed(self, trials: Sequence[Trial]) -> tuple[FloatArray, FloatArray]:
-        """Return mean (2n,) and covariance (2n, 2n) of f at what was tried and, behind it, at what it replaced."""
-        mean, C = self._beliefs.moments(*contexts(trials), columns=columns(trials))
-        return mean - self.rule.least, C
+        added, width = self._added([trial], found.mean, C)
+        return replace(trial, lower=float(added[0]) - beta * width)
 
     def _added(self, trials: Sequence[Trial], mean: FloatArray, C: FloatArray) -> tuple[FloatArray, float]:
-        """Return what trials are believed to add, (n,), and the standard deviation of their sum."""
+        """Return what trials add by f's mean (2n,) and covariance (2n, 2n), (n,), and the deviation of their sum."""
         n, rest = len(trials), 1.0 - self.rule.alpha
+        mean = mean - self.rule.least
         facts, left = np.array([(t.share * t.reward, 1.0 - t.share) for t in trials]).T
         weights = np.concatenate([left, np.full(n, -rest)])
         return facts + left * mean[:n] - rest * mean[n:], sqrt(max(float(weights @ C @ weights), 0.0))
@@ -178,7 +171,8 @@ class RewardBudget:
         block = [trial for trial in self.open if self._account(trial.task) == account]
         if len(block) < _BLOCK:
             return
-        added, width = self._added(block, *self._believed(block))
+        found = believed(block, self._beliefs)
+        added, width = self._added(block, found.mean, found.covariance())
         np.add.at(self.settled, [trial.task for trial in block], added)
         self.doubt[task, _WIDTH] += width
         self.open = [trial for trial in self.open if self._account(trial.task) != account]
@@ -213,9 +207,7 @@ def _with_note(draft: Draft, today: int, note: Mapping[str, Any], *, kept: Float
     """Return a draft that notes what it counts with and, where it is a trial, the context of what it replaces."""
     if draft.arm == today:
         return replace(draft, note={**draft.note, **note})
-    replaced = left_behind(draft, today)
-    column = {} if replaced is None else {"column": replaced.memo}
-    return replace(draft, note={**draft.note, **note, "x": kept.tolist(), **column}, replaced=replaced)
+    return replace(draft, note={**draft.note, **note, "x": kept.tolist()}, replaced=draft.column(today))
 
 
 def _running(drafts: Sequence[Draft], today: Sequence[int]) -> list[int]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.policies.safety.drafts import Draft
-from kinband.policies.safety.margins import JointBeliefs
 from kinband.policies.safety.rules import Conservative
+from kinband.posterior import Posterior
 
 DRAFTED, TODAY, RUNNING = range(3)
 """What may be played: what was drafted, what was declared, and what the station runs."""
@@ -65,7 +65,7 @@ class Round:
         self,
         drafts: Sequence[Draft],
         today: Sequence[int],
-        beliefs: JointBeliefs,
+        beliefs: Posterior,
         *,
         rule: Conservative,
         noise: float,
@@ -76,8 +76,8 @@ class Round:
         self.kept = X[TODAY]
         seen = drafts[0].believed([arm for [arm] in parts]) if len(drafts) == 1 else None
         tasks = [d.query.task for d in drafts] * len(parts)
-        mean, self._covariance = seen or beliefs.moments(np.array(tasks), np.concatenate(X))
-        self._mean = mean - rule.least
+        found = seen or beliefs.predict(np.array(tasks), np.concatenate(X))
+        self._mean, self._covariance = found.mean - rule.least, found.covariance()
         self._alpha, self._noise, self._size = rule.alpha, noise, len(drafts)
 
     @property

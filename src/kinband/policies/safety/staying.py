@@ -13,10 +13,10 @@ scatters more, as rewards of two configurations do not scatter alike; that is co
 from math import sqrt
 
 from kinband.policies.safety.drafts import Draft
-from kinband.policies.safety.margins import JointBeliefs
+from kinband.posterior import Posterior
 
 
-def may_stay(draft: Draft, beliefs: JointBeliefs, *, today: int, beta: float) -> bool:
+def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> bool:
     """Return whether a station runs something that surely earns no less than what was declared.
 
     Args:
@@ -41,6 +41,7 @@ def may_stay(draft: Draft, beliefs: JointBeliefs, *, today: int, beta: float) ->
     if running is None or running == today or not query.allowed[running]:
         return False
     arms = [running, today]
-    mean, C = draft.believed(arms) or beliefs.moments([query.task] * 2, query.X[arms])
+    found = draft.believed(arms) or beliefs.predict(query.task, query.X[arms])
+    mean, C = found.mean, found.covariance()
     width = sqrt(max(float(C[0, 0] + C[1, 1] - 2.0 * C[0, 1]), 0.0))
     return bool(mean[0] - mean[1] - beta * width >= 0.0)

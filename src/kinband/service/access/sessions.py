@@ -234,7 +234,10 @@ def check_request(session: Session, method: str, *, headers: Mapping[str, str], 
     check_origin(method, headers)
     given = headers.get(HEADER) or field or ""
     if method.upper() not in SAFE and not hmac.compare_digest(given.encode(), session.csrf.encode()):
-        raise NotAllowedError("this form is not of your present session: load the page again and repeat the step")
+        raise NotAllowedError(
+            "this form is not of your present session", hint="load the page again and repeat the step",
+            code="stale_form", argument=FIELD,
+        )  # fmt: skip
 
 
 def check_origin(method: str, headers: Mapping[str, str]) -> None:
@@ -260,8 +263,9 @@ def check_origin(method: str, headers: Mapping[str, str]) -> None:
         ours = origin is None or (origin != "null" and _same_host(origin, headers.get("host", "")))
     if not ours:
         raise NotAllowedError(
-            "this request comes from another site: use the pages of this service (a proxy in front of it must pass on "
-            "the Host header)"
+            "this request comes from another site",
+            hint="use the pages of this service (a proxy in front of it must pass on the Host header)",
+            code="other_site",
         )
 
 

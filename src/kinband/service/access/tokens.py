@@ -77,6 +77,8 @@ class NotAllowedError(AccessError):
         'this needs the role admin'
     """
 
+    code = "not_allowed"
+
 
 # --- Who somebody is, and what that allows --------------------------------------------------------------------------
 #

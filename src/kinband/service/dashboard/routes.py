@@ -1,38 +1,26 @@
-"""The routes of the pages: who looks, what is shown, when it has not changed.
+"""The routes of the dashboard: the doors that everybody may see, and behind them the pages, a file each.
 
-`dashboard_router` is mounted at the root of the service. Reading is here, forms are in `actions` and `railing`.
+`dashboard_router` is mounted at the root of the service.
 """
 
 from math import ceil
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Query
+from fastapi import APIRouter, Form
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError
-from kinband.service import tables
 from kinband.service.access.middleware import Limiter, address_of, failure_limits
 from kinband.service.access.sessions import COOKIE, COOKIE_ATTRIBUTES, check_origin
 from kinband.service.access.tokens import NotSignedInError, Tokens
-from kinband.service.dashboard import actions, addresses, assets, railing
-from kinband.service.dashboard.desk import Desk
-from kinband.service.dashboard.errors import PageRoute
-from kinband.service.dashboard.frame import plain_page, redirect
-from kinband.service.dashboard.kept import Kept
-from kinband.service.dashboard.views import audit
-from kinband.service.dashboard.views.common import names_of
-from kinband.service.dashboard.views.decision import decision, plan
-from kinband.service.dashboard.views.overview import overview
-from kinband.service.dashboard.views.similarity import Likeness, similarity
-from kinband.service.dashboard.views.station import station
-from kinband.service.dashboard.views.stations import stations
+from kinband.service.dashboard import audit, decision, overview, plan, rails, similarity, stations
+from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.frame import PageRoute, asset_answer, plain_page, redirect
+from kinband.service.dashboard.text import own_path
 from kinband.service.dashboard.visitors import Visitors
 from kinband.service.operations import Operations
-
-Text = Annotated[str, Query(max_length=500)]
-_FOR_EVER = "private, max-age=31536000, immutable"
 
 
 def dashboard_router(
@@ -51,29 +39,34 @@ def dashboard_router(
         failures: How often an address may fail to sign in; as usual if not given.
     """
     if tokens is None and not insecure_local:
-        raise BadInputError("the dashboard needs tokens, or insecure_local to run without access control")
-    visitors = Visitors(tokens, insecure_local=insecure_local)
-    desk = Desk(operations, visitors, Likeness(), Kept())
+        raise BadInputError(
+            "the dashboard needs tokens", hint="give them, or insecure_local to run without access control",
+            argument="tokens",
+        )  # fmt: skip
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
-    _add_doors(router, visitors, failures or failure_limits())
-    _add_pages(router, desk)
-    _add_similarity(router, desk)
-    _add_files(router, desk)
-    railing.add_rails(router, desk)
-    actions.add_actions(router, operations, visitors)
+    desk = Desk(router, operations, Visitors(tokens, insecure_local=insecure_local))
+    _add_doors(desk, failures or failure_limits())
+    for page in (overview, stations, decision, plan, audit, similarity, rails):
+        page.add_pages(desk)
+
+    @router.get("/help")
+    def words(request: Request) -> Response:
+        return desk.show(request, "help.html", dict)
+
     return router
 
 
-def _add_doors(router: APIRouter, visitors: Visitors, failures: Limiter) -> None:
+def _add_doors(desk: Desk, failures: Limiter) -> None:
     """Add what everybody may see: static files, and the page to sign in."""
+    router, visitors = desk.router, desk.visitors
 
     @router.get("/static/{name}")
     def static(request: Request, name: str) -> Response:
-        return assets.answer(request, name)
+        return asset_answer(request, name)
 
     @router.get("/sign-in")
     def sign_in(next: Text = "/") -> Response:  # noqa: A002 - the name of the field
-        return redirect("/") if visitors.local else plain_page("sign_in.html", next=addresses.own_path(next), said="")
+        return redirect("/") if visitors.local else plain_page("sign_in.html", next=own_path(next), said="")
 
     @router.post("/sign-in")
     def signed_in(
@@ -82,7 +75,7 @@ def _add_doors(router: APIRouter, visitors: Visitors, failures: Limiter) -> None
         next: Annotated[str, Form(max_length=500)] = "/",  # noqa: A002 - the name of the field
     ) -> Response:
         check_origin(request.method, request.headers)
-        back = addresses.own_path(next)
+        back = own_path(next)
         try:
             value, seconds = visitors.sign_in(token)
         except NotSignedInError as error:
@@ -99,91 +92,3 @@ def _add_doors(router: APIRouter, visitors: Visitors, failures: Limiter) -> None
         response = redirect("/sign-in")
         response.delete_cookie(COOKIE, **COOKIE_ATTRIBUTES)
         return response
-
-
-def _add_pages(router: APIRouter, desk: Desk) -> None:
-    operations = desk.operations
-
-    @router.get("/")
-    def first(request: Request, colour: Text = "") -> Response:
-        return desk.show(request, "overview.html", lambda: overview(operations, colour))
-
-    @router.get("/stations")
-    def all_stations(request: Request, q: Text = "", sort: Text = "", down: Text = "", page: int = 1) -> Response:
-        return desk.show(
-            request,
-            "stations.html",
-            lambda: stations(operations, q=q, sort=sort, down=down == "1", page=page),
-        )
-
-    @router.get("/stations/{name:path}")
-    def one_station(request: Request, name: str, evidence: Text = "") -> Response:
-        known, weighed = addresses.read(name), evidence == "1"
-        return desk.show(request, "station.html", lambda: station(operations, known, evidence=weighed), still=weighed)
-
-    @router.get("/decisions/{decision_id:path}")
-    def one_decision(request: Request, decision_id: str, evidence: Text = "") -> Response:
-        known, weighed = addresses.read(decision_id), evidence == "1"
-        return desk.show(request, "decision.html", lambda: decision(operations, known, evidence=weighed), still=weighed)
-
-    @router.get("/plan")
-    def the_plan(request: Request) -> Response:
-        return desk.show(request, "plan.html", lambda: plan(operations), ages=True)
-
-    @router.get("/audit")
-    def the_log(
-        request: Request, filters: Annotated[audit.Filters, Depends(_filters)], before: int | None = None
-    ) -> Response:
-        return desk.show(request, "audit.html", lambda: audit.audit(operations, filters, before=before))
-
-    @router.get("/help")
-    def words(request: Request) -> Response:
-        return desk.show(request, "help.html", dict)
-
-
-def _add_similarity(router: APIRouter, desk: Desk) -> None:
-    @router.get("/similarity")
-    def alike(request: Request, alike: float = 0.7, station: Text = "") -> Response:
-        return desk.show(request, "similarity.html", lambda: similarity(desk.alike(), level=alike, station=station))
-
-    @router.get("/similarity/picture.png")
-    def picture(request: Request, v: Text = "") -> Response:
-        return _kept(request, desk, v, "image/png")
-
-    @router.get("/similarity/data.json")
-    def data(request: Request, v: Text = "") -> Response:
-        return _kept(request, desk, v, "application/json")
-
-
-def _kept(request: Request, desk: Desk, version: str, media: str) -> Response:
-    """Return the picture or its numbers; what was asked for by its digest may be kept for ever."""
-    desk.visitors.of(request)
-    found = desk.alike()
-    headers = {
-        "Cache-Control": _FOR_EVER if version == found.digest else "no-store",
-        "X-Content-Type-Options": "nosniff",
-    }
-    return Response(found.image if media == "image/png" else found.data(), media_type=media, headers=headers)
-
-
-def _filters(
-    station: Text = "", kind: Text = "", actor: Text = "", since: Text = "", until: Text = "", every: Text = ""
-) -> audit.Filters:
-    """Return which events an address asks for."""
-    return audit.Filters(station, kind, actor, since=since, until=until, every=every == "1")
-
-
-def _add_files(router: APIRouter, desk: Desk) -> None:
-    @router.get("/plan.csv")
-    def plan_file(request: Request) -> Response:
-        desk.visitors.of(request)
-        desk.operations.refresh()
-        with desk.operations.looking() as picture:
-            items = picture.waiting()
-        return tables.plan_file(items, names_of(desk.operations).space)
-
-    @router.get("/audit.csv")
-    def audit_file(request: Request, filters: Annotated[audit.Filters, Depends(_filters)]) -> Response:
-        desk.visitors.of(request)
-        rows = audit.file_rows(desk.operations, filters)
-        return tables.csv_answer("audit.csv", audit.HEADER, rows)

@@ -1,7 +1,7 @@
 """Who looks at the pages: the session of a cookie, or whoever sits at the machine of a service without access control.
 
 A page needs a viewer; who is nobody is sent to sign in. A form needs more: it has to come from one of our own pages
-(`access.csrf`), and its sender must have the role, whatever buttons the page has shown.
+(`access.sessions.check_request`), and its sender must have the role, whatever buttons the page has shown.
 """
 
 import hashlib
@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from kinband.service.access.sessions import COOKIE, Session, Sessions, check_origin, check_request
-from kinband.service.access.tokens import Identity, NotAllowedError, NotSignedInError, Role, Tokens
-
-
-class StaleFormError(NotAllowedError):
-    """A form of another session: its page was open while somebody signed in anew, or the session ended.
-
-    Example:
-        >>> issubclass(StaleFormError, NotAllowedError)
-        True
-    """
+from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +21,6 @@ class Visitor:
         session: Who, with what forms have to repeat.
         mark: What tells the session from others, without telling it.
         local: Whether the service runs without access control.
-
-    Example:
-        >>> visitor = Visitor(Session(Identity.local(), "", 0), "abc", local=True)
-        >>> visitor.name, visitor.may("admin")
-        ('local', True)
     """
 
     session: Session
@@ -91,19 +77,12 @@ class Visitors:
     def sender(self, request: Request, *, csrf: str, role: str) -> Visitor:
         """Return who sends a form, or refuse: not signed in, sent by another site, or not in that role."""
         visitor = self.of(request)
-        check_origin(request.method, request.headers)
-        if not self.local:
-            self._check_form(visitor, request, csrf)
+        if self.local:
+            check_origin(request.method, request.headers)
+        else:
+            check_request(visitor.session, request.method, headers=request.headers, field=csrf)
         visitor.session.identity.require(Role.of(role))
         return visitor
-
-    @staticmethod
-    def _check_form(visitor: Visitor, request: Request, csrf: str) -> None:
-        """Refuse a form that is not of the visitor's present session."""
-        try:
-            check_request(visitor.session, request.method, headers=request.headers, field=csrf)
-        except NotAllowedError as error:  # from our own pages, as was found before, but not of this session
-            raise StaleFormError(str(error)) from error
 
     def sign_in(self, token: str) -> tuple[str, int]:
         """Return the value of a new session's cookie and for how many seconds it is kept, or refuse."""

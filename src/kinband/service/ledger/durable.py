@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from kinband.controller import Controller, Explanation, Settings
 from kinband.controller.asking import State
 from kinband.controller.explain import MOST_ROWS
-from kinband.controller.joining import likeness
+from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError
 from kinband.policies import PolicyFactory
@@ -266,7 +266,7 @@ class DurableController:
 
         with self._turns.mutex:
             self._turns.do("station", call, take_in)
-            return likeness(self._turns.present().in_force, name)
+            return similarities_of(self._turns.present().current, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return what is still awaited of it; see `Controller.remove_station`."""

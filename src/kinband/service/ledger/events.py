@@ -14,6 +14,7 @@ import numpy as np
 from kinband.controller.events import (
     Asked,
     CalledOff,
+    ChangePoint,
     Corrected,
     Entry,
     Estimated,
@@ -21,7 +22,6 @@ from kinband.controller.events import (
     Journal,
     Left,
     Ran,
-    Renewed,
     Returned,
     Told,
     entry_to_dict,
@@ -237,7 +237,7 @@ def draft_of(entry: Entry, journal: Journal, **further: Any) -> Draft:
             return Draft("outcome", payload, journal.asked[entry.id].decision.station, entry.id)
         case Corrected():
             return Draft("correction", payload, journal.asked[entry.id].decision.station, entry.id)
-        case Renewed():
+        case ChangePoint():
             return Draft("station", payload, entry.station, entry.id)
         case Joined() | Left() | Returned():
             return Draft("station", payload, entry.station)

@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from kinband.controller import Settings
-from kinband.controller.config import settings_from_parts, settings_to_parts
+from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import ConflictError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.events import Draft, digest, packed, unpacked
@@ -20,8 +20,9 @@ _NAME = "settings"
 def write_settings(writer: Writer, settings: Settings, *, actor: str = "") -> bool:
     """Start a ledger with the settings of its controller; False where it was started, with the same, before."""
     stored = _row(writer.connection)
+    policy = settings.config.policy
     if stored is not None:
-        if not _same(_settings(stored, None if isinstance(settings.policy, str) else settings.policy), settings):
+        if not _same(_settings(stored, None if isinstance(policy, str) else policy), settings):
             raise ConflictError(
                 "this ledger belongs to a controller with other settings: open it without settings to go on with those "
                 "it has, or start another ledger"

@@ -1,22 +1,22 @@
 """Any decision of the past again: as it was recorded, and decided anew from the ledger alone.
 
 The controller is brought back to the moment before the decision, from the events before it, and asked the same
-question in the same round. Everything that counted is on record, so the answer must be the same to the last bit of
-every score; if it is not, the ledger was changed, or the arithmetic is another (another machine, other versions).
+question in the same round. Everything that counted is on record, so the answer must be the same, up to what another
+machine or version rounds otherwise (`kinband.records.same_decision`); if it is not, the ledger was changed.
 Decisions of an earlier version, in which every station had a weight of sharing, are decided without it.
 """
 
-import json
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from sqlalchemy import select
 
 from kinband.controller import Explanation, Settings
-from kinband.controller.events import Asked, entry_to_dict
+from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
-from kinband.policies import PolicyFactory
-from kinband.records import Decision
+from kinband.policies import PolicyFactory, Setting
+from kinband.records import Decision, same_decision
 from kinband.service.ledger.events import Event
 from kinband.service.ledger.origin import read_settings
 from kinband.service.ledger.requests import Request, ask_alone, ask_round
@@ -32,7 +32,7 @@ class Replayed:
         event: The event of the decision.
         recorded: The decision as it was recorded.
         again: The decision as it is decided again.
-        same: Whether the two agree, bit for bit, in everything that was recorded.
+        same: Whether the two agree: the recorded choice is again the best, with the same beliefs.
         explanation: Why it was made, as of then, with the reward that it earned since.
         learned: How many events were taken in for it beyond a snapshot.
 
@@ -106,11 +106,11 @@ def replay(
     else:
         ask_round(found.controller, asked)
     recorded, again = _entry(settings, event), found.controller.journal.find(decision_id)
-    same = json.dumps(entry_to_dict(again)) == json.dumps(event.payload["entry"])
+    same = _same(recorded, again, found.controller.current.setting())
     reason = explain(
         recorded,
         reward=_earned(ledger, decision_id),
-        settings=found.controller.in_force,
+        settings=found.controller.current,
         journal=found.controller.journal,
         most_rows=most_rows,
         ran=_ran(ledger, decision_id),
@@ -126,6 +126,14 @@ def _round(ledger: Ledger, event: Event) -> list[Event]:
     wanted = select(events).where(events.c.round == event.round).order_by(events.c.seq)
     with ledger.reading() as connection:
         return [Event(*row) for row in connection.execute(wanted)]
+
+
+def _same(recorded: Asked, again: Asked, setting: Setting) -> bool:
+    """Return whether a question and its answer are those on record."""
+    if recorded.task != again.task or recorded.state != again.state:
+        return False
+    spread = sqrt(float(setting.K_Z[again.task, again.task] * setting.kernel.diag(again.x[None])[0]))
+    return same_decision(recorded.decision, again.decision, spread=spread)
 
 
 def _entry(settings: Settings, event: Event) -> Asked:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from kinband.controller import Controller
 from kinband.controller.asking import State
-from kinband.controller.roster import arm_of
+from kinband.controller.settings import arm_of
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
@@ -112,13 +112,13 @@ def requests_of(
         ['a', 'b']
     """
     if (states is None) == (contexts is None):
-        raise BadInputError("ask_all takes either states or contexts, by station")
+        raise BadInputError("a round takes either states or contexts, by station", argument="states")
     for name, given in (("states", states), ("contexts", contexts), ("allowed", allowed), ("running", running)):
         if given is not None and not isinstance(given, Mapping):
             raise BadInputError(f"{name} must be given by station, as a mapping, got {type(given).__name__}")
     stations = list(states if states is not None else contexts or {})
     if not stations:
-        raise BadInputError("ask_all was asked for no station")
+        raise BadInputError("no station was asked for", argument="states")
     states, contexts, allowed, running = states or {}, contexts or {}, allowed or {}, running or {}
     for name, named in (("allowed", set(allowed)), ("running", set(running))):
         if unknown := named - set(stations):
@@ -196,7 +196,12 @@ def _allowed(allowed: Allowed, space: ConfigurationSpace, *, station: str, arms:
     try:
         return _mask(allowed, space, arms=arms)
     except NotFoundError as error:
-        raise BadInputError(f"allowed names what {station!r:.80} cannot run: {error}") from error
+        raise BadInputError(
+            f"allowed names what {station!r:.80} cannot run: {error.problem}",
+            hint=error.hint,
+            code="no_such_value",
+            argument="allowed",
+        ) from error
 
 
 def _mask(allowed: Allowed, space: ConfigurationSpace, *, arms: int) -> list[bool] | None:

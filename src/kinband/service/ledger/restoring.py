@@ -134,7 +134,7 @@ def superfluous(stored: list[int], *, every: int) -> list[int]:
 #
 # The journal is read in full, since rewards may come for any decision, and every link of the chain is checked on the
 # way. Beliefs are taken from the snapshot, and only what was told after it is learned. The controller that comes out
-# decides as the one that recorded the events, bit for bit.
+# decides as the one that recorded the events.
 
 
 _NOT_OURS = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # what an odd payload leads to

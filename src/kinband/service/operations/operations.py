@@ -1,42 +1,67 @@
 """Operations: the controller on record, with guard rails, modes and people around it.
 
 A call of `Operations` is one turn of the ledger (`service.ledger.turns`): what others have recorded is taken in, the
-controller decides or learns, the guard reviews, and all that follows is recorded in one transaction. What is shown
-comes from the `Picture`, which follows from the events alone. So a service may be killed at any moment, and several may
-share a ledger.
+controller decides or learns, the guard reviews, and all that follows is recorded in one transaction, so that no
+decision is ever without a verdict, and no verdict without the change that it allowed. What is shown comes from the
+`ReadModel`, which follows from the events alone. So a service may be killed at any moment, and several may share a
+ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
 from kinband.controller import Controller, Settings
+from kinband.controller.asking import State
 from kinband.controller.explain import MOST_ROWS
-from kinband.guard import Guard, Rails
-from kinband.guard.rails import utc
+from kinband.controller.telling import KpiValues
+from kinband.errors import BadInputError, ConflictError
+from kinband.guardrails import Changed, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
+from kinband.guardrails.history import Event as GuardEvent
+from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
+from kinband.records import Decision
 from kinband.service.ledger import DurableController, Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.origin import read_settings
-from kinband.service.ledger.requests import call_digest
-from kinband.service.ledger.turns import Call
-from kinband.service.operations.outlooks import Explained, Lending, explained, outlook_of, sites_of
-from kinband.service.operations.people import People
-from kinband.service.operations.picture import Picture
-from kinband.service.operations.records import Item, Mode, Outlook, RailsOnRecord, Site, checked_mode
-from kinband.service.operations.texts import check_newcomer, digest_of, rails_on_record
+from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_digest, requests_of
+from kinband.service.ledger.turns import Call, Turn
+from kinband.service.operations.outlooks import Explained, Outlooks, explained, sites_of
+from kinband.service.operations.rails import RailsInForce, digest_of
+from kinband.service.operations.read_model import ReadModel
+from kinband.service.operations.records import DecisionRecord, Outlook, RailsOnRecord, StationState, checked_mode
+from kinband.service.operations.review import (
+    Review,
+    applied_note,
+    applied_notes,
+    changed_by_hand,
+    check_repeated,
+    check_whole,
+    informed,
+    reported,
+    status_of,
+)
+from kinband.service.operations.texts import check_newcomer, checked_comment
 from kinband.service.operations.writable import Writable
+from kinband.service.schemas import Mode, Site, Status
 from kinband.similarity import TaskMatrix
+from kinband.space import Allowed
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
+
+_NO_REASON = "no reason was given"
+
+_ROLLED_BACK: Mapping[Status, Status] = {"applied": "rolled back", "kept": "rolled back", "waiting": "expired"}
+"""What becomes of the present decision when its station is rolled back; the others led to nothing."""
 
 Clock = Callable[[], datetime]
 """What says the time, with a time zone."""
 
 
-class Operations(People):
+class Operations:
     """A controller in operation. Use `Operations.open`.
 
     Arguments that calls share: `key`, under which a call is done once however often it is sent; `actor`, who does it.
@@ -53,21 +78,24 @@ class Operations(People):
         [('a', 'waiting'), ('b', 'waiting')]
         >>> operations.approve(["d000001"], actor="ada")[0].status
         'applied'
-        >>> with operations.looking() as picture:
-        ...     [card.running for card in picture.cards.values()], len(picture.waiting())
+        >>> with operations.looking() as read_model:
+        ...     [card.running for card in read_model.stations.values()], len(read_model.waiting())
         ([1, 0], 1)
         >>> [item.status for item in operations.tell({"d000001": 0.8, "d000002": 0.7})]
         ['applied', 'expired']
         >>> ledger.close()
         >>> folder.cleanup()
+
+    Attributes:
+        durable: The controller on record.
+        turns: What keeps controller, read model and ledger as one.
+        read_model: What the events show; look at it through `looking`.
+        space: What stations can run.
     """
 
-    def __init__(self, durable: DurableController, guard: Guard, picture: Picture, clock: Clock) -> None:
-        self.durable, self.guard, self.picture, self.turns = durable, guard, picture, durable.turns
-        self._clock = clock
-        self._followed = ""  # digest of the rails that the guard was made of
-        self._lending = Lending()
-        self._outlooks: dict[str, tuple[int, Outlook]] = {}
+    def __init__(self, durable: DurableController, rails: RailsInForce, read_model: ReadModel, clock: Clock) -> None:
+        self.durable, self.turns, self.read_model, self.space = durable, durable.turns, read_model, rails.space
+        self._rails, self._clock, self._outlooks = rails, clock, Outlooks()
         self._writable = Writable(durable.ledger)
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
@@ -100,40 +128,23 @@ class Operations(People):
         """
         checked = checked_mode(mode)
         settings = _settings(ledger, start, policy=policy)
-        picture, guard = Picture(settings), Guard(rails or Rails(), settings.encoder.space)
+        read_model = ReadModel(settings)
         durable = DurableController.open(
-            ledger, start, policy=policy, snapshot_every=snapshot_every, watcher=picture, actor=actor
+            ledger, start, policy=policy, snapshot_every=snapshot_every, watcher=read_model, actor=actor
         )
-        operations = cls(durable, guard, picture, clock or (lambda: datetime.now(UTC)))
+        in_force = RailsInForce(rails or Rails(), settings, digest=digest_of(rails_text))
+        operations = cls(durable, in_force, read_model, clock or (lambda: datetime.now(UTC)))
         operations._begin(checked, rails_text, actor=actor)
         return operations
 
     def _begin(self, mode: Mode, rails_text: str, *, actor: str) -> None:
         """Put on record what holds from now on, where that is new."""
-        digest = self._followed = digest_of(rails_text)
+        digest = digest_of(rails_text)
         with self.turns.turn(Call(call_digest("begin"), None, actor)) as turn:
-            if not self.picture.moded:
+            if not self.read_model.moded:
                 turn.note("mode", {"mode": mode, "stations": None, "comment": "the mode to start with"})
-            if digest != self.picture.rails.digest:
+            if digest != self.read_model.rails.digest:
                 turn.note("rails", {"digest": digest, "text": rails_text})
-
-    def guard_in_force(self) -> Guard:
-        """Return the guard with the rails last put on record: a person or another process may have put others there.
-
-        Rails that were handed over as objects, without their text, are known to their own process alone.
-        """
-        with self.turns.mutex:
-            known, stations = self.picture.rails, list(self.picture.cards)
-            if known.digest not in ("", self._followed):
-                rails = rails_on_record(known.text, self.guard.space, stations=stations)
-                self.guard, self._followed = Guard(rails, self.guard.space), known.digest
-            return self.guard
-
-    def rails_in_force(self) -> tuple[RailsOnRecord, Rails]:
-        """Return the rails last put on record, with who put them there and when, and what they say."""
-        with self.turns.mutex:
-            self.turns.watched()
-            return self.picture.rails, self.guard_in_force().rails
 
     @property
     def ledger(self) -> Ledger:
@@ -141,10 +152,15 @@ class Operations(People):
         return self.durable.ledger
 
     @property
+    def settings(self) -> Settings:
+        """What the controller was made with; fixed."""
+        return self.durable.settings
+
+    @property
     def sites(self) -> dict[str, Site]:
         """Where sectors stand, as far as their descriptors say."""
         with self.turns.mutex:
-            return sites_of(self.turns.present().in_force.descriptors)
+            return sites_of(self.turns.present().current.descriptors)
 
     def now(self) -> datetime:
         """Return the time, UTC."""
@@ -176,11 +192,405 @@ class Operations(People):
             return
 
     @contextmanager
-    def looking(self) -> Iterator[Picture]:
-        """Give the picture for a look during which nothing changes; calls wait meanwhile, so keep it short."""
+    def looking(self) -> Iterator[ReadModel]:
+        """Give the read model for a look during which nothing changes; calls wait meanwhile, so keep it short."""
         with self.turns.mutex:
             self.turns.watched()
-            yield self.picture
+            yield self.read_model
+
+    # Asking and telling
+
+    def ask(
+        self,
+        states: Mapping[str, State],
+        *,
+        slot: str | None = None,
+        running: Mapping[str, Mapping[str, Any]] | None = None,
+        allowed: Mapping[str, Allowed] | None = None,
+        time: Any = None,
+        key: str | None = None,
+        actor: str = "",
+    ) -> list[DecisionRecord]:
+        """Decide for some stations together, let the guard review it, and do what the stations' modes say.
+
+        Args:
+            states: State features by station.
+            slot: The caller's name of the slot; a station has one decision a slot.
+            running: What stations run, where that is another configuration than the record says.
+            allowed: Which configurations may be chosen, by station.
+            time: When, for a controller whose clock is set.
+            key: The key of this call, under which it is done once.
+            actor: Who asks.
+        """
+        return self.decide(
+            states, slot=slot, running=running, allowed=allowed, time=time, key=key, actor=actor
+        )[0]  # fmt: skip
+
+    def decide(
+        self,
+        states: Mapping[str, State],
+        *,
+        slot: str | None = None,
+        running: Mapping[str, Mapping[str, Any]] | None = None,
+        allowed: Mapping[str, Allowed] | None = None,
+        time: Any = None,
+        key: str | None = None,
+        actor: str = "",
+    ) -> tuple[list[DecisionRecord], bool]:
+        """Return what `ask` does, and whether any of it was decided now and not answered from the record."""
+        asked = requests_of(self.space, states, None, allowed=allowed, running=running, time=time)
+        call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                made = self._made_before(turn, asked)
+                missing = {station: request for station, request in asked.items() if station not in made}
+                if missing:
+                    made |= {station: decision.id for station, decision in self._decided(turn, missing).items()}
+            return [self.read_model.decisions[made[station]] for station in asked], bool(missing)
+
+    def _made_before(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, str]:
+        """Return what was decided by the same call before, or for the same slot, as ids by station."""
+        made = _made_by_key(turn)
+        found = turn.decided_for([station for station in asked if station not in made])
+        timed = self.durable.settings.clock_column is not None
+        check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
+        return {station: str(event.decision) for station, event in found.items()} | made
+
+    def _decided(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
+        """Decide for stations that have no decision yet, and record what becomes of it."""
+        at, controller = self.now(), turn.controller
+        known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
+        by_hand = changed_by_hand(self.read_model, known)
+        if len(known) == 1:
+            [(station, request)] = known.items()
+            decisions = {station: ask_alone(controller, station, request)}
+        else:
+            decisions = ask_round(controller, known)
+        turn.append(known)
+        for station, (arm, before) in by_hand.items():
+            turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
+        self._review(turn, decisions, known, by_hand, at)
+        return decisions
+
+    def _review(
+        self,
+        turn: Turn,
+        decisions: Mapping[str, Decision],
+        asked: Mapping[str, Request],
+        by_hand: Mapping[str, tuple[int, int | None]],
+        at: datetime,
+    ) -> None:
+        changes = [
+            Changed(at, station, arm=arm, before=before, by="operator")
+            for station, (arm, before) in by_hand.items()
+            if before is not None
+        ]
+        cards = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
+        review = Review(self.guard, self.read_model.history.after(changes), cards, turn.controller, at)
+        reviewed = review.of(decisions, asked)
+        for one in reviewed:
+            if one.arm is not None and one.arm != one.decision.arm:
+                turn.controller.ran(one.decision.id, self.space[one.arm])
+        turn.append()
+        for one in reviewed:
+            turn.note("verdict", one.note(at), station=one.decision.station, decision=one.decision.id)
+        for one, note in applied_notes(reviewed, at):
+            turn.note("applied", note, station=one.decision.station, decision=one.decision.id)
+
+    def tell(
+        self,
+        rewards: Mapping[str, float] | None = None,
+        *,
+        noise: Mapping[str, float] | None = None,
+        kpis: Mapping[str, KpiValues] | None = None,
+        others: KpiValues | None = None,
+        key: str | None = None,
+        actor: str = "",
+    ) -> list[DecisionRecord]:
+        """Learn what decisions earned, by their ids, all or nothing; see `Controller.tell_all`."""
+        said: dict[str, Any] = {"rewards": rewards, "noise": noise, "kpis": kpis, "others": others}
+        call, ids = Call(call_digest("tell", **said), key, actor), [*(rewards or {}), *(kpis or {})]
+
+        def learn(controller: Controller) -> None:
+            check_whole(self.read_model, ids)
+            controller.tell_all(**said)
+
+        with self.turns.mutex:
+            self.turns.do("outcome", call, learn)
+            return self._items(ids)
+
+    def correct(
+        self,
+        decision_id: str,
+        reward: float | None = None,
+        *,
+        kpis: KpiValues | None = None,
+        key: str | None = None,
+        actor: str = "",
+    ) -> DecisionRecord:
+        """Put a reward right that was told before; see `Controller.correct`."""
+        with self.turns.mutex:
+            self.durable.correct(decision_id, reward, kpis=kpis, key=key, actor=actor)
+            return self._items([decision_id])[0]
+
+    def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
+        """Say that a reward will not come."""
+        with self.turns.mutex:
+            self.durable.call_off(decision_id, key=key, actor=actor)
+            return self._items([decision_id])[0]
+
+    def applied(
+        self,
+        decision_id: str,
+        configuration: Mapping[str, Any] | None = None,
+        *,
+        comment: str = "",
+        key: str | None = None,
+        actor: str = "",
+    ) -> DecisionRecord:
+        """Say what a station really runs in the slot of a decision, as the network reports it.
+
+        Its reward is learned for that. A change that was not carried out is taken back: it does not count as one, and
+        its decision is "not made". What was reported last is not recorded again.
+
+        Args:
+            decision_id: The decision.
+            configuration: What it runs; None for what it was told to run (`DecisionRecord.ordered`).
+            comment: Anything worth keeping.
+            key: The key of this call.
+            actor: Who reports.
+        """
+        arm = None if configuration is None else _arm_of(configuration, self.space.index)
+        call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                if turn.answered("applied") is None:
+                    self._report(turn, self.read_model.decision(decision_id), arm, comment=comment)
+            return self._items([decision_id])[0]
+
+    def _report(self, turn: Turn, item: DecisionRecord, arm: int | None, *, comment: str) -> None:
+        """Record what a station runs in the slot of its present decision."""
+        self._check_last(item)
+        runs, card = item.ordered if arm is None else arm, self.read_model.stations[item.station]
+        if self.read_model.reported(item.station) == (item.id, runs, comment):
+            return
+        if runs is not None:
+            turn.controller.ran(item.id, self.space[runs])
+            turn.append()
+        note = reported(item, card, runs, self.now(), comment=comment)
+        turn.note("applied", note, station=item.station, decision=item.id)
+
+    def _check_last(self, item: DecisionRecord) -> None:
+        """Refuse reports on what a station ran in a slot that is over."""
+        card = self.read_model.stations[item.station]
+        if card.last != item.id or not item.open or not card.active:
+            raise ConflictError(
+                f"decision {item.id} is not the present one of {item.station!r}: say what it runs when asking next"
+            )
+
+    def _items(self, ids: list[str]) -> list[DecisionRecord]:
+        with self.turns.mutex:
+            self.turns.watched()
+            return [self.read_model.decision(key) for key in dict.fromkeys(ids)]
+
+    # What people do; every act is an event
+
+    def approve(
+        self, ids: Sequence[str], *, comment: str = "", key: str | None = None, actor: str = ""
+    ) -> list[DecisionRecord]:
+        """Carry out decisions that wait, in this order, as far as the guard lets them now.
+
+        The guard reviews them again: it may be hours since it did. It never puts another configuration in the place of
+        the one that was approved; what it refuses is answered with the status "refused" and the reason.
+        """
+        return self._judge(ids, approved=True, comment=comment, key=key, actor=actor)
+
+    def reject(
+        self, ids: Sequence[str], *, comment: str = "", key: str | None = None, actor: str = ""
+    ) -> list[DecisionRecord]:
+        """Leave the stations of decisions that wait as they are."""
+        return self._judge(ids, approved=False, comment=comment, key=key, actor=actor)
+
+    def _judge(
+        self, ids: Sequence[str], *, approved: bool, comment: str, key: str | None, actor: str
+    ) -> list[DecisionRecord]:
+        listed = _names(ids, "ids")
+        if not listed:
+            raise BadInputError("no decision was named: give the ids of those that wait")
+        call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                if turn.answered("approval") is None:
+                    items, at = [self._waiting(decision_id) for decision_id in listed], self.now()
+                    verdicts = self._reviewed_again(self.guard, items, at) if approved else {}
+                    for item in items:
+                        self._note_judgement(turn, item, verdicts.get(item.station), comment=comment, at=at)
+            return self._items(listed)
+
+    def _waiting(self, decision_id: str) -> DecisionRecord:
+        item = self.read_model.decision(decision_id)
+        if item.status != "waiting":
+            raise ConflictError(
+                f"decision {item.id} of {item.station!r} does not wait for anybody: it is {item.status}"
+            )
+        return item
+
+    def _reviewed_again(self, guard: Guard, items: Sequence[DecisionRecord], at: datetime) -> dict[str, Verdict]:
+        """Return what a guard says of what waits, if all of it is approved in this order."""
+        proposals = [Proposal(i.station, self.read_model.stations[i.station].running, (i.wanted,)) for i in items]
+        return guard.review(proposals, self.read_model.history, now=at)
+
+    def _note_judgement(
+        self, turn: Turn, item: DecisionRecord, verdict: Verdict | None, *, comment: str, at: datetime
+    ) -> None:
+        """Record what a person said of a decision, and carry it out."""
+        said: dict[str, Any] = {"approved": verdict is not None, "comment": comment, "status": status_of(verdict)}
+        said |= {"verdict": None if verdict is None else verdict.to_dict(), "at": at.isoformat()}
+        turn.note("approval", said, station=item.station, decision=item.id)
+        if verdict is None or not verdict.changes or verdict.arm is None:
+            return
+        turn.controller.ran(item.id, self.space[verdict.arm])
+        turn.append()
+        by = "roll-back" if verdict.outcome == "rolled back" else "controller"
+        note = applied_note(verdict.arm, verdict.running, at, by=by)
+        turn.note("applied", note, station=item.station, decision=item.id)
+
+    def roll_back(self, station: str, *, comment: str = "", key: str | None = None, actor: str = "") -> StationState:
+        """Have a station run again what it ran before its last change; what a person does no rail holds up.
+
+        Called again, it goes further back, change by change. The decision of the present slot, if its reward is
+        awaited, is called off: it earned part of it with another configuration.
+        """
+        call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment)), key, actor)
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                if turn.answered("applied") is None:
+                    self._roll_back(turn, self.read_model.station(station), comment=comment)
+            return self.read_model.station(station)
+
+    def _roll_back(self, turn: Turn, card: StationState, *, comment: str) -> None:
+        if card.before is None or not card.active:
+            why = "no change of it is on record" if card.active else "it was removed"
+            raise ConflictError(f"there is nothing to roll back at {card.station!r}: {why}")
+        item = None if card.last is None else self.read_model.decisions[card.last]
+        current = item if item is not None and item.open else None
+        status = None if current is None else _ROLLED_BACK.get(current.status)
+        note = applied_note(card.before, card.running, self.now(), by="operator", comment=comment, status=status)
+        turn.note("applied", note, station=card.station, decision=None if current is None else current.id)
+        if current is not None:
+            turn.controller.call_off(current.id)
+            turn.append()
+
+    def set_mode(
+        self,
+        mode: Mode,
+        stations: Sequence[str] | None = None,
+        *,
+        comment: str = "",
+        key: str | None = None,
+        actor: str = "",
+    ) -> None:
+        """Set the mode of some stations, or of all and of those to come; what waits expires unless it is "assist"."""
+        checked, listed = checked_mode(mode), None if stations is None else _names(stations, "stations")
+        if listed == []:
+            raise BadInputError("no station was named: name some, or leave stations out for all")
+        call = Call(call_digest("mode", mode=checked, stations=listed, comment=checked_comment(comment)), key, actor)
+        with self.turns.turn(call) as turn:
+            if turn.answered("mode") is None:
+                for station in listed or ():
+                    self.read_model.station(station)
+                name = listed[0] if listed is not None and len(listed) == 1 else ""
+                said = {"mode": checked, "stations": listed, "comment": comment}
+                turn.note("mode", said, station=name)
+
+    def check_rails(self, text: str) -> list[DecisionRecord]:
+        """Return what waits and would be refused under other rails, with their verdict; nothing is changed.
+
+        Args:
+            text: The rails, as in their file; what is wrong with them is an error with the line.
+        """
+        guard = self._guard_of(text)
+        with self.turns.mutex:
+            self.turns.watched()
+            items = self.read_model.waiting()
+            verdicts = self._reviewed_again(guard, items, self.now())
+        refused = [item for item in items if verdicts[item.station].arm != item.wanted]
+        return [replace(item, verdict=verdicts[item.station]) for item in refused]
+
+    def set_rails(
+        self, text: str, *, comment: str = "", replaces: str | None = None, key: str | None = None, actor: str = ""
+    ) -> RailsOnRecord:
+        """Put rails in force, for the next decision in every process; those that hold already are not put there again.
+
+        Args:
+            text: The rails, as in their file; what is wrong with them is an error with the line.
+            comment: Why, for the record.
+            replaces: Digest of the rails that they are meant to replace; refused where others are in force by now.
+            key: The key of this call.
+            actor: Who does it.
+        """
+        self._guard_of(text)
+        call = Call(call_digest("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
+        said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
+        with self.turns.mutex:
+            with self.turns.turn(call) as turn:
+                if turn.answered("rails") is None:
+                    self._rails.check_replaced(self.read_model.rails, replaces)
+                    if said["digest"] != self.read_model.rails.digest:
+                        turn.note("rails", said)
+            return self.read_model.rails
+
+    def _guard_of(self, text: str) -> Guard:
+        with self.looking() as read_model:
+            return self._rails.of(text, read_model.stations)
+
+    def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
+        """Leave a station alone until it is thawed."""
+        self._switch(
+            Frozen(self.now(), station, why=checked_comment(why) or _NO_REASON),
+            {"station": station, "why": why},
+            key,
+            actor,
+        )
+
+    def thaw(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
+        """Let a station that a person froze be changed again."""
+        self._switch(
+            Thawed(self.now(), station), {"station": station, "thaw": checked_comment(why)}, key, actor, comment=why
+        )
+
+    def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
+        """Stop everything: nothing changes any more, no roll-back either."""
+        self._switch(Stopped(self.now(), why=checked_comment(why) or _NO_REASON), {"why": why}, key, actor)
+
+    def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
+        """Take a stop back; the stop switch of the rails is another one."""
+        self._switch(Resumed(self.now()), {"resume": checked_comment(why)}, key, actor, comment=why)
+
+    def _switch(
+        self, event: GuardEvent, said: Mapping[str, Any], key: str | None, actor: str, *, comment: str = ""
+    ) -> None:
+        call = Call(call_digest(type(event).__name__, **said), key, actor)
+        with self.turns.turn(call) as turn:
+            if turn.answered("switch") is None:
+                station = said.get("station", "")
+                if station:
+                    self.read_model.station(station)
+                payload = {"event": event.to_dict(), "comment": comment or said.get("why", "")}
+                turn.note("switch", payload, station=station)
+
+    # Rails, stations, and looking at all of it
+
+    @property
+    def guard(self) -> Guard:
+        """The guard with the rails last put on record: a person or another process may have put others there."""
+        with self.turns.mutex:
+            return self._rails.guard(self.read_model.rails, self.read_model.stations)
+
+    def rails_in_force(self) -> tuple[RailsOnRecord, Rails]:
+        """Return the rails last put on record, with who put them there and when, and what they say."""
+        with self.looking() as read_model:
+            return read_model.rails, self.guard.rails
 
     def add_station(
         self,
@@ -195,14 +605,14 @@ class Operations(People):
         """Take in a station, in the mode of newcomers, and return how like the others it is."""
         return self.durable.add_station(
             name, descriptors, similarity, running=running, key=key, actor=actor,
-            check=lambda: check_newcomer(name, self.picture.cards),
+            check=lambda: check_newcomer(name, self.read_model.stations),
         )  # fmt: skip
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
         return self.durable.remove_station(name, key=key, actor=actor)
 
-    def item(self, decision_id: str) -> Item:
+    def decision(self, decision_id: str) -> DecisionRecord:
         """Return a decision with everything that happened to it."""
         return self._items([decision_id])[0]
 
@@ -215,16 +625,12 @@ class Operations(People):
         """
         with self.turns.mutex:
             found = self.durable.explain(decision_id, most_rows=most_rows)
-            return explained(found, self.item(decision_id), self.guard.space)
+            return explained(found, self.decision(decision_id), self.space)
 
     def outlook(self, station: str) -> Outlook:
         """Return what is believed of every configuration of a station now, in the state it was last asked with."""
-        with self.looking() as picture:
-            card = picture.card(station)
-            known = self._outlooks.get(station)
-            if known is None or known[0] != picture.seq:
-                known = self._outlooks[station] = picture.seq, outlook_of(self.turns.present(), card, self._lending)
-            return known[1]
+        with self.looking() as read_model:
+            return self._outlooks.of(self.turns.present(), read_model.station(station), seq=read_model.seq)
 
     def similarity(self) -> TaskMatrix:
         """Return how much the stations share."""
@@ -257,3 +663,28 @@ def _settings(ledger: Ledger, start: Settings | Controller | None, *, policy: Po
     if start is None:
         return read_settings(ledger, policy=policy)
     return start.settings if isinstance(start, Controller) else start
+
+
+def _made_by_key(turn: Turn) -> dict[str, str]:
+    """Return what was decided by the same call before, as ids by station."""
+    found = turn.answered("decision")
+    if found is None:
+        return {}
+    together = found.round
+    decisions = (one.decision for one in turn.controller.journal.asked.values())
+    same = [d for d in decisions if d.id == found.decision or (together is not None and d.round == together)]
+    return {d.station: d.id for d in same}
+
+
+def _arm_of(configuration: Mapping[str, Any], index: Any) -> int:
+    try:
+        return int(index(configuration))
+    except (LookupError, ValueError) as error:
+        raise BadInputError(f"this is no configuration of the space: {error}") from error
+
+
+def _names(given: object, what: str) -> list[str]:
+    """Return names once each, in their order."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise BadInputError(f"{what} must be a list of names, got {given!r:.60}")
+    return list(dict.fromkeys(given))

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import atan2, cos, degrees, hypot, isfinite, radians
-from statistics import NormalDist
+from math import atan2, cos, degrees, isfinite, radians
 from typing import Any
 
 from kinband.arrays import FloatArray
@@ -12,11 +11,12 @@ from kinband.controller import Controller, Explanation
 from kinband.controller.explain import configuration_text, listed, ran_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
-from kinband.guard import Verdict
+from kinband.guardrails import Verdict
 from kinband.planning.borrowing import beliefs_of, borrowed
-from kinband.posterior import AnyPosterior
-from kinband.records import Choice, alternative_of
-from kinband.service.operations.records import Card, Item, Outlook, Site
+from kinband.posterior import BlockedPosterior
+from kinband.records import Choice
+from kinband.service.operations.records import DecisionRecord, Outlook, StationState
+from kinband.service.schemas import Site
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
 
@@ -44,14 +44,15 @@ class Explained:
         >>> from kinband import Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=1)
         >>> made = controller.ask("a")
-        >>> item = Item(made, 1, datetime(2026, 11, 20, tzinfo=UTC), None, "shadow", "shadow", None, running=0, arm=0)
+        >>> at = datetime(2026, 11, 20, tzinfo=UTC)
+        >>> item = DecisionRecord(made, 1, at, None, "shadow", "shadow", None, running=0, arm=0)
         >>> why = explained(controller.explain(made.id), item, controller.space)
         >>> why.to_dict()["station"], why.guard
         ('a', None)
     """
 
     of: Explanation
-    item: Item
+    item: DecisionRecord
     text: str
     guard: Mapping[str, Any] | None
 
@@ -66,7 +67,7 @@ class Explained:
         return self.of.to_dict() | {"text": self.text, "left_out": self.left_out, "guard": guard}
 
 
-def explained(found: Explanation, item: Item, space: ConfigurationSpace) -> Explained:
+def explained(found: Explanation, item: DecisionRecord, space: ConfigurationSpace) -> Explained:
     """Return an explanation with what the guard said.
 
     Args:
@@ -83,18 +84,18 @@ def explained(found: Explanation, item: Item, space: ConfigurationSpace) -> Expl
     return Explained(found, item, text, None if item.verdict is None else guard_data(item, item.verdict, space))
 
 
-def guard_text(item: Item, space: ConfigurationSpace) -> str:
+def guard_text(item: DecisionRecord, space: ConfigurationSpace) -> str:
     """Return what the guard did to a decision, by which rails and why; empty where it let it through.
 
     Example:
         >>> from datetime import UTC, datetime
-        >>> from kinband.guard import Refusal
+        >>> from kinband.guardrails import Refusal
         >>> from kinband.records import Decision
         >>> space, at = ConfigurationSpace(tilt=[2, 4, 8]), datetime(2026, 11, 20, tzinfo=UTC)
         >>> made = Decision("d1", "a", 2, {"tilt": 8}, 0.9, 0.1, 1.0)
         >>> refusal = Refusal("step", "tilt from 2 to 8 is further than the 2 of one change", 2)
         >>> verdict = Verdict("a", "refused", arm=0, running=0, asked=2, reason="keeps tilt 2", refusals=(refusal,))
-        >>> guard_text(Item(made, 1, at, None, "autonomous", "refused", verdict, running=0, arm=0), space)
+        >>> guard_text(DecisionRecord(made, 1, at, None, "autonomous", "refused", verdict, running=0, arm=0), space)
         'The guard refused it by the rail step: tilt from 2 to 8 is further than the 2 of one change.'
     """
     verdict = item.verdict
@@ -112,7 +113,7 @@ def guard_text(item: Item, space: ConfigurationSpace) -> str:
     return f"In its place the guard {rolled}: {verdict.reason.partition(': ')[2] or verdict.reason}."
 
 
-def people_text(item: Item) -> str:
+def people_text(item: DecisionRecord) -> str:
     """Return why a change was not made that people or the network had to make; empty where it was, or needed nobody."""
     match item.status:
         case "waiting":
@@ -135,7 +136,7 @@ def _by_rails(verdict: Verdict) -> str:
     return f" by the rail{'' if len(codes) == 1 else 's'} {listed(list(codes))}: {'; '.join(reasons)}"
 
 
-def guard_data(item: Item, verdict: Verdict, space: ConfigurationSpace) -> dict[str, Any]:
+def guard_data(item: DecisionRecord, verdict: Verdict, space: ConfigurationSpace) -> dict[str, Any]:
     """Return what the guard said: the outcome, the rails, every refusal, and what ran if that was something else."""
     instead = None if item.arm is None or item.arm == item.decision.arm else _knobs(space, item.arm)
     refusals = [
@@ -168,25 +169,40 @@ class Lending:
     """
 
     def __init__(self) -> None:
-        self._known: tuple[int, int, AnyPosterior] | None = None  # rewards and tasks at that time
+        self._known: tuple[int, int, BlockedPosterior] | None = None  # rewards and tasks at that time
 
-    def beliefs(self, controller: Controller) -> AnyPosterior:
+    def beliefs(self, controller: Controller) -> BlockedPosterior:
         """Return beliefs that keep their rows."""
-        if controller.settings.engine != "sparse":
+        if controller.settings.config.engine != "sparse":
             return beliefs_of(controller)
-        told, tasks = len(controller), len(controller.in_force.stations)
+        told, tasks = len(controller), len(controller.current.stations)
         if self._known is None or self._known[1] != tasks or told > _GROWTH * self._known[0] + 1:
             self._known = told, tasks, beliefs_of(controller)
         return self._known[2]
 
 
-def outlook_of(controller: Controller, card: Card, lending: Lending | None = None) -> Outlook:
+class Outlooks:
+    """Outlooks of stations, kept until something is recorded."""
+
+    def __init__(self) -> None:
+        self._lending = Lending()
+        self._known: dict[str, tuple[int, Outlook]] = {}
+
+    def of(self, controller: Controller, station: StationState, *, seq: int) -> Outlook:
+        """Return the outlook of a station as of an event."""
+        known = self._known.get(station.station)
+        if known is None or known[0] != seq:
+            known = self._known[station.station] = seq, outlook_of(controller, station, self._lending)
+        return known[1]
+
+
+def outlook_of(controller: Controller, card: StationState, lending: Lending | None = None) -> Outlook:
     """Return the outlook of a station in the state that it was last asked with.
 
     Example:
         >>> from kinband import ConfigurationSpace
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], mean=0.5)
-        >>> outlook_of(controller, Card("a", "shadow", running=1, state={})).mean
+        >>> outlook_of(controller, StationState("a", "shadow", running=1, state={})).mean
         (0.5, 0.5)
     """
     if card.state is None:
@@ -215,9 +231,9 @@ def rewards_known(controller: Controller) -> int:
     return len(controller) + (0 if start is None else len(start))
 
 
-def _time(controller: Controller, card: Card) -> Any:
+def _time(controller: Controller, card: StationState) -> Any:
     """When it was last asked for, as the controller's clock takes it."""
-    drift = controller.settings.drift
+    drift = controller.settings.config.drift
     if drift is None or not drift.forgets or card.clock is None or drift.clock == "decisions":
         return None
     return datetime.fromtimestamp(card.clock, UTC) if drift.clock == "dates" else card.clock
@@ -227,7 +243,7 @@ def _values(column: FloatArray | None) -> tuple[float, ...] | None:
     return None if column is None else tuple(column.tolist())
 
 
-def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lending) -> dict[str, float]:
+def _lenders(controller: Controller, card: StationState, choice: Choice, lending: Lending) -> dict[str, float]:
     """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
     if rewards_known(controller) > MOST_ROWS:
         return {}
@@ -235,57 +251,13 @@ def _lenders(controller: Controller, card: Card, choice: Choice, lending: Lendin
         beliefs = lending.beliefs(controller)
         state = dict(card.state or {}) | ({} if card.clock is None else {CLOCK: card.clock})
         x = controller.settings.encoder.contexts(state)[choice.arm]
-        present = controller.in_force
+        present = controller.current
         tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
         found = borrowed(beliefs, present.task(card.station), x=x, similarity=tasks)
     except KinbandError:
         return {}
     ranked = sorted(found.items(), key=lambda pair: -pair[1])
     return {station: share for station, share in ranked[:_LISTED] if share > 0}
-
-
-# --- What is expected of a change that waits: its reward, and its gain over what runs, by the scores of its decision
-
-_REACH = NormalDist().inv_cdf(0.975)  # of a 95 % interval, in standard deviations
-
-
-def foretold(item: Item, arm: int | None) -> tuple[float, float] | None:
-    """Return mean and width of an arm when a decision was made; None where they were not kept.
-
-    Example:
-        >>> from datetime import datetime
-        >>> from kinband.records import Decision
-        >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95)
-        >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)
-        >>> foretold(item, 4), foretold(item, 2)
-        ((0.9, 0.04), None)
-    """
-    made = item.decision
-    found = made if arm == made.arm else None if arm is None else alternative_of(made, arm)
-    return None if found is None or found.mean is None or found.width is None else (found.mean, found.width)
-
-
-def expected_gain(item: Item) -> tuple[float, float, float] | None:
-    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored.
-
-    Scores are those stored when asking. The two estimates are taken as independent, although they hang together (they
-    are of one station in one state), so that the interval is rather too wide.
-
-    Example:
-        >>> from datetime import datetime
-        >>> from kinband.packed import Alternative
-        >>> from kinband.records import Decision
-        >>> others = (Alternative(2, None, 0.7, 0.03, 0.8),)
-        >>> made = Decision("d1", "a", 4, None, 0.9, 0.04, 0.95, others)
-        >>> item = Item(made, 1, datetime(2026, 3, 4), None, "assist", "waiting", None, running=2, arm=2)
-        >>> [round(value, 3) for value in expected_gain(item)]
-        [0.2, 0.102, 0.298]
-    """
-    now, then = foretold(item, item.running), foretold(item, item.wanted)
-    if now is None or then is None:
-        return None
-    gain, reach = then[0] - now[0], _REACH * hypot(then[1], now[1])
-    return gain, gain - reach, gain + reach
 
 
 # --- Where sectors stand and look, as far as their descriptors say --------------------------------------------------
@@ -313,7 +285,7 @@ def sites_of(descriptors: Mapping[str, Mapping[str, Any]]) -> dict[str, Site]:
     for station, (x, y, angles) in placed.items():
         if angles:
             x, y = x * cos(radians(middle)) * _METRES_PER_DEGREE, y * _METRES_PER_DEGREE
-        found[station] = Site(x, y, _azimuth(descriptors[station]))
+        found[station] = Site(x=x, y=y, azimuth=_azimuth(descriptors[station]))
     return found
 
 

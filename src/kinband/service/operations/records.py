@@ -4,30 +4,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from math import fsum, nan, sqrt
-from typing import Any, Literal, get_args
+from math import fsum, hypot, nan, sqrt
+from statistics import NormalDist
+from typing import Any
 
 from kinband.errors import BadInputError
-from kinband.guard import Verdict
-from kinband.records import Decision
+from kinband.guardrails import Verdict
+from kinband.records import Decision, alternative_of
+from kinband.service.schemas import MODES, Expected, Mode, Option, Status
 
 # --- What operations show and answer with: a decision with everything that happened to it, a station as it stands ---
 #
-# All of it follows from the events of a ledger (`picture`); times are UTC.
-
-Mode = Literal["shadow", "assist", "autonomous"]
-"""What may be done with a decision: recorded only, carried out once a person approves, or carried out at once."""
-
-MODES: tuple[Mode, ...] = get_args(Mode)
-
-Status = Literal["shadow", "kept", "waiting", "applied", "not made", "refused", "rejected", "rolled back", "expired"]
-"""What became of a decision: "shadow" is recorded only, "kept" wants what runs already, "waiting" is for a person,
-"applied" is carried out, "not made" was ordered and, as the network reports, never made, "refused" by the guard,
-"rejected" by a person, "rolled back" by the guard in its place or by a person after it, and "expired" waited until its
-slot was over: it was told a reward, the next one was asked for, or its station left, was rolled back or changed its
-mode."""
-
-STATUSES: tuple[Status, ...] = get_args(Status)
+# All of it follows from the events of a ledger (`read_model`); times are UTC.
 
 KEPT_POINTS = 2_000
 """How many slots of a station are kept for its charts; the ledger has all."""
@@ -49,7 +37,7 @@ def checked_mode(mode: object) -> Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DecisionRecord:
     """A decision with everything that happened to it.
 
     Attributes:
@@ -73,7 +61,7 @@ class Item:
         >>> made = Decision("d1", "3714", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
         >>> verdict = Verdict("3714", "allowed", arm=4, running=2, asked=4, reason="tilt 6: no rail forbids it")
         >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
-        >>> item = Item(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
+        >>> item = DecisionRecord(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
         >>> item.wanted, item.ordered, item.changes, item.open
         (4, 2, True, True)
     """
@@ -123,9 +111,37 @@ class Item:
         return self.wanted != self.running
 
     @property
+    def expected(self) -> Expected:
+        """What was expected of the change that it proposes, by the scores of then."""
+        (proposed, proposed_width), (before, before_width) = self.scored(self.wanted), self.scored(self.running)
+        gain, low, high = expected_gain(self) or (None, None, None)
+        return Expected(
+            proposed=proposed, proposed_width=proposed_width, before=before, before_width=before_width,
+            gain=gain, gain_low=low, gain_high=high,
+        )  # fmt: skip
+
+    def scored(self, arm: int | None) -> tuple[float | None, float | None]:
+        """Return mean and standard deviation of an arm when it was decided; None where they were not kept."""
+        made = self.decision
+        found = made if arm == made.arm else None if arm is None else alternative_of(made, arm)
+        return (None, None) if found is None or found.width is None else (found.mean, found.width)
+
+    @property
     def open(self) -> bool:
         """Whether its reward is still awaited."""
         return self.reward is None and not self.called_off
+
+
+_REACH = NormalDist().inv_cdf(0.975)  # of a 95 % interval, in standard deviations
+
+
+def expected_gain(record: DecisionRecord) -> tuple[float, float, float] | None:
+    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored."""
+    (before, spread), (proposed, further) = record.scored(record.running), record.scored(record.wanted)
+    if before is None or proposed is None:
+        return None
+    gain, reach = proposed - before, _REACH * hypot(spread or 0.0, further or 0.0)
+    return gain, gain - reach, gain + reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +194,7 @@ class Point:
 
 
 @dataclass(slots=True)
-class Card:
+class StationState:
     """A station as it stands.
 
     Attributes:
@@ -198,7 +214,7 @@ class Card:
         slots: Its decisions, oldest first.
 
     Example:
-        >>> card = Card("3714", "assist", running=2)
+        >>> card = StationState("3714", "assist", running=2)
         >>> card.active, len(card.slots)
         (True, 0)
     """
@@ -249,6 +265,13 @@ class Outlook:
     running: int | None
     lenders: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def options(self) -> list[Option]:
+        """What is believed, configuration by configuration."""
+        blank = [None] * len(self.arms)
+        rows = zip(self.arms, self.configurations, self.mean or blank, self.width or blank, strict=True)
+        return [Option(arm=arm, configuration=dict(knobs), mean=mean, width=std) for arm, knobs, mean, std in rows]
+
 
 @dataclass(frozen=True, slots=True)
 class Gain:
@@ -271,25 +294,6 @@ class Gain:
     mean: float
     low: float
     high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a sector stands and looks.
-
-    Attributes:
-        x: To the east, in metres.
-        y: To the north, in metres.
-        azimuth: Degrees clockwise from north; None for all round.
-
-    Example:
-        >>> Site(0.0, 100.0, 240.0).azimuth
-        240.0
-    """
-
-    x: float
-    y: float
-    azimuth: float | None = None
 
 
 # --- What a station ran before, so that a person can go back, step by step ------------------------------------------

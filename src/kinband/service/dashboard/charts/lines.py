@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kinband.service.dashboard.charts.scales import (
+from kinband.service.dashboard.charts.svg import (
     Scale,
     around,
     escaped,
@@ -28,15 +27,7 @@ SHORT = "%.5g"
 
 
 def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, steps: bool = False) -> str:
-    """Return the path of a curve: a new piece begins after every missing value; see `lone` for points by themselves.
-
-    Example:
-        >>> y = Scale(0.0, 1.0, 100.0, 0.0)
-        >>> curve([0.0, 1.0, None, 0.5], [0.0, 10.0, 20.0, 30.0], y=y)
-        'M0 100L10 0M30 50h0'
-        >>> curve([0.0, 1.0], [0.0, 10.0], y=y, steps=True)
-        'M0 100H10V0'
-    """
+    """Return the path of a curve: a new piece begins after every missing value; see `lone` for points by themselves."""
     missing = [i for i, value in enumerate(values) if value is None]
     further = f"H{SHORT}V{SHORT}" if steps else f"L{SHORT} {SHORT}"
     pieces = []
@@ -48,12 +39,7 @@ def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, step
 
 
 def lone(values: Sequence[float | None], xs: Sequence[float], *, y: Scale) -> str:
-    """Return the path of those points that have no neighbour to be joined with: drawn as wide as a dot.
-
-    Example:
-        >>> lone([0.0, 1.0, None, 0.5], [0.0, 10.0, 20.0, 30.0], y=Scale(0.0, 1.0, 100.0, 0.0))
-        'M30 50h0'
-    """
+    """Return the path of those points that have no neighbour to be joined with: drawn as wide as a dot."""
     beside = [None, *values, None]
     alone = [
         (x, y(value))
@@ -77,9 +63,9 @@ def _piece(xs: Sequence[float], ys: Sequence[float], *, further: str) -> str:
 
 WIDE = 1000.0
 """Width of the inner picture, which is stretched to that of the page."""
-_TOP, _FOOT = 10.0, 22.0  # pixels above the plot, and below it for the times
+_TOP, _FOOT = 12.0, 22.0  # pixels above the plot, and below it for the times
 _AXIS = 38  # pixels for the values at the left
-_SHAPES = {  # markers differ in shape, not in colour alone
+MARKER_SHAPES = {  # they differ in shape, not in colour alone
     "controller": "M0-5 L5 4 L-5 4 Z",
     "operator": "M-4.5-4.5 H4.5 V4.5 H-4.5 Z",
     "roll-back": "M0-6 L6 0 L0 6 L-6 0 Z",
@@ -96,10 +82,6 @@ class Line:
         values: One a time; None breaks the curve.
         look: Its class in the style sheet.
         steps: Whether a value holds until the next.
-
-    Example:
-        >>> Line("reward", [0.5, None, 0.7], "one").steps
-        False
     """
 
     name: str
@@ -109,13 +91,7 @@ class Line:
 
 
 class Marker(NamedTuple):
-    """Something that happened: when, by whom (its shape), at which height, and in words.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Marker(datetime(2026, 3, 4, tzinfo=UTC), "operator", "changed by hand").value is None
-        True
-    """
+    """Something that happened: when, by whom (its shape), at which height, and in words."""
 
     at: datetime
     by: str
@@ -145,14 +121,6 @@ def time_chart(
         height: In pixels.
         bounds: Range of the values; made to fit if not given.
         names: What the values 0, 1, 2, ... stand for where they are no quantities.
-
-    Example:
-        >>> from datetime import UTC, timedelta
-        >>> day = datetime(2026, 3, 4, tzinfo=UTC)
-        >>> times = [day, day + timedelta(hours=2)]
-        >>> svg = time_chart(times, [Line("reward", [0.2, 0.8], "one")], says="Reward rises.")
-        >>> 'aria-label="Reward rises."' in svg, svg.count("<path")
-        (True, 1)
     """
     if not times:
         return Markup("")
@@ -160,7 +128,7 @@ def time_chart(
     known = [value for line in lines for value in line.values]
     low, high = (-0.4, len(names) - 0.6) if names else bounds or around(known)
     bottom = height - _FOOT
-    x, y = time_scale(first, last), Scale(low, high, bottom, _TOP)
+    x, y = Scale(first.timestamp(), last.timestamp(), 0.0, 1.0), Scale(low, high, bottom, _TOP)
     seconds = [(at - first).total_seconds() for at in times]
     along = Scale(0.0, (last - first).total_seconds(), 0.0, WIDE)
     places = along.all(seconds)
@@ -181,18 +149,6 @@ def _drawn(line: Line, places: Sequence[float], *, y: Scale) -> list[Markup]:
     return [tag("path", class_=look, d=d, vector_effect="non-scaling-stroke") for look, d in paths]
 
 
-def time_scale(first: datetime, last: datetime) -> Scale:
-    """Return the scale from seconds to shares of the width.
-
-    Example:
-        >>> from datetime import UTC
-        >>> time_scale(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))(
-        ...     datetime(2026, 1, 2, tzinfo=UTC).timestamp())
-        0.5
-    """
-    return Scale(first.timestamp(), last.timestamp(), 0.0, 1.0)
-
-
 def stretched(inside: Markup, *, height: float) -> Markup:
     """Return an inner picture `WIDE` units wide that takes the full width of its place, whatever that is."""
     return tag(
@@ -202,12 +158,7 @@ def stretched(inside: Markup, *, height: float) -> Markup:
 
 
 def tick_label(value: float, step: float) -> str:
-    """Return a number with as many decimals as a step needs.
-
-    Example:
-        >>> tick_label(0.5, 0.25), tick_label(-98.0, 4.0), tick_label(1200.0, 400.0)
-        ('0.50', '−98', '1,200')
-    """
+    """Return a number with as many decimals as a step needs."""
     digits = next((d for d in range(5) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 5)
     return f"{value:,.{digits}f}".replace("-", "−")
 
@@ -222,11 +173,6 @@ def plot(inside: Markup, *, y: Scale, says: str, height: int, names: Sequence[st
         height: In pixels.
         names: What the values 0, 1, 2, ... stand for where they are no quantities.
         further: Attributes.
-
-    Example:
-        >>> svg = plot(Markup(""), y=Scale(0.0, 1.0, 100.0, 0.0), says="Nothing.", height=120)
-        >>> svg.count('class="grid"'), svg.count("<text")
-        (3, 3)
     """
     ticks = [float(i) for i in range(len(names))] or round_ticks(y.low, y.high, most=4)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
@@ -254,22 +200,10 @@ def _marked(markers: Sequence[Marker], *, x: Scale, y: Scale, bottom: float) -> 
     drawn, along = list[str](), x.all(marker.at.timestamp() for marker in markers)
     for marker, share in zip(markers, along, strict=True):
         place = bottom - 7.0 if marker.value is None else y(marker.value)
-        look = marker.by if marker.by in _SHAPES else "controller"
-        shape = f'<path class="mark by-{look}" d="{_SHAPES[look]}"><title>{escaped(marker.says)}</title></path>'
+        look = marker.by if marker.by in MARKER_SHAPES else "controller"
+        shape = f'<path class="mark by-{look}" d="{MARKER_SHAPES[look]}"><title>{escaped(marker.says)}</title></path>'
         drawn.append(f'<svg x="{percent(share)}" y="{number(place)}" overflow="visible">{shape}</svg>')
     return Markup("".join(drawn))  # noqa: S704 - every part is escaped
-
-
-@lru_cache(maxsize=256)
-def marker_key(by: str) -> Markup:
-    """Return a marker for a legend.
-
-    Example:
-        >>> "by-operator" in marker_key("operator")
-        True
-    """
-    shape = tag("path", class_=f"mark by-{by}", d=_SHAPES[by])
-    return tag("svg", shape, class_="key", viewBox="-8 -8 16 16", width=14, height=14, aria_hidden="true")
 
 
 def _readings(seconds: Sequence[float], lines: Sequence[Line], *, first: datetime, last: datetime) -> dict[str, str]:
@@ -296,12 +230,10 @@ def _listed(values: Sequence[float | None]) -> str:
 
 NORMAL_95 = 1.959963984540054
 """Standard deviations on either side of a 95 % interval."""
-_TOP, _FOOT = 12.0, 22.0
 _HALF = 5.0  # pixels of half a marker
 _ROOM = 0.04  # of the width, left and right of the outermost values
 _HIT = tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)
 _PLAIN = tag("circle", class_="at-plain", r=2)
-_TRACK = tag("line", class_="grid", x1=0, x2="100%", y1=10, y2=10)
 
 
 class Belief(NamedTuple):
@@ -315,10 +247,6 @@ class Belief(NamedTuple):
         running: Whether it runs.
         chosen: Whether it would be decided.
         past: Whether that was so when a decision was made, not now.
-
-    Example:
-        >>> [round(end, 2) for end in Belief(2.0, "tilt 2", 0.5, 0.1).interval]
-        [0.3, 0.7]
     """
 
     x: float
@@ -343,19 +271,13 @@ class Belief(NamedTuple):
         return ", ".join([f"{self.name}: {self.mean:.3f} ({low:.3f} to {high:.3f})", *roles]).replace("-", "−")
 
 
-def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260, labels: Sequence[str] = ()) -> Markup:
+def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260) -> Markup:
     """Return mean and band over the values of one knob.
 
     Args:
         beliefs: One a value, ascending in x.
         says: What there is to see, for those who cannot.
         height: In pixels.
-        labels: Names of the values where they are no numbers.
-
-    Example:
-        >>> svg = band_chart([Belief(2, "tilt 2", 0.5, 0.1, True), Belief(4, "tilt 4", 0.7, 0.2)], says="Two tilts.")
-        >>> svg.count("band"), svg.count('<svg class="at')
-        (1, 2)
     """
     ends = [end for belief in beliefs for end in belief.interval]
     low, high = around(ends)
@@ -368,18 +290,12 @@ def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260, label
     line = tag("path", class_="line one", d=mean, vector_effect="non-scaling-stroke")
     inner = stretched(joined([area, line]), height=float(height))
     dots = joined([_dot(belief, x=x, y=y, height=height) for belief in beliefs])
-    names = joined(_names(beliefs, x=x, height=height, labels=labels))
+    names = joined(_names(beliefs, x=x, height=height))
     return plot(joined([inner, names, dots]), y=y, says=says, height=height)
 
 
 def band_path(beliefs: Sequence[Belief], places: Sequence[float], *, y: Scale) -> str:
-    """Return the outline of a band: along its upper ends, and back along the lower ones.
-
-    Example:
-        >>> flat = [Belief(0, "", 0.5, 0.0), Belief(1, "", 0.5, 0.0)]
-        >>> band_path(flat, [0.0, 10.0], y=Scale(0.0, 1.0, 100.0, 0.0))
-        'M0 50L10 50L10 50L0 50Z'
-    """
+    """Return the outline of a band: along its upper ends, and back along the lower ones."""
     intervals = [belief.interval for belief in beliefs]
     upper = [(x, high) for x, (_, high) in zip(places, intervals, strict=True)]
     lower = [(x, low) for x, (low, _) in zip(places, intervals, strict=True)]
@@ -387,33 +303,8 @@ def band_path(beliefs: Sequence[Belief], places: Sequence[float], *, y: Scale) -
     return "M" + "L".join([f"{SHORT} {SHORT}"] * (2 * len(upper))) % tuple(ends) + "Z"
 
 
-def whisker(belief: Belief, *, low: float, high: float) -> Markup:
-    """Return one row of a list: a whisker for the interval, a dot for the mean, on the scale from `low` to `high`.
-
-    Example:
-        >>> svg = whisker(Belief(0, "tilt 2", 0.5, 0.1), low=0.0, high=1.0)
-        >>> 'cx="50%"' in svg
-        True
-    """
-    x = Scale(low, high, 0.0, 1.0)
-    left, right = (min(max(x(end), 0.0), 1.0) for end in belief.interval)
-    look = "running" if belief.running else "chosen" if belief.chosen else "plain"
-    parts = [
-        _TRACK,
-        tag("line", class_=f"whisker {look}", x1=percent(left), x2=percent(right), y1=10, y2=10),
-        tag("circle", class_=f"dot {look}", cx=percent(x(belief.mean)), cy=10, r=_HALF),
-    ]
-    return tag("svg", *parts, tag("title", belief.says), class_="row", width="100%", height=20, aria_hidden="true")
-
-
 def best_first(beliefs: Sequence[Belief], *, most: int = 15) -> list[Belief]:
-    """Return the beliefs of the largest means, with what runs and what would be chosen wherever these stand.
-
-    Example:
-        >>> some = [Belief(0, "a", 0.1, 0.1, running=True), Belief(1, "b", 0.9, 0.1), Belief(2, "c", 0.5, 0.1)]
-        >>> [belief.name for belief in best_first(some, most=1)]
-        ['b', 'a']
-    """
+    """Return the beliefs of the largest means, with what runs and what would be chosen wherever these stand."""
     ordered = sorted(beliefs, key=lambda belief: -belief.mean)
     return [b for rank, b in enumerate(ordered) if rank < most or b.running or b.chosen]
 
@@ -434,14 +325,10 @@ def _dot(belief: Belief, *, x: Scale, y: Scale, height: int) -> Markup:
     return Markup(f'<svg {at} overflow="visible">{inside}</svg>')  # noqa: S704 - every part is escaped
 
 
-def _names(beliefs: Sequence[Belief], *, x: Scale, height: int, labels: Sequence[str]) -> list[Markup]:
-    if labels:
-        named = [(belief.x, label) for belief, label in zip(beliefs, labels, strict=True)][:: -(-len(labels) // 8)]
-    else:
-        ticks = round_ticks(beliefs[0].x, beliefs[-1].x, most=6)
-        step = min((b - a for a, b in pairwise(ticks)), default=1.0)
-        named = [(value, tick_label(value, step)) for value in ticks]
+def _names(beliefs: Sequence[Belief], *, x: Scale, height: int) -> list[Markup]:
+    ticks = round_ticks(beliefs[0].x, beliefs[-1].x, most=6)
+    step = min((b - a for a, b in pairwise(ticks)), default=1.0)
     return [
-        tag("text", label, class_="tick", x=percent(x(value)), y=height - 6.0, text_anchor="middle")
-        for value, label in named
+        tag("text", tick_label(value, step), class_="tick", x=percent(x(value)), y=height - 6.0, text_anchor="middle")
+        for value in ticks
     ]

@@ -1,0 +1,324 @@
+"""Options that several commands share, declared once, and the logs that they read.
+
+A command that reads a log takes one argument of the class `LogOptions`: `with_log_options` turns its fields into
+options, so that every command spells and explains them alike.
+"""
+
+import inspect
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from kinband.cli.app import ctrl_c_ends_at_once
+from kinband.counting import counted
+from kinband.errors import BadInputError, NotFoundError
+from kinband.similarity import NAMES, TaskMatrix, similarity_from
+from kinband.space import ConfigurationSpace
+from kinband.trace import Trace
+from kinband.trace.files import read_column
+from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
+
+MOST_ROWS = 6000
+"""Rows of a log used unless --rows says otherwise: about half a minute of work."""
+
+LARGEST = 20_000
+"""Rows that a controller can hold at most."""
+
+FEW = 20
+"""With fewer rows than this, a station's likeness is a guess."""
+
+_SHOWN = 8  # names in a list
+
+# --- The options ----------------------------------------------------------------------------------------------------
+
+_PANEL = "The log and its columns"
+
+
+def _column(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, metavar="COLUMN", help=help_text, rich_help_panel=_PANEL)
+
+
+def _mark(help_text: str) -> Any:
+    return typer.Option(metavar="MARK", help=help_text, rich_help_panel=_PANEL)
+
+
+LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv, .csv.gz or .parquet.", show_default=False)]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Rows of each station to use, drawn at random; at most {MOST_ROWS:,} in all if not given.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results for machines.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")]
+RayAddress = Annotated[
+    str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
+]
+SimilarityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--similarity",
+        metavar="NAME|FILE",
+        help=f"How alike stations are: {', '.join(NAMES)}, or a similarity.npz or .csv file; learned if not given.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Which column of a log is what, as given on the command line; what is not given follows the file or its names."""
+
+    station: Annotated[str | None, _column("Station names; 'station' if not given.")] = None
+    reward: Annotated[
+        str | None,
+        _column("Rewards; 'reward' if not given. Or a weighted sum of columns: 0.8*good_share+0.02*rate_mbps."),
+    ] = None
+    configuration: Annotated[list[str] | None, _column("A knob; repeat for several.")] = None
+    category: Annotated[
+        list[str] | None, _column("A knob whose numbers are names, not quantities; repeat for several.")
+    ] = None
+    state: Annotated[
+        list[str] | None, _column("A state feature; repeat for several. All other numeric columns if not given.")
+    ] = None
+    ignore: Annotated[
+        list[str] | None, _column("A numeric column that is no state, such as a serial number; repeat for several.")
+    ] = None
+    time: Annotated[str | None, _column("Time; 'time' if there is one.")] = None
+    samples: Annotated[
+        str | None, _column("Of how many users or samples a reward is the share; 'samples' if there is one.")
+    ] = None
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH",
+            help="What rewards must lie in, such as 0 1; others are refused.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    per_cent: Annotated[
+        bool,
+        typer.Option(
+            "--per-cent", help="Rewards are in per cent: turn them into shares first.", rich_help_panel=_PANEL
+        ),
+    ] = False
+    delimiter: Annotated[str, _mark("What parts the columns of a CSV file.")] = ","
+    decimal_point: Annotated[str, _mark("The decimal mark of a CSV file.")] = "."
+
+    @property
+    def columns(self) -> dict[str, Any] | None:
+        """The column map, or None where no column was named."""
+        roles = ("station", "reward", "configuration", "state", "ignore", "time", "samples")
+        named = {role: getattr(self, role) for role in roles if getattr(self, role)}
+        return named or None
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """How CSV files are written."""
+        delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
+        for name, mark in (("delimiter", delimiter), ("decimal-point", self.decimal_point)):
+            if len(mark) != 1:
+                raise BadInputError(f"--{name} is one character, got {mark!r}")
+        if delimiter == self.decimal_point:
+            raise BadInputError("--delimiter and --decimal-point must differ")
+        return {"delimiter": delimiter, "decimal_point": self.decimal_point}
+
+    def read(self, path: Path) -> Trace:
+        """Read a log."""
+        return self.read_beside(path, None)[0]
+
+    def read_beside(self, path: Path, beside: str | None) -> tuple[Trace, NDArray[Any] | None]:
+        """Read a log and, if asked for, one more column of it, (n,), which then is no state."""
+        if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
+            raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
+        marks, columns = self.marks, self._columns_without(beside)
+        units: dict[str, Any] = {"reward_range": self.reward_range, "per_cent": self.per_cent}
+        with about(path):
+            with ctrl_c_ends_at_once():
+                labels = None if beside is None else read_column(path, beside, **marks)
+                trace = Trace.read(
+                    path, columns, delimiter=marks["delimiter"], decimal_point=marks["decimal_point"], **units
+                )
+            self._check_rewards(trace)
+        return self._with_categories(trace), labels
+
+    def _columns_without(self, beside: str | None) -> dict[str, Any] | None:
+        """The column map, in which the column beside the log becomes no state."""
+        columns = self.columns
+        if columns is None or beside is None:
+            return columns
+        singles, lists = (
+            (self.station, self.reward, self.time, self.samples),
+            (self.configuration, self.state, self.ignore, _parts(self.reward)),
+        )
+        taken = {*singles, *(name for names in lists for name in names or [])}
+        return columns if beside in taken else {**columns, "ignore": [*(self.ignore or []), beside]}
+
+    def _check_rewards(self, trace: Trace) -> None:
+        """Refuse rewards in two units, and shares that are none."""
+        trace.reward_noise()
+        as_read = trace.reward * (100 if self.per_cent else 1)
+        if self.reward_range is None and not is_sum(self.reward) and mixes_units(as_read):
+            raise BadInputError(
+                f"the rewards seem to mix shares and per cent, from {trace.reward.min():g} to {trace.reward.max():g}",
+                hint="bring them to one unit, or pass --reward-range to say that they are right",
+                argument="reward",
+            )
+
+    def _with_categories(self, trace: Trace) -> Trace:
+        if not self.category:
+            return trace
+        space = trace.space()
+        if missing := [name for name in self.category if name not in space.knobs]:
+            raise BadInputError(
+                f"--category names {missing[0]!r}, which is no knob: name it with --configuration {missing[0]} too"
+            )
+        known = [space.feature_names[column] for column in space.categorical]
+        return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
+
+
+def _parts(reward: str | None) -> list[str]:
+    """The columns of a weighted reward; none where it is one column, or not understood."""
+    try:
+        return list(WeightedReward.parse(reward).weights) if is_sum(reward) and reward else []
+    except BadInputError:  # which a column of that name would explain, and else the reader complains of
+        return []
+
+
+def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its argument of class `LogOptions`, one by one."""
+    hints = get_type_hints(LogOptions, include_extras=True)
+    names = [one.name for one in fields(LogOptions)]
+    parameters: list[inspect.Parameter] = []
+    for own in inspect.signature(command).parameters.values():
+        if own.annotation is LogOptions:
+            taken = own.name
+            options = [(one.name, hints[one.name], one.default) for one in fields(LogOptions)]
+        else:
+            options = [(own.name, own.annotation, own.default)]
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            for name, hint, default in options
+        ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        chosen = LogOptions(**{name: given.pop(name) for name in names})
+        command(**given, **{taken: chosen})
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+# --- What commands do with a log they have read --------------------------------------------------------------------
+
+
+def check_log(trace: Trace) -> None:
+    """Refuse a log from which nothing can be learned about any station."""
+    if len(trace) == len(trace.stations):
+        raise BadInputError("every station has one row only, which says nothing about it: give a longer log")
+    if trace.reward.min() == trace.reward.max():
+        raise BadInputError(f"all rewards are {trace.reward[0]:g}: there is nothing to learn, check --reward")
+
+
+def few_rows(trace: Trace) -> list[str]:
+    """Return a note on stations with too few rows to know whom they resemble; none where all have enough."""
+    names, counts = np.unique(trace.station, return_counts=True)
+    few = names[counts < FEW].tolist()
+    return [f"fewer than {FEW} rows, so that their likeness is a guess: {some_of(few)}"] if few else []
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first of many names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
+    """Return the rows of a log that are used: so many of each station, by default at most `MOST_ROWS` in all."""
+    counts = np.unique(trace.station, return_counts=True)[1]
+    if rows is None:
+        rows = even_share(counts.tolist(), most=MOST_ROWS)
+    if rows >= counts.max():
+        return trace
+    return trace.sample(rows, np.random.default_rng([seed, 1]))
+
+
+def even_share(counts: list[int], *, most: int) -> int:
+    """Return how many rows each station may give, at least one, so that all together give at most `most`."""
+    left = most
+    for place, count in enumerate(sorted(counts)):
+        share = left // (len(counts) - place)
+        if count > share:
+            return max(share, 1)
+        left -= count
+    return max(counts)
+
+
+def log_in_words(trace: Trace, used: Trace) -> str:
+    """Return what was read, so that a wrong column is seen at once."""
+    rows = f"{counted(len(trace), 'row')} of {counted(len(trace.stations), 'station')}"
+    if len(used) < len(trace):
+        most = int(np.unique(used.station, return_counts=True)[1].max())
+        rows = f"{len(used):,} of {rows}, drawn at random, at most {most:,} a station (--rows takes more or fewer)"
+    return f"log: {rows}; state: {', '.join(trace.state_names) or 'none'}; knobs: {', '.join(trace.configuration)}"
+
+
+@contextmanager
+def noted(notes: list[str]) -> Iterator[None]:
+    """Gather warnings as notes to the user, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        text = str(warning.message).replace("; duplicates='drop' leaves them out", "")
+        if text not in notes:
+            notes.append(text)
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Let refusals say which file they are about, unless they do."""
+    try:
+        yield
+    except (BadInputError, NotFoundError) as error:
+        if str(path) in error.problem:
+            raise
+        told = {"hint": error.hint, "code": error.code, "argument": error.argument, "value": error.value}
+        raise BadInputError(f"{path}: {error.problem}", **told) from error
+
+
+# --- Folders for results: made and tried before any work, so that nothing is computed that could not be kept --------
+
+
+def make_folder(out: Path) -> None:
+    """Make a folder and try to write to it, or say what is in the way."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        reason = "a file of that name is in the way" if out.is_file() else (error.strerror or str(error)).lower()
+        raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
+
+
+def likeness_of(similarity: str | None) -> str | TaskMatrix | None:
+    """Return the name or the matrix of a file; an unknown name is refused before any work."""
+    if similarity is None:
+        return None
+    if Path(similarity).suffix.lower() in (".npz", ".csv"):
+        return TaskMatrix.load(similarity)
+    similarity_from(similarity)
+    return similarity

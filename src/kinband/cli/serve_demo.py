@@ -1,0 +1,801 @@
+"""`kinband serve --demo`: the service on a simulated network whose hours pass in seconds."""
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.controller import Controller
+from kinband.environments.radio.land_use import LAND_USES
+from kinband.environments.trace import NearestRows
+from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
+from kinband.experiments.city import City, city_of
+from kinband.policies.safety import Conservative, SwitchingCost
+from kinband.similarity import ProjectionWarning
+from kinband.space import ConfigurationSpace
+from kinband.trace import Trace
+
+if TYPE_CHECKING:
+    from kinband.service.access import Tokens
+    from kinband.service.client import KinbandClient
+    from kinband.service.ledger import Ledger
+    from kinband.service.operations import DecisionRecord, Mode, Operations
+    from kinband.service.running import Place
+    from kinband.service.schemas import Decision
+
+
+# --- The time of a demonstration: hours that pass in seconds --------------------------------------------------------
+
+SLOT = timedelta(hours=1)
+"""How long a slot lasts by the simulated clock."""
+
+
+class DemoClock:
+    """A clock that stands in a slot of one hour and moves through it as fast as the demonstration runs.
+
+    It never reaches the next slot by itself: `advance` does. So whatever a person does within a slot lies within it,
+    however late the next one is. Threads may share it.
+
+    Args:
+        start: When the first slot begins.
+        seconds: How many seconds a slot takes.
+        tick: What measures them.
+
+    Example:
+        >>> clock = DemoClock(datetime(2026, 11, 20, 10, tzinfo=UTC), seconds=2.0, tick=iter([0.0, 1.0, 9.0]).__next__)
+        >>> clock().isoformat(), clock().isoformat()
+        ('2026-11-20T10:30:00+00:00', '2026-11-20T10:59:59+00:00')
+    """
+
+    def __init__(self, start: datetime, *, seconds: float, tick: Callable[[], float] = monotonic) -> None:
+        self._slot, self._seconds, self._tick = start.astimezone(UTC), seconds, tick
+        self._begun = tick()
+        self._lock = threading.Lock()
+
+    def __call__(self) -> datetime:
+        """Return the time, UTC."""
+        with self._lock:
+            passed = max(0.0, self._tick() - self._begun) / self._seconds
+            return self._slot + min(passed * SLOT, SLOT - timedelta(seconds=1))
+
+    @property
+    def slot(self) -> datetime:
+        """When the present slot began."""
+        with self._lock:
+            return self._slot
+
+    def advance(self) -> None:
+        """Go on to the next slot."""
+        with self._lock:
+            self._slot, self._begun = self._slot + SLOT, self._tick()
+
+
+# --- The simulated network of `kinband serve --demo`: hours that come and go, rewards for whatever stations run -----
+#
+# Every sector of the bundled city has 540 measured periods. In an hour of the day a sector is as busy as its land use
+# is then (`environments.radio.land_use`), and its state is that of the row which is as busy by its own standards. What
+# a configuration earns in that state is the mean reward of the nearest rows, as in `environments.trace`, with some
+# noise. A sector can be put into trouble for some hours, so that there is something to roll back. It is made to be
+# looked at: days are alike, neighbours do not disturb each other, and nothing here is measured. `kinband demo`
+# measures.
+
+LEAST, MOST = 6, 105
+"""How many sectors there can be: few enough to be in the bundled city, enough for every mode."""
+
+_LOG_ROWS = 20  # of a station, as in `kinband demo`; the similarity takes time that grows with their cube
+_NEAREST = 5  # rows whose mean is what is earned, as in environments.trace
+_SCATTER = 0.02  # standard deviation of what is earned
+_UNSTEADY = 0.08  # standard deviation of how busy an hour is
+_TROUBLE = 0.4  # share of the reward that trouble costs
+
+
+class DemoNetwork:
+    """Sectors that are in some state every hour, and earn something for what they run.
+
+    Args:
+        stations: How many sectors, the most central ones of the bundled city.
+        seed: Draws everything random.
+
+    Attributes:
+        stations: Their names.
+        space: What they can run.
+        log: Rows to learn from; what is earned later rests on other rows.
+        today: What they run to begin with.
+        descriptors: Where they stand and look, and what is around them.
+
+    Example:
+        >>> network = DemoNetwork(6, seed=1)
+        >>> states = network.begin(18)
+        >>> sorted(states[network.stations[0]])[:2], network.today
+        (['active_users', 'cqi_share'], {'handover_threshold_dbm': -100})
+        >>> 0 <= network.earned(network.stations[0], 12) <= 1
+        True
+    """
+
+    def __init__(self, stations: int = MOST, *, seed: int = 0) -> None:
+        if not LEAST <= stations <= MOST:
+            raise BadInputError(f"the simulated network has {LEAST} to {MOST} stations, got {stations}")
+        whole = Trace.bundled()
+        city = city_of("bundled", whole)
+        if city is None:
+            raise AssertionError("the bundled city has a layout")
+        self.stations: tuple[str, ...] = city.names[:stations]  # in the order of their sites, the innermost first
+        trace = whole.select(np.isin(whole.station, self.stations))
+        self._rng = np.random.default_rng([seed, 7])
+        logged = _logged(trace, self._rng)
+        self.log = trace.select(logged)
+        self.space: ConfigurationSpace = trace.space()
+        self.today = {self.space.feature_names[0]: int(city.threshold)}
+        self.descriptors = {name: _descriptors(city, name) for name in self.stations}
+        self._busy = {name: _busy_of(city.kind_of(name)) for name in self.stations}
+        self._trouble: dict[str, int] = {}  # slots left, with the present one
+        self._coming: dict[str, int] = {}
+        self._build(trace.select(~logged))
+
+    def _build(self, rows: Trace) -> None:
+        """Put the rows that answer into trees, one a station, and sort them by how busy the station was."""
+        self._encoder = rows.encoder()
+        samples, users = rows.samples(self._encoder), rows.state_names.index("users")
+        self._names, self._states, self._trees = rows.state_names, dict[str, FloatArray](), dict[str, NearestRows]()
+        self._now: dict[str, FloatArray] = {}
+        for name in self.stations:
+            own = np.flatnonzero(rows.station == name)
+            noise = np.full(len(own), np.nan)
+            self._trees[name] = NearestRows(samples.X[own], samples.y[own], noise, count=_NEAREST)
+            order: IntArray = np.argsort(rows.state[own, users], kind="stable")
+            self._states[name] = rows.state[own][order]
+
+    def begin(self, hour: float) -> dict[str, dict[str, float]]:
+        """Begin a slot at an hour of the day and return every station's state."""
+        left = {name: slots - 1 for name, slots in self._trouble.items() if slots > 1}
+        self._trouble, self._coming = left | self._coming, {}
+        states: dict[str, dict[str, float]] = {}
+        for name in self.stations:
+            busy = self._busy[name](hour) + _UNSTEADY * self._rng.standard_normal()
+            rows = self._states[name]
+            state = rows[round(min(max(busy, 0.0), 1.0) * (len(rows) - 1))]
+            states[name] = dict(zip(self._names, state.tolist(), strict=True))
+            self._now[name] = self._encoder.contexts(states[name])
+        return states
+
+    def earned(self, station: str, arm: int) -> float:
+        """Return what a station earns in this slot with a configuration, from 0 to 1."""
+        mean = float(self._trees[station].average(self._now[station][arm : arm + 1])[0][0])
+        left = 1.0 - _TROUBLE if station in self._trouble else 1.0
+        return float(np.clip(mean * left + _SCATTER * self._rng.standard_normal(), 0.0, 1.0))
+
+    def trouble(self, station: str, slots: int) -> None:
+        """Let a station earn much less from the next slot on, for so many."""
+        self._coming[station] = slots
+
+    @property
+    def troubled(self) -> Mapping[str, int]:
+        """The stations that are in trouble or will be, and for how many slots."""
+        return self._trouble | self._coming
+
+
+class _Busy:
+    """How busy a kind of land use is by the hour, from 0 to 1."""
+
+    def __init__(self, profile: tuple[float, ...]) -> None:
+        self._hours = np.arange(len(profile) + 1) * 24.0 / len(profile)
+        self._values = np.array([*profile, profile[0]])
+
+    def __call__(self, hour: float) -> float:
+        return float(np.interp(hour % 24.0, self._hours, self._values))
+
+
+def _busy_of(kind: str | None) -> _Busy:
+    profiles = {use.name: use.profile for use in LAND_USES}
+    return _Busy(profiles.get(kind or "", profiles["residential"]))
+
+
+def _logged(trace: Trace, rng: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Which rows are the log: some of every station, drawn at random, (n,)."""
+    chosen = np.zeros(len(trace), dtype=np.bool_)
+    for name in trace.stations:
+        chosen[rng.choice(np.flatnonzero(trace.station == name), _LOG_ROWS, replace=False)] = True
+    return chosen
+
+
+def _descriptors(city: City, name: str) -> dict[str, float | str]:
+    """Where a sector stands and looks; maps count clockwise from north, the simulator anticlockwise from east."""
+    number = city.names.index(name)
+    x, y = city.places[number].tolist()
+    azimuth = (90.0 - float(city.azimuths[number])) % 360.0
+    return {"x_m": x, "y_m": y, "azimuth_deg": round(azimuth, 1), "land_use": city.kind_of(name) or "residential"}
+
+
+# --- The network manager of a demonstration: it asks every hour, lets stations run what was decided, and reports
+# rewards
+#
+# It does what a real one does and has its troubles: some rewards come late, some are wrong at first and corrected, a
+# few are lost. Decisions that wait for a person are left open for a while, and their stations are not asked again
+# meanwhile, so that there is time to read them: what is approved is what runs when the hour ends.
+
+_LATE, _LOST = 0.04, 0.01  # shares of rewards
+_WRONG_IN = (2, 5, 8)  # slots with a wrong reward: a correction has a sparse posterior learn all rows anew, so early
+_LONGEST_DELAY = 4  # slots
+_TROUBLE_EVERY, _TROUBLE_FOR = 25, 4  # changes, slots
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A decision as the manager sees it.
+
+    Attributes:
+        id: Its id.
+        station: Whom it is for.
+        arm: What the station runs; None where nobody knows.
+        changed: Whether that is another configuration than before.
+        waiting: Whether a person has to say something.
+        open: Whether its reward is awaited.
+    """
+
+    id: str
+    station: str
+    arm: int | None
+    changed: bool
+    waiting: bool
+    open: bool
+
+
+class Desk(Protocol):
+    """Where the manager asks and tells: the service, over HTTP or in the same process."""
+
+    def stations(self) -> list[str]:
+        """Return who is decided for."""
+
+    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
+        """Ask for a round of decisions."""
+
+    def look(self, ids: Iterable[str]) -> list[Seen]:
+        """Return decisions as they stand."""
+
+    def tell(self, rewards: Mapping[str, float]) -> None:
+        """Report rewards by decision, all or nothing."""
+
+    def correct(self, decision: str, reward: float) -> None:
+        """Put a reward right."""
+
+    def call_off(self, decision: str) -> None:
+        """Say that no reward will come."""
+
+
+class Manager:
+    """Plays slots of a simulated network: `open_slot`, then `close_slot` when its time is over.
+
+    Args:
+        network: The network.
+        desk: Whom to ask.
+        clock: The time, moved on by `close_slot`.
+        patience: For how many slots a decision may wait for a person.
+        seed: Draws what goes wrong.
+    """
+
+    def __init__(self, network: DemoNetwork, desk: Desk, clock: DemoClock, *, patience: int, seed: int) -> None:
+        self.network, self.desk, self.clock, self.patience = network, desk, clock, patience
+        self._rng = np.random.default_rng([seed, 11])
+        self._slot = 0
+        self._asked: list[str] = []  # decisions of the present slot
+        self._held: dict[str, tuple[str, int]] = {}  # station, since which slot, by decisions that wait
+        self._late: list[tuple[int, str, float]] = []  # slot to tell in, decision, reward
+        self._wrong: list[tuple[int, str, float]] = []
+
+    def move_to(self, desk: Desk, *, patience: int) -> None:
+        """Ask at another desk from now on; what is held and late goes along."""
+        self.desk, self.patience = desk, patience
+
+    def open_slot(self) -> None:
+        """Begin the hour: ask for every station that does not wait for a person."""
+        states = self.network.begin(self.clock.slot.hour)
+        held, known = {station for station, _ in self._held.values()}, set(self.desk.stations())
+        wanted = {name: state for name, state in states.items() if name in known and name not in held}
+        self._asked = []
+        if wanted:
+            self._asked = [seen.id for seen in self.desk.ask(wanted, slot=self.clock.slot.strftime("%Y-%m-%d %H:00"))]
+
+    def close_slot(self) -> None:
+        """End the hour: find out what ran, pay for it, and report."""
+        rewards: dict[str, float] = {}
+        for seen in self.desk.look([*self._held, *self._asked]):
+            if self._still_waits(seen) or not seen.open or seen.arm is None:
+                continue
+            self._report(seen.id, self.network.earned(seen.station, seen.arm), rewards)
+            self._perhaps_trouble(seen)
+        rewards |= {key: reward for due, key, reward in self._late if due <= self._slot}
+        self._late = [one for one in self._late if one[0] > self._slot]
+        self._tell(rewards)
+        self._put_right()
+        self._slot += 1
+        self.clock.advance()
+
+    def _still_waits(self, seen: Seen) -> bool:
+        """Whether a decision stays open for a person; its station then skips the next slot."""
+        _, since = self._held.get(seen.id, (seen.station, self._slot))
+        if seen.waiting and seen.open and self._slot - since < self.patience:
+            self._held[seen.id] = seen.station, since
+            return True
+        self._held.pop(seen.id, None)
+        return False
+
+    def _report(self, decision: str, reward: float, rewards: dict[str, float]) -> None:
+        """Put a reward among those to tell, unless something goes wrong."""
+        chance, later = self._rng.random(), self._slot + int(self._rng.integers(1, _LONGEST_DELAY + 1))
+        if chance < _LOST:
+            _unless_settled(partial(self.desk.call_off, decision))
+        elif chance < _LOST + _LATE:
+            self._late.append((later, decision, reward))
+        elif self._slot in _WRONG_IN and not rewards:
+            rewards[decision] = float(np.clip(reward + 0.1 * self._rng.standard_normal(), 0, 1))
+            self._wrong.append((later, decision, reward))
+        else:
+            rewards[decision] = reward
+
+    def _perhaps_trouble(self, seen: Seen) -> None:
+        """Now and then a station that has just changed runs into trouble, and the guard has something to do."""
+        if seen.changed and not self.network.troubled and self._rng.random() < 1 / _TROUBLE_EVERY:
+            self.network.trouble(seen.station, _TROUBLE_FOR)
+
+    def _tell(self, rewards: Mapping[str, float]) -> None:
+        """Tell rewards together; if a person has settled one of them in between, one by one."""
+        if not rewards:
+            return
+        try:
+            self.desk.tell(rewards)
+        except (ConflictError, NotFoundError):
+            for decision, reward in rewards.items():
+                _unless_settled(partial(self.desk.tell, {decision: reward}))
+
+    def _put_right(self) -> None:
+        due = [one for one in self._wrong if one[0] <= self._slot]
+        self._wrong = [one for one in self._wrong if one[0] > self._slot]
+        for _, decision, reward in due:
+            _unless_settled(partial(self.desk.correct, decision, reward))
+
+
+def _unless_settled(act: Callable[[], None]) -> None:
+    """Do something, unless somebody has settled it otherwise in the meantime."""
+    with suppress(ConflictError, NotFoundError):
+        act()
+
+
+# --- Two ways from the manager of a demonstration to the service: in the same process, and over HTTP ----------------
+#
+# The hours before the service opens are played in the process, which is quick. From then on everything takes the way
+# of a real network manager: requests with a token of its own, sent by the client that anybody can use.
+
+_ACTOR = "network-manager"
+
+
+class DirectDesk:
+    """Asks operations in the same process.
+
+    Args:
+        operations: Whom to ask.
+    """
+
+    def __init__(self, operations: "Operations") -> None:
+        self._operations = operations
+
+    def stations(self) -> list[str]:
+        """Return who is decided for."""
+        with self._operations.looking() as read_model:
+            return [card.station for card in read_model.stations.values() if card.active]
+
+    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
+        """Ask for a round of decisions."""
+        return [_of_item(item) for item in self._operations.ask(states, slot=slot, actor=_ACTOR)]
+
+    def look(self, ids: Iterable[str]) -> list[Seen]:
+        """Return decisions as they stand."""
+        with self._operations.looking() as read_model:
+            return [_of_item(read_model.decision(decision)) for decision in ids]
+
+    def tell(self, rewards: Mapping[str, float]) -> None:
+        """Report rewards by decision, all or nothing."""
+        self._operations.tell(rewards, actor=_ACTOR)
+
+    def correct(self, decision: str, reward: float) -> None:
+        """Put a reward right."""
+        self._operations.correct(decision, reward, actor=_ACTOR)
+
+    def call_off(self, decision: str) -> None:
+        """Say that no reward will come."""
+        self._operations.call_off(decision, actor=_ACTOR)
+
+
+class HttpDesk:
+    """Asks a service over HTTP.
+
+    Args:
+        client: How to reach it.
+        space: What stations can run.
+    """
+
+    def __init__(self, client: "KinbandClient", space: ConfigurationSpace) -> None:
+        self._client, self._space = client, space
+
+    def stations(self) -> list[str]:
+        """Return who is decided for."""
+        return [found.station for found in self._client.stations() if found.active]
+
+    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
+        """Ask for a round of decisions."""
+        with _refusals():
+            return [self._of(made) for made in self._client.ask(states, slot=slot)]
+
+    def look(self, ids: Iterable[str]) -> list[Seen]:
+        """Return decisions as they stand: the latest ones from one list, others one by one."""
+        wanted = list(ids)
+        listed = self._client.decisions(page=max(1, min(len(wanted), 500)))
+        latest = {made.id: made for made in islice(listed, len(wanted))}
+        return [self._of(latest.get(key) or self._client.decision(key)) for key in wanted]
+
+    def tell(self, rewards: Mapping[str, float]) -> None:
+        """Report rewards by decision, all or nothing."""
+        with _refusals():
+            self._client.tell(rewards)
+
+    def correct(self, decision: str, reward: float) -> None:
+        """Put a reward right."""
+        with _refusals():
+            self._client.correct(decision, reward)
+
+    def call_off(self, decision: str) -> None:
+        """Say that no reward will come."""
+        with _refusals():
+            self._client.call_off(decision)
+
+    def _of(self, made: "Decision") -> Seen:
+        arm = None if made.run is None else self._space.index(made.run)
+        return Seen(made.id, made.station, arm, made.run != made.before, made.status == "waiting", made.open)
+
+
+def _of_item(item: "DecisionRecord") -> Seen:
+    return Seen(item.id, item.station, item.arm, item.arm != item.running, item.status == "waiting", item.open)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn refusals of the service into the errors that they were inside of it."""
+    from kinband.service.client import ServiceError
+
+    try:
+        yield
+    except ServiceError as error:
+        if error.status in (404, 409):
+            raise (NotFoundError if error.status == 404 else ConflictError)(error.detail) from error
+        raise
+
+
+# --- How a demonstration begins: a controller that has learned from a log, rails, modes, and two days that have
+# passed
+#
+# The rails are tight enough for every kind of verdict to come up within a few days. Most stations change by
+# themselves, some wait for a person, some only show what they would do. In the days before the curtain rises, "ada" is
+# on shift: she approves, rejects and says why, so that the audit log has something to tell.
+
+PASSED = 48
+"""Slots that have passed when a demonstration opens."""
+
+_INDUCING_POINTS = 192  # inducing points: a round of 105 stations in a fifth of a second
+_BETA = 0.3  # as in `kinband demo`
+_SWITCH = 0.005  # what a change has to promise
+_UNATTENDED = 10  # slots before a demonstration opens in which nobody looks at the plan
+_ADA = "ada"
+_YES = ("agreed", "agreed, the site was surveyed last week", "worth a try", "")
+_NO = ("too close to the match", "wait for the new antenna", "not this week")
+
+
+def demo_controller(network: DemoNetwork, *, seed: int) -> Controller:
+    """Return a controller that has learned from the log of a network."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProjectionWarning)
+        return Controller.from_trace(
+            network.log, network.space, engine="sparse", inducing_points=_INDUCING_POINTS, beta=_BETA,
+            reward_range=(0.0, 1.0), safety=[Conservative(0.05, delta=0.05), SwitchingCost(_SWITCH)],
+            running=network.today, descriptors=network.descriptors, seed=seed,
+        )  # fmt: skip
+
+
+def demo_rails(network: DemoNetwork) -> str:
+    """Return the file of rails of a demonstration.
+
+    Example:
+        >>> "handover_threshold_dbm: {max: -86, step: 12}" in demo_rails(DemoNetwork(6))
+        True
+    """
+    [knob] = network.space.knobs
+    frozen, early = network.stations[4], ", ".join(f'"{name}"' for name in network.stations[:3])
+    return f"""\
+# The rails of a demonstration. docs/guardrails.md explains every key.
+knobs:
+  {knob}: {{max: -86, step: 12}}
+stations:
+  "{network.stations[1]}":
+    {knob}: {{min: -104}}
+changes: {{min_time: 3h, per_day: 6, per_round: {max(2, len(network.stations) // 6)}, round: 30min}}
+forbidden:
+  - {{from: "17:00", to: "19:00", why: commuters are on their way home}}
+  - {{from: "07:00", to: "09:00", stations: [{early}], why: the centre wakes up}}
+freeze:
+  - {{station: "{frozen}", why: antenna swap}}
+fallback: {{drop: 25%, slots: 3, before: 12, within: 1d, retry_after: 2d}}
+"""
+
+
+def mode_of(number: int) -> "Mode":
+    """Return the mode of a station by its number: most are autonomous.
+
+    Example:
+        >>> [mode_of(number) for number in (0, 3, 5)]
+        ['autonomous', 'assist', 'shadow']
+    """
+    if number % 4 == 3:
+        return "assist"
+    return "shadow" if number % 11 == 5 else "autonomous"
+
+
+def demo_clock(ledger: "Ledger", *, seconds: float) -> DemoClock:
+    """Return the clock of a demonstration: a new one opens now, one that is kept goes on where it was."""
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    last = next(iter(ledger.read(kinds=["decision"], newest_first=True, limit=1)), None)
+    if last is None:
+        return DemoClock(now - PASSED * SLOT, seconds=seconds)
+    then = datetime.fromisoformat(last.at).replace(minute=0, second=0, microsecond=0)
+    return DemoClock(then + SLOT, seconds=seconds)
+
+
+def check_stage(operations: "Operations", network: DemoNetwork) -> None:
+    """Refuse a ledger that is of no demonstration, or of one with other stations."""
+    with operations.looking() as read_model:
+        known = [card.station for card in read_model.stations.values()]
+    if not set(network.stations) <= set(known):
+        raise BadInputError(
+            f"the ledger {operations.ledger.name} is not of a demonstration with {len(network.stations)} stations: "
+            "give --stations as then, or another --ledger"
+        )
+
+
+def set_the_stage(operations: "Operations", network: DemoNetwork) -> None:
+    """Set the modes, and freeze a station, as people do."""
+    assist = [name for number, name in enumerate(network.stations) if mode_of(number) == "assist"]
+    shadow = [name for number, name in enumerate(network.stations) if mode_of(number) == "shadow"]
+    operations.set_mode("assist", assist, comment="on trial: a person looks first", actor=_ADA)
+    operations.set_mode("shadow", shadow, comment="watched for a week before the trial", actor=_ADA)
+    operations.freeze(network.stations[-1], why="measurements with a test car", actor=_ADA)
+
+
+def play_the_past(
+    operations: "Operations", network: DemoNetwork, clock: DemoClock, *, seed: int, tick: Callable[[], None]
+) -> Manager:
+    """Play the slots that have passed when a demonstration opens; `tick` is called after each.
+
+    Returns the manager, who goes on. The shift ends some hours before, so that there is a plan to be looked at.
+    """
+    rng = np.random.default_rng([seed, 13])
+    manager = Manager(network, DirectDesk(operations), clock, patience=_UNATTENDED, seed=seed)
+    for slot in range(PASSED):
+        manager.open_slot()
+        if slot < PASSED - _UNATTENDED:
+            _shift(operations, rng)
+        manager.close_slot()
+        tick()
+    return manager
+
+
+def _shift(operations: "Operations", rng: np.random.Generator) -> None:
+    """Let ada look at the plan: she approves most of it, rejects some, and leaves some."""
+    with operations.looking() as read_model:
+        waiting = [item.id for item in read_model.waiting()]
+    for decision in waiting:
+        chance = rng.random()
+        if chance < 0.35:
+            operations.approve([decision], comment=str(rng.choice(_YES)), actor=_ADA)
+        elif chance < 0.45:
+            operations.reject([decision], comment=str(rng.choice(_NO)), actor=_ADA)
+
+
+# --- `kinband serve --demo`: the service on a simulated network whose hours pass in seconds -------------------------
+#
+# The only place where service and simulator meet: the simulator plays a network and its manager, and talks to the
+# service as any other caller does.
+
+_PATIENCE_S = 40.0  # seconds that a decision waits for a person at least
+_LEAST_PATIENCE = 12  # slots
+_LIFE = timedelta(days=1)  # of the tokens of a demonstration
+_MANAGER = "network-manager"
+_ROLES = ("viewer", "operator", "admin")
+_LOG = logging.getLogger("kinband.demo")
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What can be chosen about a demonstration.
+
+    Attributes:
+        stations: How many sectors there are.
+        speed: How many simulated hours pass in a minute.
+        seed: Draws everything random.
+        ledger: Where to keep it; None for a folder that is deleted at the end.
+
+    Example:
+        >>> DemoOptions(speed=30).seconds
+        2.0
+    """
+
+    stations: int = 63
+    speed: float = 30.0
+    seed: int = 0
+    ledger: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How many seconds a slot takes."""
+        return 60.0 / self.speed
+
+
+def serve_demo(options: DemoOptions, place: "Place", *, insecure_local: bool, level: str) -> None:
+    """Serve a simulated network until a signal comes.
+
+    Args:
+        options: What is simulated.
+        place: Where the service listens.
+        insecure_local: Whether there is no access control.
+        level: How much is logged.
+    """
+    from kinband.service import running
+    from kinband.service.access.tokens import Tokens
+    from kinband.service.ledger import Ledger
+
+    stop = threading.Event()
+    with ExitStack() as stack:
+        taken = stack.enter_context(running.take_socket(place))
+        where, url = stack.enter_context(_folder(options.ledger)), place.url(taken)
+        real = stack.enter_context(closing(Ledger.open(where)))
+        clock = demo_clock(real, seconds=options.seconds)
+        ledger = stack.enter_context(closing(Ledger.open(where, clock=clock)))
+        network = DemoNetwork(options.stations, seed=options.seed)
+        operations = _operations(ledger, network, clock, seed=options.seed)
+        manager = _manager(operations, network, clock, seed=options.seed)
+        # Access runs on the real clock, or a session of half a day would last for seconds.
+        tokens = None if insecure_local else Tokens(real)
+        texts = {} if tokens is None else _tokens(tokens)
+        player = _Player(manager, options, url=url, token=texts.get(_MANAGER, ""), stop=stop)
+        app = running.application(operations, tokens=tokens, insecure_local=insecure_local)
+
+        def ready() -> None:
+            _announce(url, texts, options)
+            player.start()
+
+        try:
+            running.run(app, place, taken, level=level, ready=ready, ending=stop.set)
+        finally:
+            stop.set()
+            player.end()
+            running.store_beliefs(operations)
+
+
+def _operations(ledger: "Ledger", network: DemoNetwork, clock: DemoClock, *, seed: int) -> "Operations":
+    """Open the operations of a demonstration, new or kept."""
+    from kinband.guardrails import rails_from_text
+    from kinband.service.operations import Operations
+    from kinband.service.starting import rails_for, settings_on_record
+
+    settings = settings_on_record(ledger)
+    if settings is not None:
+        rails, text = rails_for(ledger, settings, None)
+        operations = Operations.open(ledger, rails=rails, rails_text=text, clock=clock, actor="demo")
+        check_stage(operations, network)
+        return operations
+    learning = f"learning from {len(network.log):,} rows of {len(network.stations)} stations"
+    with Console(stderr=True).status(learning):
+        controller = demo_controller(network, seed=seed)
+    text = demo_rails(network)
+    found = rails_from_text(text, network.space, stations=network.stations)
+    operations = Operations.open(
+        ledger, controller, rails=found, rails_text=text, mode="autonomous", clock=clock, actor="demo"
+    )
+    set_the_stage(operations, network)
+    return operations
+
+
+def _manager(operations: "Operations", network: DemoNetwork, clock: DemoClock, *, seed: int) -> Manager:
+    """Return the network manager; that of a new demonstration has some days behind it."""
+    with operations.looking() as read_model:
+        kept = bool(read_model.decisions)
+    if kept:
+        return Manager(network, DirectDesk(operations), clock, patience=0, seed=seed)
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"playing {PASSED} hours", total=PASSED)
+        return play_the_past(operations, network, clock, seed=seed, tick=lambda: progress.update(bar, advance=1))
+
+
+class _Player:
+    """Plays the network in a thread of its own, over HTTP, until it is told to end."""
+
+    def __init__(self, manager: Manager, options: DemoOptions, *, url: str, token: str, stop: threading.Event) -> None:
+        self._manager, self._stop, self._seconds = manager, stop, options.seconds
+        self._patience = max(_LEAST_PATIENCE, round(_PATIENCE_S / options.seconds))
+        self._url, self._token = url, token
+        self._thread = threading.Thread(target=self._play, name="kinband-demo", daemon=True)
+
+    def start(self) -> None:
+        """Begin to play."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Wait until it has ended; `stop` has been set."""
+        if self._thread.is_alive():
+            self._thread.join(timeout=30.0)
+
+    def _play(self) -> None:
+        from kinband.service.client import KinbandClient
+
+        with KinbandClient(self._url, self._token, timeout=30.0, retries=4, sleep=self._wait) as client:
+            self._manager.move_to(HttpDesk(client, self._manager.network.space), patience=self._patience)
+            while not self._stop.is_set():
+                self._slot()
+
+    def _slot(self) -> None:
+        """Play one slot; whatever the service refuses is a matter for the log, and tried again."""
+        try:
+            self._manager.open_slot()
+            if not self._stop.wait(self._seconds):
+                self._manager.close_slot()
+        except KinbandError as error:
+            if not self._stop.is_set():
+                _LOG.warning("the network manager could not finish a slot: %s", error)
+                self._stop.wait(1.0)
+
+    def _wait(self, seconds: float) -> None:
+        self._stop.wait(seconds)
+
+
+@contextmanager
+def _folder(ledger: str | None) -> Iterator[str]:
+    """Give a place for the ledger; without a name, one that is gone afterwards."""
+    if ledger is not None:
+        yield ledger
+        return
+    with TemporaryDirectory(prefix="kinband-demo-") as folder:
+        yield str(Path(folder) / "ledger.db")
+
+
+def _tokens(tokens: "Tokens") -> dict[str, str]:
+    """Make a token for each role and one for the manager; those of an earlier run with the same ledger end."""
+    now, made = tokens.ledger.now(), dict[str, str]()
+    live = {record.name: record.id for record in tokens.list() if record.state(now) == "live"}
+    for name, role in [*((f"demo-{role}", role) for role in _ROLES), (_MANAGER, "operator")]:
+        if name in live:
+            tokens.revoke(live[name], by="demo")
+        made[name] = tokens.create(name, role, expires_in=_LIFE, by="demo").token
+    return made
+
+
+def _announce(url: str, texts: dict[str, str], options: DemoOptions) -> None:
+    lines = [f"kinband is ready: {url}/"]
+    if texts:
+        lines += ["Sign in with one of these, good for a day:", *(f"  {r:<9}{texts[f'demo-{r}']}" for r in _ROLES)]
+    lines += [
+        f"{options.stations} simulated sectors, an hour every {options.seconds:g} s; Ctrl-C ends it"
+        + (" and deletes everything." if options.ledger is None else f"; {options.ledger} keeps it.")
+    ]
+    typer.echo("\n".join(lines))

@@ -1,0 +1,700 @@
+"""What a controller is made with, and how that comes about: cold from what the user declares, or from a log.
+
+`Settings` joins a config with the network it is for: stations, space, and the model that was declared or learned (see
+`kinband.model`). It is fixed when the controller is made, stored with it, and never fitted again in a replay.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, finite_array, finite_number
+from kinband.contexts import ContextEncoder, StateScaler, checked_names
+from kinband.controller.config import ControllerConfig, refuse_beyond_paper, with_log, without_log
+from kinband.counting import counted
+from kinband.drift import (
+    CLOCK,
+    check_past_names,
+    half_life_note,
+    learned_drift,
+    timed_columns,
+    timed_encoder,
+    timed_kernel,
+    timed_log,
+    timed_trace,
+)
+from kinband.errors import BadInputError, NotFoundError
+from kinband.kernels import Kernel, as_kernel, default_kernel
+from kinband.kpis import Kpi, declared_kpis, fitted_kpis, kpi_factory, kpi_from_dict, kpi_to_dict
+from kinband.likelihood import starting_kernel
+from kinband.model import Model, Search, learn_model
+from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, Setting, policy_factory
+from kinband.policies.safety import Safety, safe_factory
+from kinband.posterior import SWITCH_ROWS
+from kinband.records import Samples
+from kinband.similarity import Log, TaskMatrix, similarity_from
+from kinband.similarity.newcomers import (
+    DescriptorKernel,
+    Descriptors,
+    check_kinds,
+    checked_descriptors,
+    useful_descriptor_kernel,
+)
+from kinband.space import ConfigurationSpace
+from kinband.trace import Trace
+from kinband.trace.table import reward_in_state
+
+_log = logging.getLogger(__name__)
+
+Running = Mapping[str, Any] | None
+"""One configuration for all stations, or configurations by station."""
+
+DescriptorsLike = Mapping[str, Mapping[str, Any]] | None
+"""What is known of stations, by station: numbers and categories by name."""
+
+StateLike = Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler
+"""State features: names, names with their expected (low, high), or a fitted scaler."""
+
+_LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The fixed part of a controller.
+
+    Attributes:
+        config: How it works, with nothing left open: what was learned or taken by default is filled in.
+        encoder: From states and configurations to contexts.
+        stations: Station names; a task number is an index into them.
+        kernel: Context kernel k_X.
+        K_Z: Task matrix, (M, M).
+        noise: Variance of a reward beyond what is told of it.
+        mean: Constant prior mean.
+        features: Names of the columns of context rows, for a controller that is asked with those; else None.
+        start: Rows of a log that the beliefs start from.
+        kpis: KPIs with a floor, and their models.
+        running: Arms of the configurations declared for stations, by station.
+        descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
+        notes: How the settings came about (fits, similarity), for people.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> settings = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).settings
+        >>> settings.task("b"), settings.config.beta
+        (1, Constant(value=2.0))
+    """
+
+    config: ControllerConfig
+    encoder: ContextEncoder
+    stations: tuple[str, ...]
+    kernel: Kernel
+    K_Z: FloatArray
+    noise: float
+    mean: float
+    features: tuple[str, ...] | None = None
+    start: Samples | None = None
+    kpis: tuple[Kpi, ...] = ()
+    running: Mapping[str, int] = field(default_factory=dict)
+    descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keeps_rows = self.config.engine in ("exact", "schur")
+        if keeps_rows and self.start is not None and len(self.start) > _LARGEST_LOG:
+            raise BadInputError(
+                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {_LARGEST_LOG:,}",
+                hint="choose engine='sparse', take some rows of every station with trace.sample(rows_per_station, "
+                "rng=...), or pass start=False",
+                argument="engine", value=self.config.engine,
+            )  # fmt: skip
+
+    def setting(self) -> Setting:
+        """Return what the policy is built from."""
+        return Setting(
+            self.kernel,
+            self.K_Z,
+            noise=self.noise,
+            arms=len(self.encoder.space),
+            mean=self.mean,
+            exploration=self.exploration,
+            engine=self.config.engine,
+            inducing_points=self.config.inducing_points,
+            options=self.config.options,
+            configurations=self.encoder.space.features if self.features is None else None,
+        )
+
+    def factory(self) -> PolicyFactory:
+        """Return what builds the policy, under its rules and floors of KPIs if there are any."""
+        plain, rules = policy_factory(self.config.policy), self.rules
+        if self.kpis:
+            return kpi_factory(plain, self.kpis, safety=rules)
+        return plain if rules is None else safe_factory(plain, rules)
+
+    @property
+    def exploration(self) -> Exploration:
+        """The β of (12)."""
+        return self.config.beta or Constant(1.0)
+
+    @property
+    def rules(self) -> Safety | None:
+        """The rules that trials have to keep, None where there are none."""
+        return None if self.config.safety == Safety() else self.config.safety
+
+    def task(self, station: str) -> int:
+        """Return the task number of a station, or say which stations there are."""
+        try:
+            return self._tasks[station]
+        except (KeyError, TypeError):
+            some = ", ".join(map(repr, self.stations[:5])) + (", ..." if len(self.stations) > 5 else "")
+            raise NotFoundError(
+                f"unknown station {station!r}: this controller runs {some}", argument="station", value=station
+            ) from None
+
+    @cached_property
+    def _tasks(self) -> dict[str, int]:
+        return {station: task for task, station in enumerate(self.stations)}
+
+    @cached_property
+    def descriptor_kernel(self) -> DescriptorKernel | None:
+        """What resemblance of descriptors says of similarity, fitted to K_Z; None where it says nothing."""
+        return useful_descriptor_kernel(self.K_Z, [self.descriptors.get(station, {}) for station in self.stations])
+
+    @property
+    def clock_column(self) -> int | None:
+        """The column of contexts that holds the time, None where nothing is forgotten."""
+        if self.config.drift is None or not self.config.drift.forgets:
+            return None
+        return (self.encoder.features if self.features is None else self.features).index(CLOCK)
+
+    def check_reward(self, reward: float) -> float:
+        """Return the reward as a float, or say why it cannot be one."""
+        value = told_number(reward, name="reward")
+        if (span := self.config.reward_range) and not span[0] <= value <= span[1]:
+            raise BadInputError(
+                f"reward {value:g} lies outside the declared range {span[0]:g} to {span[1]:g}",
+                hint="check its unit", argument="reward", value=value,
+            )  # fmt: skip
+        return value
+
+
+def told_number(value: Any, *, name: str) -> float:
+    """Return a measured value as a finite float; text and truth values are no measurements, though float() takes them.
+
+    Example:
+        >>> told_number(np.float32(0.5), name="reward")
+        0.5
+    """
+    if isinstance(value, str | bytes | bool | np.bool_):
+        raise BadInputError(f"{name} must be a number, got {value!r:.60}", argument=name, value=value)
+    return finite_number(value, name=name)
+
+
+# --- Settings as JSON-able values and plain arrays, and back ---------------------------------------------------------
+
+
+def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings as JSON-able values and plain arrays."""
+    start = settings.start
+    arrays: dict[str, Any] = {"K_Z": settings.K_Z}
+    values: dict[str, Any] = {
+        "config": settings.config.to_dict(),
+        "encoder": settings.encoder.to_dict(),
+        "stations": list(settings.stations),
+        "features": None if settings.features is None else list(settings.features),
+        "start": None,
+        "kpis": [kpi_to_dict(kpi) for kpi in settings.kpis],
+        "running": dict(settings.running),
+        "descriptors": {station: dict(known) for station, known in settings.descriptors.items()},
+        "notes": dict(settings.notes),
+    }
+    if start is not None:
+        arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
+        optional = {"noise": start.noise, "arms": start.arms}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        arrays |= {f"kpi{i}": array for i, array in enumerate(start.kpis.values())}
+        named = {"features": start.features, "categorical": start.categorical, "kpis": start.kpis}
+        values["start"] = {name: list(listed) for name, listed in named.items()}
+    return values, arrays
+
+
+def settings_from_parts(
+    values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
+) -> Settings:
+    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again."""
+    values = values if "config" in values else _with_config(values)
+    stations, notes, features = tuple(values["stations"]), values["notes"], values["features"]
+    K_Z = TaskMatrix(stations, arrays["K_Z"], str(notes.get("similarity", "given")), notes.get("details", {}))
+    config = ControllerConfig.from_dict(values["config"], policy=policy).replace(similarity=K_Z)
+    if config.kernel is None or config.noise is None or config.mean is None:
+        raise BadInputError("the settings on record have no model", argument="config")
+    return Settings(
+        config=config,
+        encoder=ContextEncoder.from_dict(values["encoder"]),
+        stations=stations,
+        kernel=config.kernel,
+        K_Z=K_Z.matrix,
+        noise=config.noise,
+        mean=config.mean,
+        features=None if features is None else tuple(features),
+        start=_start_from_parts(values, arrays),
+        kpis=tuple(map(kpi_from_dict, values["kpis"])),
+        running=values["running"],
+        descriptors=values["descriptors"],
+        notes=notes,
+    )
+
+
+def _with_config(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of settings that were written before there was a config, as they are written today."""
+    same = ("kernel", "noise", "mean", "policy", "options", "engine", "seed", "reward_range", "safety", "drift")
+    renamed = {"beta": "exploration", "inducing_points": "budget", "reward": "weighted", "neighbours": "neighbours"}
+    kpis = list(values.get("kpis", ()))
+    config = {name: values.get(name) for name in same} | {new: values.get(old) for new, old in renamed.items()}
+    config |= {"inducing_points": values.get("inducing_points", config["inducing_points"])}
+    config |= {"kpis": [kpi["floor"] for kpi in kpis]}
+    return {"descriptors": {}, "running": {}, **values, "kpis": kpis, "config": config}
+
+
+def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Samples | None:
+    named = values["start"]
+    if named is None:
+        return None
+    return Samples(
+        tuple(values["stations"]), arrays["tasks"], arrays["X"], arrays["y"], arrays.get("noise"),
+        tuple(named["features"]), tuple(named["categorical"]), arrays.get("arms"),
+        {name: arrays[f"kpi{i}"] for i, name in enumerate(named.get("kpis", ()))},
+    )  # fmt: skip
+
+
+# --- How settings come about: without a log, from a trace, from context rows -----------------------------------------
+
+
+def cold_settings(
+    space: ConfigurationSpace,
+    stations: Sequence[str],
+    config: ControllerConfig,
+    *,
+    state: StateLike = (),
+    features: Sequence[str] | None = None,
+    log: Samples | None = None,
+    running: Running = None,
+    descriptors: DescriptorsLike = None,
+) -> Settings:
+    """Return the settings of a controller whose model is declared."""
+    config, drift = without_log(config), config.drift
+    names, encoder = _checked_stations(stations), ContextEncoder(_scaler(state), checked_space(space))
+    if features is not None and encoder.state.names:
+        raise BadInputError(
+            "a controller is asked with states or with context rows",
+            hint="give state= or features=, not both", argument="features",
+        )  # fmt: skip
+    columns = encoder.features if features is None else checked_names(features, what="features")
+    kernel = _declared_kernel(config, columns, categorical=encoder.categorical if features is None else ())
+    encoder = timed_encoder(encoder, drift)
+    columns = encoder.features if features is None else timed_columns(columns, drift)
+    kernel, log = timed_kernel(kernel, drift, columns), timed_log(log, drift, columns)
+    _check_log(log, names, columns)
+    _check_kernel(kernel, len(columns))
+    model = Model(
+        kernel, _declared_similarity(config.similarity, names), noise=config.noise or 0.0, mean=config.mean or 0.0
+    )
+    return _settings(
+        config, model, encoder, names, features=None if features is None else columns, start=log,
+        notes={"similarity": model.similarity.method},
+        kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
+        running=running, descriptors=descriptors,
+    )  # fmt: skip
+
+
+def settings_from_trace(
+    trace: Trace,
+    space: ConfigurationSpace | None,
+    config: ControllerConfig,
+    *,
+    start: bool = True,
+    running: Running = None,
+    descriptors: DescriptorsLike = None,
+) -> Settings:
+    """Return the settings of a controller that has learned from a trace."""
+    if not isinstance(trace, Trace):
+        raise BadInputError(
+            f"from_trace takes a Trace, got {type(trace).__name__}",
+            hint="Trace.read(path) makes one of a file, and from_log takes Samples", argument="trace",
+        )  # fmt: skip
+    trace = trace.with_space(trace.space() if space is None else checked_space(space))
+    for sentence in reward_in_state(trace):
+        _log.warning("%s", sentence)
+    _check_weights(trace, config)
+    rewards = trace.reward
+    if config.neighbours is not None:
+        config.neighbours.check(trace.stations)
+        trace = config.neighbours.in_log(trace)
+    encoder, kernel, drift = trace.encoder(), config.kernel, config.drift
+    samples = trace.samples(encoder)
+    encoder = timed_encoder(encoder, drift)
+    if drift is not None and drift.forgets:
+        samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
+    return _learned(
+        samples, encoder, config.replace(drift=drift), kernel=kernel, log=trace, rewards=rewards, start=start,
+        running=running, descriptors=descriptors,
+    )  # fmt: skip
+
+
+def settings_from_log(
+    log: Samples,
+    space: ConfigurationSpace | None,
+    config: ControllerConfig,
+    *,
+    start: bool = True,
+    running: Running = None,
+    descriptors: DescriptorsLike = None,
+) -> Settings:
+    """Return the settings of a controller that has learned from context rows."""
+    samples, kernel, drift = checked_samples(log), config.kernel, config.drift
+    if config.neighbours is not None:
+        raise BadInputError(
+            "neighbours= takes a log that says what was measured together", hint="use from_trace", argument="neighbours"
+        )
+    encoder = ContextEncoder(_scaler(()), _space_of_arms(samples) if space is None else checked_space(space))
+    columns = timed_columns(samples.features, drift)
+    if columns != samples.features:
+        plain = starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features)
+        kernel, timed = timed_kernel(plain, drift, columns), timed_log(samples, drift, columns)
+        samples = samples if timed is None else timed
+    return _learned(
+        samples, timed_encoder(encoder, drift), config, kernel=kernel, log=samples, rewards=samples.y, start=start,
+        features=samples.features, running=running, descriptors=descriptors,
+    )  # fmt: skip
+
+
+def _learned(
+    samples: Samples,
+    encoder: ContextEncoder,
+    config: ControllerConfig,
+    *,
+    kernel: Kernel | None,
+    log: Log,
+    rewards: FloatArray,
+    start: bool,
+    running: Running,
+    **about: Any,
+) -> Settings:
+    """Return the settings that belong to what a log teaches; `rewards` are those that stations earned themselves."""
+    search = Search(kernel=config.kernel is None, noise=config.noise is None, mean=config.mean is None)
+    config, seed = with_log(config), config.seed
+    config, unsafe = _with_usual_safety(config, samples.stations, rewards, running=running)
+    similarity: Any = config.similarity
+    model = learn_model(
+        samples, similarity, rng=np.random.default_rng([seed, 0]), kernel=kernel,
+        noise=config.noise, mean=config.mean, search=search, log=log,
+    )  # fmt: skip
+    notes = {
+        "similarity": model.similarity.method,
+        "details": dict(model.similarity.details),
+        "rows": len(samples),
+        "at_bound": list(model.at_bound),
+        **({"no_budget": unsafe} if unsafe else {}),
+    }
+    return _settings(
+        config, model, encoder, samples.stations, start=samples if start else None, notes=notes,
+        kpis=fitted_kpis(
+            config.kpis, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
+        ),
+        running=running, **about,
+    )  # fmt: skip
+
+
+def _settings(
+    config: ControllerConfig,
+    model: Model,
+    encoder: ContextEncoder,
+    stations: tuple[str, ...],
+    *,
+    kpis: tuple[Kpi, ...],
+    running: Running,
+    descriptors: DescriptorsLike,
+    notes: Mapping[str, Any],
+    **rest: Any,
+) -> Settings:
+    """Return the settings of a config and the model that was declared or learned, checked against the stations."""
+    check_past_names(config.drift, *stations)
+    if config.paper:
+        refuse_beyond_paper("descriptors", descriptors)
+    if config.neighbours is not None:
+        config.neighbours.check(stations)
+    arms = declared_arms(running, stations, encoder.space)
+    _check_rules(config, arms, stations)
+    drift = learned_drift(config.drift, model.kernel)
+    made = config.replace(
+        kernel=model.kernel, noise=model.noise, mean=model.mean, similarity=model.similarity, drift=drift,
+        options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],
+    )  # fmt: skip
+    return Settings(
+        made, encoder, stations, model.kernel, model.similarity.matrix, model.noise, model.mean, kpis=kpis,
+        running=arms, descriptors=_declared_descriptors(descriptors, stations),
+        notes={**notes, **_engine_note(made), **half_life_note(drift)}, **rest,
+    )  # fmt: skip
+
+
+# --- The budget that is on where nothing is said ---------------------------------------------------------------------
+#
+# Where a running configuration is declared for every station, a budget holds the controller against it: with
+# probability 95 % rewards do not fall below 95 % of what it would have earned. Where that cannot be, the program's log
+# says why; `safety=[]` asks for no rule.
+
+ALPHA, DELTA = 0.05, 0.05
+"""Of the budget that is on where nothing is said: how much may be lost, and with which probability more."""
+
+_WITH_BOUNDS = ("ucb", "thompson", "kernel-ucb", "cgp-ucb", "pooled")
+_SILENCE = "pass safety=[] if no rule is wanted"
+
+
+def _with_usual_safety(
+    config: ControllerConfig, stations: Sequence[str], rewards: FloatArray, *, running: Any
+) -> tuple[ControllerConfig, str]:
+    """Return the config with the rules that are on, and why no budget is on that one might expect."""
+    if config.paper or config.safety is not None or not isinstance(running, Mapping):
+        return config, ""
+    least = 0.0 if config.reward_range is None else config.reward_range[0]
+    reason = _in_the_way(stations, float(rewards.min()), config.policy, running, least)
+    if reason:
+        _log.warning("no budget is on, since %s", reason)
+        return config, reason
+    return config.replace(safety=Conservative(ALPHA, delta=DELTA, least=least)), ""
+
+
+def _in_the_way(stations: Sequence[str], lowest: float, policy: Any, running: Mapping[Any, Any], least: float) -> str:
+    """Why no budget can be kept, and what to do about it; empty where one can."""
+    if not isinstance(policy, str) or policy not in _WITH_BOUNDS:
+        what = f"the policy {policy!r}" if isinstance(policy, str) else "a policy of your own"
+        return f"{what} is not known to have bounds: take one of {', '.join(_WITH_BOUNDS)}, or {_SILENCE}"
+    by_station = all(isinstance(value, Mapping) for value in running.values())
+    missing = [name for name in stations if name not in running] if by_station else []
+    if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        return f"running= says nothing of station {missing[0]!r}{more}: declare what every station runs, or {_SILENCE}"
+    if lowest < least:  # rewards have no zero that a share could be counted from
+        return (
+            f"the log has a reward of {lowest:g} and rewards are counted from {least:g}: pass reward_range=(low, high) "
+            f"with the lowest there can be, or {_SILENCE}"
+        )
+    return ""
+
+
+# --- Checks of what settings are made from ---------------------------------------------------------------------------
+
+
+def checked_samples(log: Any) -> Samples:
+    """Return a log of context rows, or say what is wrong with it.
+
+    Example:
+        >>> checked_samples(Samples(("a",), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load",)))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the log names 1 feature, its contexts have 2 columns: name every column of X
+    """
+    if not isinstance(log, Samples):
+        raise BadInputError(f"from_log takes Samples, got {type(log).__name__}: from_trace takes a Trace")
+    stations, features = _checked_stations(log.stations), checked_names(log.features, what="features")
+    X, y = finite_array(log.X, name="X", ndim=2), finite_array(log.y, name="y", ndim=1)
+    tasks, n = np.asarray(log.tasks), len(y)
+    if not n:
+        raise BadInputError("the log has no rows: there is nothing to learn, use Controller(..., features=...)")
+    if X.shape[1] != len(features):
+        raise BadInputError(
+            f"the log names {counted(len(features), 'feature')}, its contexts have {counted(X.shape[1], 'column')}: "
+            "name every column of X"
+        )
+    lengths = {"tasks": tasks, "X": X, "noise": log.noise, "arms": log.arms, **log.kpis}
+    for name, column in lengths.items():
+        if column is not None and len(column) != n:
+            raise BadInputError(f"{name} of the log has {len(column):,} rows, y has {n:,}: give one for each")
+    if tasks.dtype.kind not in "iu" or tasks.min() < 0 or tasks.max() >= len(stations):
+        raise BadInputError(f"tasks of the log must be whole numbers from 0 to {len(stations) - 1}, one a station")
+    if any(not 0 <= column < len(features) for column in log.categorical):
+        raise BadInputError(f"categorical of the log must number columns from 0 to {len(features) - 1}")
+    return replace(log, stations=stations, features=features, tasks=tasks.astype(np.int64), X=X, y=y)
+
+
+def _space_of_arms(samples: Samples) -> ConfigurationSpace:
+    """The arms of a log that numbers them, as configurations."""
+    if samples.arms is None:
+        raise BadInputError("the log does not number its arms: give a space, such as ConfigurationSpace(arm=range(5))")
+    return ConfigurationSpace(arm=range(int(samples.arms.max()) + 1))
+
+
+def _check_weights(trace: Trace, config: ControllerConfig) -> None:
+    """Refuse a reward that would be summed up otherwise in life than it was in the log."""
+    wanted = config.reward
+    if wanted is None or trace.weighted is None or dict(wanted.weights) == dict(trace.weighted.weights):
+        return
+    raise BadInputError(
+        f"the log's reward is {trace.weighted}, the one declared is {wanted}",
+        hint="use the same weights for both", argument="reward", value=wanted,
+    )  # fmt: skip
+
+
+def declared_arms(running: Running, stations: tuple[str, ...], space: ConfigurationSpace) -> dict[str, int]:
+    """Return the arms declared for stations: one configuration for all, or configurations by station.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> declared_arms({"tilt": 4}, ("a", "b"), space), declared_arms({"b": {"tilt": 2}}, ("a", "b"), space)
+        ({'a': 1, 'b': 1}, {'b': 0})
+    """
+    if running is None:
+        return {}
+    if not isinstance(running, Mapping):
+        raise BadInputError(f"running must be a configuration, or configurations by station, got {running!r:.60}")
+    by_station = all(isinstance(value, Mapping) for value in running.values())
+    given = running if by_station else dict.fromkeys(stations, running)
+    if unknown := [name for name in given if name not in stations]:
+        raise BadInputError(f"running names {unknown[0]!r}, which is no station of this controller")
+    return {station: arm_of(given[station], space, station=station) for station in given}
+
+
+def _declared_descriptors(descriptors: DescriptorsLike, stations: tuple[str, ...]) -> dict[str, Descriptors]:
+    """Return what is known of stations, by station; nothing of some of them is fine."""
+    if descriptors is None:
+        return {}
+    if not isinstance(descriptors, Mapping):
+        raise BadInputError(f"descriptors must be given by station, as a mapping, got {descriptors!r:.60}")
+    if unknown := [name for name in descriptors if name not in stations]:
+        raise BadInputError(f"descriptors names {unknown[0]!r}, which is no station of this controller")
+    known = {station: checked_descriptors(descriptors[station], station=station) for station in descriptors}
+    check_kinds(known)
+    return {station: values for station, values in known.items() if values}
+
+
+def _check_rules(config: ControllerConfig, arms: Mapping[str, int], stations: tuple[str, ...]) -> None:
+    """Refuse a promise that is held against nothing."""
+    rule = None if config.safety is None else config.safety.conservative
+    if rule is None:
+        return
+    missing = next((station for station in stations if station not in arms), None)
+    if missing is not None:
+        raise nothing_to_hold_against(missing)
+    if config.reward_range is not None and (low := config.reward_range[0]) < rule.least:
+        raise BadInputError(
+            f"rewards may be as low as {low:g}, Conservative counts them from {rule.least:g}",
+            hint=f"pass least={low:g}", argument="safety", value=rule,
+        )  # fmt: skip
+
+
+def nothing_to_hold_against(station: str) -> BadInputError:
+    """Return the error of a station whose budget has no configuration to compare with."""
+    return BadInputError(
+        f"a conservative budget holds every station against a declared configuration, {station!r} has none",
+        hint="declare it by running=", code="running_unknown", argument="running", value=station,
+    )  # fmt: skip
+
+
+def _engine_note(config: ControllerConfig) -> dict[str, str]:
+    """Say in words what approximates the posterior, if anything does."""
+    points = f"with {config.inducing_points:,} inducing points"
+    match config.engine:
+        case "sparse":
+            return {"posterior": f"sparse, {points}"}
+        case "auto":
+            return {"posterior": f"exact up to {SWITCH_ROWS:,} rows, from then on sparse {points}"}
+    return {}
+
+
+def _check_log(log: Samples | None, stations: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    if log is None:
+        return
+    if not isinstance(log, Samples):
+        raise BadInputError(f"log must be Samples, got {type(log).__name__}: trace.samples() makes them")
+    if log.stations != stations:
+        raise BadInputError("the log names other stations, or in another order, than the controller")
+    if log.features != columns:
+        raise BadInputError(f"the log has the features {log.features}, the controller {columns}")
+
+
+def checked_space(space: Any) -> ConfigurationSpace:
+    """Return the space, or say what came instead."""
+    if not isinstance(space, ConfigurationSpace):
+        raise BadInputError(f"space must be a ConfigurationSpace, got {type(space).__name__}")
+    return space
+
+
+def _check_kernel(kernel: Kernel, width: int) -> None:
+    """Try the kernel on a context: one made for other columns fails now, not when the first reward comes."""
+    try:
+        kernel(np.zeros((1, width)), np.zeros((1, width)))
+    except (IndexError, ValueError) as error:
+        raise BadInputError(f"the kernel does not fit contexts of {width} features: {error}") from error
+
+
+def _with_arm(options: Mapping[str, Any], space: ConfigurationSpace) -> dict[str, Any]:
+    """Let the fixed policy be given its configuration by value."""
+    given = dict(options)
+    if "configuration" in given:
+        given["arm"] = space.index(given.pop("configuration"))
+    return given
+
+
+def _checked_stations(stations: Sequence[str]) -> tuple[str, ...]:
+    listed = isinstance(stations, Iterable) and not isinstance(stations, str)
+    names = tuple(stations) if listed else ()  # read once: it may be a generator
+    if not listed or not all(isinstance(name, str) and name for name in names):
+        raise BadInputError(f"stations must be a list of names, got {stations!r}")
+    if not names:
+        raise BadInputError("a controller needs at least one station")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInputError(f"station {twice!r} is named twice")
+    return names
+
+
+def _scaler(state: Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler) -> StateScaler:
+    if isinstance(state, StateScaler):
+        return state
+    if isinstance(state, str) or not isinstance(state, Iterable):
+        raise BadInputError(f"state must list feature names, or map them to (low, high), got {state!r}")
+    return StateScaler.from_ranges(state) if isinstance(state, Mapping) else StateScaler.identity(state)
+
+
+def _declared_similarity(similarity: Any, stations: tuple[str, ...]) -> TaskMatrix:
+    if isinstance(similarity, TaskMatrix):
+        return similarity.reindex(stations)
+    if not isinstance(similarity, str):
+        return TaskMatrix(stations, similarity, "given")
+    similarity_from(similarity)  # an unknown name is refused with the list of names
+    if similarity not in ("independent", "pooled"):
+        raise BadInputError(
+            f"similarity {similarity!r} is learned from a log",
+            hint="use Controller.from_trace or from_log, or give a matrix", argument="similarity", value=similarity,
+        )  # fmt: skip
+    M = len(stations)
+    return TaskMatrix(stations, np.eye(M) if similarity == "independent" else np.ones((M, M)), similarity)
+
+
+def _declared_kernel(config: ControllerConfig, columns: tuple[str, ...], *, categorical: tuple[int, ...]) -> Kernel:
+    """Return the kernel bound to its columns; by default a declared range is four standard deviations of f wide."""
+    if config.kernel is not None:
+        return config.kernel.bind(columns)
+    span = config.reward_range
+    variance = 1.0 if span is None else ((span[1] - span[0]) / 4.0) ** 2
+    return default_kernel(columns, categorical=categorical, variance=variance)
+
+
+def arm_of(configuration: object, space: ConfigurationSpace, *, station: str, said: str = "running") -> int:
+    """Return the arm of a configuration that a station is said to run; `said` is what the caller called it.
+
+    Example:
+        >>> arm_of({"tilt": 3}, ConfigurationSpace(tilt=[2, 4]), station="a")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: running names no configuration that 'a' has: knob 'tilt' has no value 3: ...
+    """
+    if not isinstance(configuration, Mapping):
+        raise BadInputError(f"{said} must be a configuration of {station!r}, got {configuration!r:.60}")
+    try:
+        return space.index(configuration)
+    except (LookupError, ValueError) as error:
+        raise BadInputError(f"{said} names no configuration that {station!r} has: {error}") from error

@@ -1,0 +1,317 @@
+"""The guard: holds what a learner proposes against the rails, and says what each station is to run.
+
+`Guard.review` is a function of the rails, the proposals, the history and the time, and of nothing else: it keeps no
+state, reads no clock, and asked again gives the same answer. What it promises is written in `kinband.guardrails`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from kinband.errors import BadInputError
+from kinband.guardrails.history import Changed, History
+from kinband.guardrails.model import Rails, check_rails, utc
+from kinband.guardrails.rules import (
+    FOR_CHANGES,
+    FOR_ROLL_BACKS,
+    Code,
+    Refusal,
+    Situation,
+    closed,
+    fall_after_change,
+    out_of_range,
+    out_of_reach,
+    tried_in_vain,
+    unexplained,
+)
+from kinband.records import Decision
+from kinband.space import ConfigurationSpace
+
+# --- What is asked of a guard, and what it answers ------------------------------------------------------------------
+
+Outcome = Literal["allowed", "replaced", "refused", "rolled back"]
+
+LISTED = 12
+"""How many refusals a verdict lists at most; thousands of configurations may be refused for one reason."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a station should run, as far as a learner is concerned.
+
+    Attributes:
+        station: For whom.
+        running: Arm of what it runs now; None to go by the history, or where nobody knows.
+        arms: What it should run, best first; may hold what it runs, and nothing if nothing is wanted.
+
+    Example:
+        >>> Proposal("3714", running=2, arms=(4, 3, 2)).arms[0]
+        4
+    """
+
+    station: str
+    running: int | None
+    arms: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "running", None if self.running is None else int(self.running))
+        object.__setattr__(self, "arms", tuple(map(int, self.arms)))
+
+    @classmethod
+    def of(cls, decision: Decision, *, running: int | None) -> "Proposal":
+        """Return the proposal that a decision makes: what it chose, then its alternatives in their order.
+
+        Example:
+            >>> made = Decision(id="d1", station="a", arm=3, configuration=None, mean=None, width=None, ucb=None)
+            >>> Proposal.of(made, running=1).arms
+            (3,)
+        """
+        arms = dict.fromkeys([decision.arm, *(other.arm for other in decision.alternatives)])
+        return cls(decision.station, running, tuple(arms))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a station is to run, and why.
+
+    Attributes:
+        station: For whom.
+        outcome: "allowed": what was asked for; "replaced": the next best that may run; "refused": what runs already;
+            "rolled back": what ran before.
+        arm: What it is to run; None if that is what runs, and nobody knows what that is.
+        running: What it ran when it was asked.
+        asked: What was wanted most; None if nothing was.
+        reason: One sentence.
+        refusals: What was refused on the way, at most `LISTED` of them.
+
+    Example:
+        >>> verdict = Verdict("a", "allowed", arm=3, running=2, asked=3, reason="no rail forbids it")
+        >>> verdict.changes, verdict.to_dict()["outcome"]
+        (True, 'allowed')
+    """
+
+    station: str
+    outcome: Outcome
+    arm: int | None
+    running: int | None
+    asked: int | None
+    reason: str
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the station is to run something else than now."""
+        return self.arm != self.running
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The rails that refused something, each once."""
+        return tuple(dict.fromkeys(refusal.code for refusal in self.refusals))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON-able values."""
+        return {**asdict(self), "refusals": [asdict(refusal) for refusal in self.refusals]}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Verdict":
+        """Return the verdict that `to_dict` described.
+
+        Example:
+            >>> verdict = Verdict("a", "refused", 2, 2, 3, "stopped", (Refusal("stop", "stopped"),))
+            >>> Verdict.from_dict(verdict.to_dict()) == verdict
+            True
+        """
+        return cls(**{**saved, "refusals": tuple(Refusal(**refusal) for refusal in saved["refusals"])})
+
+
+def changes_of(verdicts: Iterable[Verdict], at: datetime) -> list[Changed]:
+    """Return the events that verdicts become when they are carried out: a history must hear of them.
+
+    Example:
+        >>> from datetime import UTC
+        >>> noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        >>> kept = Verdict("a", "refused", arm=2, running=2, asked=3, reason="stopped")
+        >>> back = Verdict("b", "rolled back", arm=2, running=3, asked=3, reason="rewards fell")
+        >>> [(change.station, change.by) for change in changes_of([kept, back], noon)]
+        [('b', 'roll-back')]
+    """
+    return [
+        Changed(
+            at,
+            verdict.station,
+            arm=verdict.arm,
+            before=verdict.running,
+            by="roll-back" if verdict.outcome == "rolled back" else "controller",
+        )
+        for verdict in verdicts
+        if verdict.arm is not None and verdict.changes
+    ]
+
+
+# --- The guard -------------------------------------------------------------------------------------------------------
+
+
+class Guard:
+    """Holds proposals against rails.
+
+    Args:
+        rails: What limits changes.
+        space: The configurations that arms stand for.
+
+    Example:
+        >>> from datetime import UTC
+        >>> from kinband.guardrails import KnobLimit
+        >>> guard = Guard(Rails(knobs={"tilt": KnobLimit(high=6, step=2)}), ConfigurationSpace(tilt=range(0, 10, 2)))
+        >>> noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        >>> verdict = guard.review([Proposal("a", running=2, arms=(4, 3, 2))], History(), now=noon)["a"]
+        >>> verdict.outcome, verdict.arm, verdict.codes
+        ('replaced', 3, ('range', 'step'))
+        >>> verdict.reason
+        'tilt 6 in place of tilt 8: tilt 8 is not at most 6'
+    """
+
+    def __init__(self, rails: Rails, space: ConfigurationSpace) -> None:
+        for station in (None, *rails.stations):
+            check_rails(rails, space, station=station)
+        self.rails, self.space = rails, space
+
+    def review(self, proposals: Iterable[Proposal], history: History, *, now: datetime) -> dict[str, Verdict]:
+        """Return what each station is to run, by station and in the order of the proposals.
+
+        Roll-backs come first, then the others in the order given; each change counts for those behind it.
+
+        Args:
+            proposals: One for each station, the most important first.
+            history: What happened. What this review allows must be in it (`changes_of`) before the next one.
+            now: When changes would be made, with a time zone. Where they wait for approval, review them again then.
+        """
+        listed = [_informed(proposal, history) for proposal in self._checked(proposals)]
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"))
+        verdicts: dict[str, Verdict] = {}
+        held_up: dict[str, list[Refusal]] = {}
+        for proposal in listed:
+            verdict, held_up[proposal.station] = self._rolled_back(proposal, situation)
+            if verdict is not None:
+                verdicts[proposal.station] = _counted(verdict, situation)
+        for proposal in listed:
+            if proposal.station not in verdicts:
+                verdict = self._weighed(proposal, situation, held_up[proposal.station])
+                verdicts[proposal.station] = _counted(verdict, situation)
+        return {proposal.station: verdicts[proposal.station] for proposal in listed}
+
+    def _rolled_back(self, proposal: Proposal, situation: Situation) -> tuple[Verdict | None, list[Refusal]]:
+        """Return the verdict if a roll-back is due and may be made, and what holds it up if it may not."""
+        station = proposal.station
+        fall = fall_after_change(self.rails, situation.history, station, running=proposal.running)
+        if fall is None or fall.change.before is None or self.rails.fallback is None:
+            return None, []
+        back = fall.change.before
+        rules = FOR_ROLL_BACKS if self.rails.fallback.outside_windows else (*FOR_ROLL_BACKS, closed)
+        refusals = [refusal for rule in rules if (refusal := rule(situation, station)) is not None]
+        refusals += out_of_range(situation, station, back)
+        if not refusals:
+            reason = f"back to {self._words(back)}: {fall.words}"
+            return Verdict(station, "rolled back", back, proposal.running, _first(proposal), reason), []
+        reason = f"{fall.words}, but it cannot return to {self._words(back)}: {refusals[0].reason}"
+        return None, [Refusal("fallback", reason, back), *refusals]
+
+    def _weighed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
+        """Return the verdict on what was proposed: the best that may run, or what runs already."""
+        refusals = list(held_up)
+        barred: list[Refusal] | None = None  # what refuses any change of the station, looked up when one is wanted
+        for arm in proposal.arms:
+            if arm == proposal.running:
+                return self._kept(proposal, refusals)
+            if barred is None:
+                barred = list(self._against_any(proposal, situation))
+                refusals += (refusal for refusal in barred if refusal not in held_up)
+            if barred:
+                break
+            against = list(self._against(proposal, arm, situation))
+            if not against:
+                return self._changed(proposal, arm, refusals)
+            refusals += against
+        return self._kept(proposal, refusals)
+
+    def _against_any(self, proposal: Proposal, situation: Situation) -> Iterator[Refusal]:
+        """What refuses any change of this station now."""
+        for rule in FOR_CHANGES:
+            if (refusal := rule(situation, proposal.station)) is not None:
+                yield refusal
+        if (refusal := unexplained(situation, proposal.station, running=proposal.running)) is not None:
+            yield refusal
+
+    def _against(self, proposal: Proposal, arm: int, situation: Situation) -> Iterator[Refusal]:
+        """What refuses this configuration for this station."""
+        yield from out_of_range(situation, proposal.station, arm)
+        yield from out_of_reach(situation, proposal.station, arm, running=proposal.running)
+        if (refusal := tried_in_vain(situation, proposal.station, arm)) is not None:
+            yield refusal
+
+    def _changed(self, proposal: Proposal, arm: int, refusals: list[Refusal]) -> Verdict:
+        asked = proposal.arms[0]
+        about = [refusal.reason for refusal in refusals if refusal.arm == asked and refusal.code != "fallback"]
+        if arm == asked:
+            reason = f"{self._words(arm)}: no rail forbids it"
+        else:
+            reason = f"{self._words(arm)} in place of {self._words(asked)}: {'; '.join(about[:1])}"
+        outcome: Outcome = "allowed" if arm == asked else "replaced"
+        return Verdict(proposal.station, outcome, arm, proposal.running, asked, reason, tuple(refusals[:LISTED]))
+
+    def _kept(self, proposal: Proposal, refusals: list[Refusal]) -> Verdict:
+        """Return the verdict that leaves a station as it is."""
+        asked, running = _first(proposal), proposal.running
+        wanted = asked is not None and asked != running
+        keeps = "keeps what it runs" if running is None else f"keeps {self._words(running)}"
+        why = list(dict.fromkeys(r.reason for r in refusals if r.arm in (None, asked) or r.code == "fallback"))
+        reason = f"{keeps}: {'; '.join(why)}" if why else f"{keeps}: nothing else was asked for"
+        outcome: Outcome = "refused" if wanted or refusals else "allowed"
+        return Verdict(proposal.station, outcome, running, running, asked, reason, tuple(refusals[:LISTED]))
+
+    def _words(self, arm: int) -> str:
+        return in_words(self.space[arm])
+
+    def _checked(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        listed = list(proposals)
+        seen: set[str] = set()
+        for proposal in listed:
+            if proposal.station in seen:
+                raise BadInputError(f"station {proposal.station!r} is proposed twice: give one proposal for each")
+            seen.add(proposal.station)
+            for arm in (*proposal.arms, *(() if proposal.running is None else (proposal.running,))):
+                if not 0 <= arm < len(self.space):
+                    raise BadInputError(
+                        f"there is no configuration {arm}, proposed for {proposal.station!r}: "
+                        f"the space has 0 to {len(self.space) - 1}"
+                    )
+        return listed
+
+
+def in_words(configuration: Mapping[str, object]) -> str:
+    """Return a configuration as people write it.
+
+    Example:
+        >>> in_words({"threshold_dbm": -98, "scheduler": "pf"})
+        'threshold_dbm -98, scheduler pf'
+    """
+    return ", ".join(f"{name} {value}" for name, value in configuration.items())
+
+
+def _first(proposal: Proposal) -> int | None:
+    return proposal.arms[0] if proposal.arms else None
+
+
+def _informed(proposal: Proposal, history: History) -> Proposal:
+    """Return the proposal with what the station runs, where the history knows and nobody else does."""
+    latest = history.latest(proposal.station)
+    if proposal.running is not None or latest is None:
+        return proposal
+    return replace(proposal, running=latest.arm)
+
+
+def _counted(verdict: Verdict, situation: Situation) -> Verdict:
+    """Return the verdict after counting its change in the round."""
+    if verdict.arm is not None and verdict.changes:
+        situation.round.append(verdict.station)
+    return verdict

@@ -1,0 +1,361 @@
+"""One function a rule: what refuses a change of a station, what refuses a configuration, what takes a change back.
+
+A refusal is a result, not an exception: it has a code for machines and a sentence for people, and is stored with the
+decision that it concerns.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from math import fsum
+from typing import Literal
+
+from kinband.guardrails.history import Changed, History
+from kinband.guardrails.model import Fallback, Rails
+from kinband.space import ConfigurationSpace
+
+Code = Literal[
+    "stop",
+    "freeze",
+    "forbidden",
+    "maintenance",
+    "min_time",
+    "per_day",
+    "per_round",
+    "neighbours",
+    "range",
+    "step",
+    "retry",
+    "running",
+    "fallback",
+]
+"""Which rail refused, named as in the file; "range" is a knob's `min`, `max` or `values`, "retry" the pause after a
+roll-back, "running" a proposal that contradicts the history, and "fallback" a roll-back that was due and could not be
+made."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something was not allowed.
+
+    Attributes:
+        code: The rail.
+        reason: The same for people.
+        arm: What was refused; None for any change of the station.
+
+    Example:
+        >>> Refusal("stop", "everything is stopped").arm is None
+        True
+    """
+
+    code: Code
+    reason: str
+    arm: int | None = None
+
+
+# --- One function per rail: may this station change now, whatever to; may it change to this -------------------------
+#
+# Each returns a refusal or None. `FOR_CHANGES` is the list that an ordinary change passes, `FOR_ROLL_BACKS` the shorter
+# one of a roll-back. A new rail is a new function in one or both of them, and a code.
+#
+# **What a roll-back is exempt from.** It undoes a harm, so limits that keep changes rare (`min_time`, `per_day`,
+# `per_round`, neighbours) do not hold it up, though it counts as a change in all of them. Nor does `step`: what it
+# returns to has run there. What a person decided (stop, freeze, forbidden periods, ranges) holds for it as for
+# anything. Whether maintenance windows do, the file must say.
+
+
+@dataclass
+class Situation:
+    """How things stand in the middle of a review.
+
+    Attributes:
+        rails: What limits changes.
+        space: What arms stand for.
+        history: What happened before the review.
+        now: When it is, in UTC.
+        round: Station of every change of this round, those of the review so far among them.
+    """
+
+    rails: Rails
+    space: ConfigurationSpace
+    history: History
+    now: datetime
+    round: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.rails.per_round is not None or not self.rails.neighbours_together:
+            self.round = [change.station for change in self.history.near(self.now, self.rails.round)]
+
+    def local(self, moment: datetime) -> str:
+        """Return a moment in words, in the zone of the rails."""
+        return shown(moment, self.rails.zone)
+
+    def earliest(self, moment: datetime) -> str:
+        """Return the first full second from a moment on in words: who comes then is not too early by a fraction."""
+        return self.local(moment + timedelta(microseconds=-moment.microsecond % 1_000_000))
+
+
+Rule = Callable[[Situation, str], Refusal | None]
+
+
+def stopped(now: Situation, _station: str) -> Refusal | None:
+    """The stop switch."""
+    if now.rails.stop:
+        return Refusal("stop", "the stop switch of the rails is on")
+    if now.history.stopped is None:
+        return None
+    return Refusal("stop", f"everything is stopped{_because(now.history.stopped)}")
+
+
+def frozen(now: Situation, station: str) -> Refusal | None:
+    """The freeze list, and stations that a person froze since."""
+    if station in now.history.frozen:
+        return Refusal("freeze", f"station {station!r} is frozen{_because(now.history.frozen[station])}")
+    today = now.now.astimezone(now.rails.zone).date()
+    for freeze in now.rails.freeze:
+        if freeze.station == station and freeze.holds(today):
+            until = f" until {freeze.until}" if freeze.until else ""
+            return Refusal("freeze", f"station {station!r} is on the freeze list{until}{_because(freeze.why)}")
+    return None
+
+
+def forbidden(now: Situation, station: str) -> Refusal | None:
+    """Periods in which nothing changes."""
+    for window in now.rails.forbidden:
+        if window.concerns(station) and window.holds(now.now):
+            return Refusal("forbidden", f"{now.local(now.now)} lies in a forbidden period: {window}")
+    return None
+
+
+def closed(now: Situation, station: str) -> Refusal | None:
+    """Maintenance windows, outside which nothing changes."""
+    windows = now.rails.maintenance
+    if windows is None or any(window.concerns(station) and window.holds(now.now) for window in windows):
+        return None
+    return Refusal("maintenance", f"{now.local(now.now)} lies in no maintenance window of station {station!r}")
+
+
+def too_soon(now: Situation, station: str) -> Refusal | None:
+    """The least time between two changes of a station."""
+    if not now.rails.min_time:
+        return None
+    made = now.history.near(now.now, now.rails.min_time, station=station)
+    if not made:
+        return None
+    latest = max(change.at for change in made)
+    free = now.earliest(latest + now.rails.min_time)
+    return Refusal("min_time", f"station {station!r} changed at {now.local(latest)} and may not before {free}")
+
+
+def day_full(now: Situation, station: str) -> Refusal | None:
+    """The most changes of a station in a local day."""
+    zone, most = now.rails.zone, now.rails.per_day
+    if most is None:
+        return None
+    today = now.now.astimezone(zone).date()
+    count = sum(change.at.astimezone(zone).date() == today for change in now.history.changes.get(station, ()))
+    if count < most:
+        return None
+    return Refusal("per_day", f"station {station!r} has made {count} change(s) on {today}, {most} are allowed in a day")
+
+
+def round_full(now: Situation, _station: str) -> Refusal | None:
+    """The most changes of all stations in a round."""
+    most = now.rails.per_round
+    if most is None or len(now.round) < most:
+        return None
+    return Refusal("per_round", f"{len(now.round)} station(s) change in this round, {most} are allowed")
+
+
+def neighbour_changes(now: Situation, station: str) -> Refusal | None:
+    """Neighbours that do not change together."""
+    if now.rails.neighbours_together:
+        return None
+    changed = now.rails.neighbours.get(station, frozenset()).intersection(now.round)
+    if not changed:
+        return None
+    return Refusal("neighbours", f"its neighbour {min(changed)!r} changes in the same round")
+
+
+FOR_CHANGES: tuple[Rule, ...] = (
+    stopped,
+    frozen,
+    forbidden,
+    closed,
+    too_soon,
+    day_full,
+    round_full,
+    neighbour_changes,
+)
+"""What an ordinary change passes."""
+
+FOR_ROLL_BACKS: tuple[Rule, ...] = (stopped, frozen, forbidden)
+"""What a roll-back passes; `closed` too, where the rails say so."""
+
+
+def unexplained(now: Situation, station: str, *, running: int | None) -> Refusal | None:
+    """What a station runs must be what the history says, or steps and roll-backs would start from a wrong place."""
+    latest = now.history.latest(station)
+    if latest is None or latest.arm == running:
+        return None
+    return Refusal(
+        "running",
+        f"the history says that station {station!r} runs configuration {latest.arm}, the proposal says {running}: "
+        "record who changed it",
+    )
+
+
+def out_of_range(now: Situation, station: str, arm: int) -> Iterator[Refusal]:
+    """The range of every knob."""
+    row = now.space[arm]
+    for name, limit in now.rails.limits(station):
+        if not limit.allows(row[name]):
+            yield Refusal("range", f"{name} {row[name]} is not {limit}", arm)
+
+
+def out_of_reach(now: Situation, station: str, arm: int, *, running: int | None) -> Iterator[Refusal]:
+    """How far every knob may move in one change."""
+    row, before = now.space[arm], None if running is None else now.space[running]
+    for name, limit in now.rails.limits(station):
+        if limit.step is None:
+            continue
+        if before is None:
+            yield Refusal("step", f"what station {station!r} runs is not known, so its step of {name} is not", arm)
+        elif not limit.reaches(before[name], row[name]):
+            moved = f"{name} from {before[name]} to {row[name]}"
+            yield Refusal("step", f"{moved} is further than the {limit.step:g} of one change", arm)
+
+
+def tried_in_vain(now: Situation, station: str, arm: int) -> Refusal | None:
+    """What was taken back a short while ago."""
+    if now.rails.fallback is None:
+        return None
+    pause = now.rails.fallback.retry_after
+    for change in now.history.near(now.now, pause, station=station) if pause else []:
+        if change.by == "roll-back" and change.before == arm:
+            free = now.earliest(change.at + pause)
+            return Refusal("retry", f"it was taken back at {now.local(change.at)} and is not tried before {free}", arm)
+    return None
+
+
+def shown(moment: datetime, zone: tzinfo) -> str:
+    """Return a moment as a clock in a zone shows it, with seconds where there are any and its distance from UTC.
+
+    Example:
+        >>> from datetime import UTC
+        >>> shown(datetime(2026, 3, 1, 12, tzinfo=UTC), UTC)
+        '2026-03-01 12:00+00:00'
+        >>> shown(datetime(2026, 3, 1, 12, 5, 30, tzinfo=UTC), UTC)
+        '2026-03-01 12:05:30+00:00'
+    """
+    local = moment.astimezone(zone)
+    full = not local.second and not local.microsecond
+    return local.isoformat(sep=" ", timespec="minutes" if full else "seconds")
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+# --- When a change is taken back: rewards fell after it, the station's own or a neighbour's, and stayed low ---------
+#
+# A change is held against what was earned right before it: the mean of the last `before` slots in which the station
+# whose rewards are looked at ran one configuration. The change is taken back when each of the last `slots` slots since
+# lies lower than that by more than `drop`. Slots count as long as nothing else explains them: a neighbour's only up to
+# the neighbour's own next change. Where nothing was earned before, nothing can be said to have fallen.
+#
+# Only changes that a controller made are taken back: not those of an operator, who wanted them, and not a roll-back, so
+# that a station never swings to and fro. The comparison knows nothing of the time of day; a drop that every evening
+# brings must be within `drop`, or `slots` long enough to outlast it.
+
+_ROUNDING = 1e-9  # 0.9 - 0.85 is no more than 0.05
+
+
+@dataclass(frozen=True)
+class Fall:
+    """Rewards that fell after a change.
+
+    Attributes:
+        change: What is to be taken back.
+        whose: Whose rewards they are.
+        before: What was earned before, on average.
+        since: The best of the slots since.
+        slots: How many those are.
+    """
+
+    change: Changed
+    whose: str
+    before: float
+    since: float
+    slots: int
+
+    @property
+    def words(self) -> str:
+        """The fall as a clause."""
+        owner = "its own reward" if self.whose == self.change.station else f"the reward of its neighbour {self.whose!r}"
+        return f"{owner} fell from {self.before:.4g} to at most {self.since:.4g} for {self.slots} slot(s)"
+
+
+def fall_after_change(rails: Rails, history: History, station: str, *, running: int | None) -> Fall | None:
+    """Return the fall for which a station's latest change is to be taken back, if there is one.
+
+    Args:
+        rails: What was declared.
+        history: What happened.
+        station: Whose change it is.
+        running: What the station runs; a change is not taken back if that is not what it changed to.
+
+    Example:
+        >>> from datetime import UTC, timedelta
+        >>> hours = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=n) for n in range(4)]
+        >>> from kinband.guardrails.history import Rewarded
+        >>> earned = [Rewarded(at, "a", reward) for at, reward in zip(hours, [0.9, 0.9, 0.8, 0.7])]
+        >>> past = History.of([*earned, Changed(hours[2], "a", arm=1, before=0)])
+        >>> fall_after_change(Rails(fallback=Fallback(drop=0.05, slots=2)), past, "a", running=1).words
+        'its own reward fell from 0.9 to at most 0.8 for 2 slot(s)'
+        >>> fall_after_change(Rails(fallback=Fallback(drop=0.15, slots=2)), past, "a", running=1) is None
+        True
+    """
+    change = history.latest(station)
+    if rails.fallback is None or change is None or change.by != "controller":
+        return None
+    if change.before in (None, change.arm) or change.arm != running:
+        return None
+    for whose in _watched(rails, rails.fallback, station):
+        if (fall := _fall(history, change, whose, rails.fallback)) is not None:
+            return fall
+    return None
+
+
+def _watched(rails: Rails, fallback: Fallback, station: str) -> Iterator[str]:
+    if fallback.own:
+        yield station
+    if fallback.neighbours:
+        yield from sorted(rails.neighbours.get(station, ()))
+
+
+def _fall(history: History, change: Changed, whose: str, fallback: Fallback) -> Fall | None:
+    start, end = _undisturbed(history, change, whose)
+    slots = sorted(history.rewards.get(whose, {}).items())
+    before = [r for at, r in slots if at < change.at and (start is None or at >= start)][-fallback.before :]
+    since = [
+        r
+        for at, r in slots
+        if at >= change.at
+        and (end is None or at < end)
+        and (fallback.within is None or at < change.at + fallback.within)
+    ][-fallback.slots :]
+    if not before or len(since) < fallback.slots:
+        return None
+    earned = fsum(before) / len(before)
+    rounding = _ROUNDING * max(abs(earned), abs(max(since)))
+    if earned - max(since) <= fallback.allowance(earned) + rounding:
+        return None
+    return Fall(change, whose, earned, max(since), fallback.slots)
+
+
+def _undisturbed(history: History, change: Changed, whose: str) -> tuple[datetime | None, datetime | None]:
+    """The time around a change in which the one whose rewards are looked at made no other; None for no end."""
+    others = [other.at for other in history.changes.get(whose, ()) if other is not change]
+    earlier, later = [at for at in others if at <= change.at], [at for at in others if at > change.at]
+    return max(earlier, default=None), min(later, default=None)

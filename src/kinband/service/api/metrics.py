@@ -1,0 +1,231 @@
+"""Metrics, and the probes of whoever watches the service."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import sqrt
+from statistics import NormalDist, fmean
+from time import perf_counter
+from typing import cast, get_args
+
+from prometheus_client import CollectorRegistry, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kinband.controller.events import Journal, Told
+from kinband.guardrails import Code
+from kinband.service.operations import DecisionRecord, Operations, ReadModel
+from kinband.service.operations.read_model import KEPT_RECENT
+from kinband.service.schemas import STATUSES
+from kinband.version import __version__
+
+# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth
+# -------------------------
+# A reward, less what was predicted of the configuration that ran and over its standard deviation (σ² as stored when
+# asking, the controller's noise, and what was told of the reward's own), is standard normal if model and noise are
+# right. Of the last few hundred rewards, 95 % should then lie inside ±1.96; a share that falls is the first sign that
+# the network has changed.
+
+LAST = 500
+"""Rewards that are looked at."""
+NO_DEVIATIONS = ("linucb",)
+"""Policies whose widths are no standard deviations."""
+REACH = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """How the last rewards lie in their predictions.
+
+    Attributes:
+        rewards: How many were looked at.
+        share: The share inside their 95 % interval; None of none.
+        mean_z: The mean of z; None of none.
+
+    Example:
+        >>> inside([0.3, -2.4, 0.6])
+        Inside(rewards=3, share=0.6666666666666666, mean_z=-0.5)
+    """
+
+    rewards: int
+    share: float | None
+    mean_z: float | None
+
+
+def inside(z: Sequence[float]) -> Inside:
+    """Return how errors in standard deviations, (n,), lie in the 95 % interval."""
+    if not z:
+        return Inside(0, None, None)
+    return Inside(len(z), sum(abs(value) <= REACH for value in z) / len(z), fmean(z))
+
+
+def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]:
+    """Return the last rewards less their predictions, over their standard deviations, newest first.
+
+    Args:
+        journal: What was decided, ran and was told.
+        noise: The controller's.
+        last: Rewards to look at; those without a prediction count, and give nothing.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
+        >>> controller.tell(controller.ask("a").id, 1.0)
+        >>> [round(z, 3) for z in recent_z(controller.journal, noise=0.25)]
+        [0.447]
+    """
+    found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
+    for key, told in islice(reversed(rewards.items()), last):
+        foretold = journal.foretold(key)
+        if foretold is not None:
+            mean, width = foretold
+            found.append((told.reward - mean) / sqrt(width**2 + noise + (told.noise or 0.0)))
+    return found
+
+
+# --- What Prometheus sees: how long requests take, what was decided and refused, what is earned, whether intervals
+# hold
+#
+# Times are measured as requests come. All else is read when somebody looks, so that it is the state of
+# the ledger, whichever process recorded it and however often the service was restarted. Numbers by status are gauges: a
+# decision that waited is applied later, and moves from one to the other.
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
+
+
+class Metrics:
+    """The figures of one application.
+
+    Args:
+        operations: What they are of.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self.registry = CollectorRegistry()
+        self.latency = Histogram(
+            "kinband_request_seconds",
+            "Time to answer, by route, method and status.",
+            ["route", "method", "status"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        Info("kinband_build", "What runs.", registry=self.registry).info({"version": __version__})
+        self.registry.register(Network(operations))
+
+
+class Meter:
+    """Measures how long requests take; routes go by their template, so that ids do not become series.
+
+    Args:
+        app: The application.
+        metrics: Where to write it.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, begun = 500, perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", None) or "none"
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.metrics.latency.labels(route, method, str(status)).observe(perf_counter() - begun)
+
+
+class Network(Collector):
+    """The state of a network, read when somebody looks.
+
+    Args:
+        operations: What it is of.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._counted: tuple[int, dict[str, int], dict[str, int]] = (-1, {}, {})
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every figure; the read model is held for as short as possible."""
+        operations = self._operations
+        settings = operations.settings
+        with operations.looking() as read_model:
+            seq, items, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
+            stopped = read_model.stopped is not None or operations.guard.rails.stop
+            made, told, recent = (
+                read_model.counts.get("decisions", 0),
+                read_model.counts.get("told", 0),
+                recent_reward(read_model),
+            )
+            stations, pending = sum(card.active for card in read_model.stations.values()), read_model.pending
+            judged = settings.config.policy not in NO_DEVIATIONS
+            z = recent_z(operations.durable.controller.journal, noise=settings.noise) if judged else []
+        statuses, refusals = self._tallied(seq, items)
+        yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
+        yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
+        yield _by("kinband_decisions", "Decisions by what became of them.", "status", statuses)
+        yield _by("kinband_refusals", "Decisions by the guard rails that refused something.", "code", refusals)
+        yield _gauge("kinband_pending", "Decisions whose outcome is awaited.", pending)
+        yield _gauge("kinband_waiting", "Decisions that wait for a person.", waiting)
+        yield _gauge("kinband_stations", "Stations that are decided for.", stations)
+        yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
+        yield _gauge("kinband_ledger_events", "Events on record.", seq)
+        yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
+        yield from _calibration(inside(z))
+
+    def _tallied(self, seq: int, items: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
+        """Return numbers by status and by rail; counted once for every state of the ledger."""
+        if self._counted[0] != seq:
+            statuses = Counter[str](dict.fromkeys(STATUSES, 0))
+            refusals = Counter[str](dict.fromkeys(get_args(Code), 0))
+            for item in items:
+                statuses[item.status] += 1
+                if item.verdict is not None and item.verdict.refusals:
+                    refusals.update(item.verdict.codes)
+            self._counted = seq, statuses, refusals
+        return self._counted[1:]
+
+
+def recent_reward(read_model: ReadModel) -> float | None:
+    """Return the mean over active stations of what they earned of late; the read model must be held."""
+    found = (read_model.recent(name) for name, card in read_model.stations.items() if card.active)
+    known = [reward for reward in found if reward is not None]
+    return fmean(known) if known else None
+
+
+def _calibration(found: Inside) -> Iterator[Metric]:
+    share = "Share of the last rewards inside their 95 % interval: 0.95 if widths are right."
+    yield _gauge("kinband_calibration_inside_95_ratio", share, found.share)
+    bias = "Mean of the last rewards less their predictions, in standard deviations: 0 if there is no drift."
+    yield _gauge("kinband_calibration_mean_z", bias, found.mean_z)
+    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", found.rewards)
+
+
+def _gauge(name: str, text: str, value: float | None) -> Metric:
+    """Return a gauge; without a sample where nothing is known yet."""
+    family = GaugeMetricFamily(name, text)
+    if value is not None:
+        family.add_metric([], value)
+    return family
+
+
+def _by(name: str, text: str, label: str, values: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

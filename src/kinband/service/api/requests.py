@@ -1,0 +1,403 @@
+"""What is sent to the service."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from kinband.service.ledger.events import KINDS
+from kinband.service.operations.rails import MOST_TEXT
+from kinband.service.operations.texts import LONGEST_COMMENT
+from kinband.service.schemas import Mode, Status
+from kinband.space import Range
+
+# --- The values that requests are made of: numbers that are numbers, texts of bounded length, knobs and KPIs --------
+#
+# Strict on purpose: "0.9" is no number, `true` is none either, and neither are NaN and infinity, which JSON does not
+# know. What may come in several forms is checked by one function each, so that a complaint is one sentence and not a
+# list of everything that was tried.
+
+LARGEST = 1e15
+"""Numbers beyond this are refused: no counter is as large, and their squares would overflow."""
+MOST = 10_000
+"""Stations, decisions or outcomes in one request."""
+LONGEST = 500
+"""Characters of a name, as in the ledger."""
+
+_NUMBER = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+_NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_SCALAR = {"anyOf": [_NUMBER, {"type": "string", "maxLength": LONGEST}, {"type": "boolean"}]}
+_INTERVAL = {
+    "type": "object",
+    "properties": {"low": _NUMBER, "high": _NUMBER},
+    "additionalProperties": False,
+    "minProperties": 1,
+}
+_KNOBS = {"type": "object", "additionalProperties": _SCALAR, "minProperties": 1, "maxProperties": 100}
+
+Scalar = bool | int | float | str
+Choice = dict[str, Any] | list[dict[str, Any]]
+
+
+def number(value: object) -> float:
+    """Return a finite number as it came, or say that it is none.
+
+    Example:
+        >>> number(0.9), number(-3)
+        (0.9, -3)
+        >>> number(True)
+        Traceback (most recent call last):
+            ...
+        pydantic_core...PydanticCustomError: must be a number, got true
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refused("must be a number, got {given}", value)
+    if not abs(value) <= LARGEST:  # nan is not, either
+        raise _refused("must be a finite number of at most 1e15, got {given}", value)
+    return value
+
+
+def scalar(value: object) -> Scalar:
+    """Return the value of a knob: a number, text, or true or false.
+
+    Example:
+        >>> scalar("pf"), scalar(True), scalar(-98)
+        ('pf', True, -98)
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return number(value)
+    raise _refused("must be a number, text, or true or false, got {given}", value)
+
+
+def measured(value: object) -> float | tuple[float, float]:
+    """Return a KPI: a number, or a pair of value and variance.
+
+    Example:
+        >>> measured(0.98), measured([0.98, 0.0004])
+        (0.98, (0.98, 0.0004))
+    """
+    if isinstance(value, list):
+        if len(value) != 2:
+            raise _refused("must be a number or a pair of value and variance, got {given}", value)
+        return number(value[0]), number(value[1])
+    return number(value)
+
+
+def allowed(value: object) -> Choice:
+    """Return which configurations may be chosen: values or an interval by knob, or a list of configurations.
+
+    Example:
+        >>> allowed({"tilt": {"low": 2, "high": 4}, "scheduler": ["pf"]})
+        {'tilt': Range(low=2, high=4), 'scheduler': ['pf']}
+        >>> allowed([{"tilt": 2}])
+        [{'tilt': 2}]
+    """
+    if isinstance(value, dict) and len(value) <= 100:
+        return {_text(knob): _wanted(wanted) for knob, wanted in value.items()}
+    if isinstance(value, list) and len(value) <= MOST and all(isinstance(item, dict) for item in value):
+        return [{_text(knob): scalar(setting) for knob, setting in item.items()} for item in value]
+    raise _refused("must map knobs to values or to {{low, high}}, or list configurations, got {given}", value)
+
+
+def moment(value: object) -> float | str:
+    """Return a time as the controller's clock takes it: a number, or ISO text.
+
+    Example:
+        >>> moment("2026-11-20T10:00:00Z"), moment(12)
+        ('2026-11-20T10:00:00Z', 12)
+    """
+    return _text(value) if isinstance(value, str) else number(value)
+
+
+def _wanted(value: object) -> Any:
+    if isinstance(value, dict):
+        if not value or not value.keys() <= {"low", "high"}:
+            raise _refused("an interval has low, high or both, got {given}", value)
+        low, high = (number(value[end]) if end in value else None for end in ("low", "high"))
+        if low is not None and high is not None and low > high:
+            raise _refused("an interval needs low <= high, got {given}", value)
+        return Range(**{name: end for name, end in (("low", low), ("high", high)) if end is not None})
+    if isinstance(value, list):
+        if len(value) > MOST:
+            raise _refused("lists too many values, got {given}", value)
+        return [scalar(item) for item in value]
+    return scalar(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise _refused("must be text of up to 500 characters, got {given}", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _refused("must be text that UTF-8 can hold, got {given}", ascii(value)) from error
+    return value
+
+
+def _refused(sentence: str, value: object) -> PydanticCustomError:
+    words = "true" if value is True else "false" if value is False else "null" if value is None else repr(value)
+    return PydanticCustomError("value_error", sentence, {"given": ascii(words)[1:-1][:60]})
+
+
+Number = Annotated[float, PlainValidator(number), WithJsonSchema(_NUMBER)]
+Variance = Annotated[float, Field(strict=True, gt=0, le=LARGEST, allow_inf_nan=False)]
+Setting = Annotated[Scalar, PlainValidator(scalar), WithJsonSchema(_SCALAR)]
+Measured = Annotated[
+    float | tuple[float, float], PlainValidator(measured), WithJsonSchema({"anyOf": [_NUMBER, _NUMBERS]})
+]
+Moment = Annotated[
+    float | str, PlainValidator(moment), WithJsonSchema({"anyOf": [_NUMBER, {"type": "string", "maxLength": LONGEST}]})
+]
+AllowedBody = Annotated[
+    Choice,
+    PlainValidator(allowed),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "additionalProperties": {
+                        "anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "maxItems": MOST}, _INTERVAL]
+                    },
+                    "maxProperties": 100,
+                },
+                {"type": "array", "items": _KNOBS, "maxItems": MOST},
+            ]
+        }
+    ),
+]
+
+Name = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Comment = Annotated[
+    str, Field(strict=True, max_length=LONGEST_COMMENT, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$")
+]
+"""What people say, in one line or several."""
+Configuration = Annotated[dict[Name, Setting], Field(min_length=1, max_length=100)]
+State = Annotated[dict[Name, Number], Field(max_length=1_000)]
+Names = Annotated[list[Name], Field(min_length=1, max_length=MOST)]
+
+
+# --- What requests bring: bodies, strict and closed, and the filters of lists ---------------------------------------
+#
+# A key that is not known is refused rather than passed over: a misspelt "noise" would otherwise be lost in silence.
+
+
+def _body(**example: Any) -> ConfigDict:
+    return ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": [example]})
+
+
+class AskBody(BaseModel):
+    """The states of one station or many, to decide for in one round."""
+
+    model_config = _body(
+        states={"3714": {"load": 0.4}, "3715": {"load": 0.7}},
+        slot="2026-11-20T10",
+        running={"3714": {"tilt": 4}},
+        allowed={"3715": {"tilt": {"low": 2, "high": 4}}},
+    )
+
+    states: Annotated[dict[Name, State], Field(min_length=1, max_length=MOST)] = Field(
+        description="State features by station, from the period before the slot."
+    )
+    slot: Name | None = Field(default=None, description="Your name of the slot: a station has one decision a slot.")
+    running: Annotated[dict[Name, Configuration], Field(max_length=MOST)] | None = Field(
+        default=None, description="What stations run, where you know better than the record."
+    )
+    allowed: Annotated[dict[Name, AllowedBody], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Which configurations may be chosen, by station: values or {low, high} by knob, or a list of "
+        "configurations.",
+    )
+    time: Moment | None = Field(default=None, description="When, for a controller with a clock: a number, or ISO text.")
+
+
+class AppliedBody(BaseModel):
+    """What a station really runs."""
+
+    model_config = _body(configuration={"tilt": 4}, comment="set by hand")
+
+    configuration: Configuration | None = Field(
+        default=None, description="What it runs; leave it out if that is what it was told to run."
+    )
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class OutcomeBody(BaseModel):
+    """What one decision earned: a reward, or the KPIs that it is made of."""
+
+    model_config = _body(decision="d000001", reward=0.91, noise=0.0004)
+
+    decision: Name = Field(description="Id of the decision.")
+    reward: Number | None = Field(default=None, description="What it earned.")
+    noise: Variance | None = Field(default=None, description="The reward's own variance, where it is known.")
+    kpis: Annotated[dict[Name, Measured], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="KPIs by name: a value, or value and variance."
+    )
+    station: Name | None = Field(default=None, description="Its station, to be checked against the record.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "OutcomeBody":
+        if self.reward is None and self.kpis is None:
+            raise ValueError("an outcome needs a reward, or kpis")
+        if self.noise is not None and self.reward is None:
+            raise ValueError("noise belongs to a reward: give both, or variances with the kpis")
+        return self
+
+
+class OutcomesBody(BaseModel):
+    """What decisions earned, in any order; all of it is recorded, or nothing."""
+
+    model_config = _body(outcomes=[{"decision": "d000001", "reward": 0.91}, {"decision": "d000002", "reward": 0.78}])
+
+    outcomes: Annotated[list[OutcomeBody], Field(min_length=1, max_length=MOST)] = Field(
+        description="One for each decision."
+    )
+    others: Annotated[dict[Name, Measured], Field(max_length=MOST)] | None = Field(
+        default=None, description="Rewards of neighbours that no decision led to, by station."
+    )
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> "OutcomesBody":
+        seen: set[str] = set()
+        for outcome in self.outcomes:
+            if outcome.decision in seen:
+                raise ValueError(f"decision {outcome.decision!r:.60} has two outcomes: send one")
+            seen.add(outcome.decision)
+        return self
+
+
+class CorrectionBody(BaseModel):
+    """A better value of what was told before."""
+
+    model_config = _body(decision="d000001", reward=0.89)
+
+    decision: Name = Field(description="Id of the decision.")
+    reward: Number | None = Field(default=None, description="What it earned, put right.")
+    kpis: Annotated[dict[Name, Measured], Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="KPIs to put right: a value, or value and variance."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "CorrectionBody":
+        if self.reward is None and self.kpis is None:
+            raise ValueError("a correction needs a reward, or kpis")
+        return self
+
+
+class ApprovalBody(BaseModel):
+    """What a person says about decisions that wait."""
+
+    model_config = _body(decisions=["d000001", "d000002"], approve=True, comment="agreed with the regional team")
+
+    decisions: Names = Field(description="Ids of decisions that wait.")
+    approve: bool = Field(description="true to carry them out, false to reject them.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class StationBody(BaseModel):
+    """A station that joins."""
+
+    model_config = _body(name="3716", similarity={"3714": 0.8}, running={"tilt": 4})
+
+    name: Name = Field(description="Its name.")
+    descriptors: Annotated[dict[Name, Setting], Field(max_length=1_000)] | None = Field(
+        default=None, description="What describes it, where stations are described."
+    )
+    similarity: Annotated[dict[Name, Number], Field(max_length=MOST)] | None = Field(
+        default=None, description="How like the others it is, from -1 to 1, where you know."
+    )
+    running: Configuration | None = Field(default=None, description="What it runs.")
+
+
+class ModeBody(BaseModel):
+    """A mode for some stations or for all."""
+
+    model_config = _body(mode="assist", stations=["3714"], comment="trial in the north")
+
+    mode: Mode = Field(description="shadow: record only; assist: a person approves; autonomous: at once.")
+    stations: Names | None = Field(default=None, description="For whom; left out, for all and for newcomers.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class RailsBody(BaseModel):
+    """Guard rails."""
+
+    model_config = _body(yaml="knobs:\n  tilt: {min: 2, max: 6, step: 2}\n", comment="steps of 2 from now on")
+
+    yaml: Annotated[str, Field(max_length=MOST_TEXT)] = Field(description="The text of their file; {} for none.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+    replaces: Annotated[str, Field(max_length=LONGEST)] | None = Field(
+        default=None, description="Digest of those that they are meant to replace; refused if others hold by now."
+    )
+
+
+_WHY = AliasChoices("why", "comment")  # in an emergency nobody should be refused for a synonym
+
+
+class WhyBody(BaseModel):
+    """A reason, for the record."""
+
+    model_config = _body(why="storm over the north")
+
+    why: Comment = Field(default="", description="Why; `comment` is taken too.", validation_alias=_WHY)
+
+
+class CommentBody(BaseModel):
+    """A comment, for the record."""
+
+    model_config = _body(comment="users complained")
+
+    comment: Comment = Field(default="", description="Why.")
+
+
+def _known_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"must be one of {', '.join(KINDS)}, got {kind!r:.40}")
+    return kind
+
+
+Kind = Annotated[str, AfterValidator(_known_kind), Field(json_schema_extra={"enum": list(KINDS)})]
+
+
+class Filters(BaseModel):
+    """Which decisions are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    station: str | None = Field(default=None, max_length=LONGEST, description="Of this station.")
+    status: Status | None = Field(default=None, description="With this status.")
+    slot: str | None = Field(default=None, max_length=LONGEST, description="Of this slot.")
+    before: str | None = Field(
+        default=None, max_length=LONGEST, description="Made before this one: the last id you have."
+    )
+    limit: int = Field(default=50, ge=1, le=500, description="At most so many.")
+
+
+class EventFilters(BaseModel):
+    """Which events are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: list[Kind] | None = Field(
+        default=None, max_length=20, description="Of these kinds; may be given several times."
+    )
+    station: str | None = Field(default=None, max_length=LONGEST, description="Of this station.")
+    decision: str | None = Field(default=None, max_length=LONGEST, description="Of this decision.")
+    actor: str | None = Field(default=None, max_length=LONGEST, description="By this person or program.")
+    order: Literal["newest", "oldest"] = Field(default="newest", description="Which come first.")
+    after: int = Field(default=0, ge=0, le=int(LARGEST), description="After this number.")
+    before: int | None = Field(default=None, ge=1, le=int(LARGEST), description="Before this number.")
+    limit: int = Field(default=100, ge=1, le=1_000, description="At most so many.")

@@ -1,0 +1,218 @@
+"""The audit log: every event as a sentence, newest first, filtered and a page at a time.
+
+Most decisions are to go on with what runs, and the guard has nothing to review then. Verdicts that say so are left out
+unless they are asked for: events are read until the page is full of others, or enough has been read.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kinband.errors import BadInputError
+from kinband.service import tables
+from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.rows import names_of
+from kinband.service.dashboard.text import KIND_WORDS, sentence, utc, with_query
+from kinband.service.ledger import Event
+from kinband.service.operations import Operations, ReadModel
+
+PAGE = 50
+"""Events on a page."""
+MOST_READ = 10 * PAGE
+"""Events that are read for a page at most; where nearly all are left out, it is shorter."""
+
+HEADER = ("number", "time", "kind", "actor", "station", "decision", "what_happened")
+"""Columns of the file."""
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which events are wanted; empty for all.
+
+    Attributes:
+        station: Of this station.
+        kind: Of this kind; one that does not exist is none.
+        actor: Done by this one.
+        since: From this day or minute on, UTC.
+        until: Up to the end of this day or minute, UTC.
+        every: "1" if verdicts are wanted that had nothing to review; a file has them all the same.
+    """
+
+    station: Text = ""
+    kind: Text = ""
+    actor: Text = ""
+    since: Text = ""
+    until: Text = ""
+    every: Text = ""
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is left out by them."""
+        return any((self.station, self.kind, self.actor, self.since, self.until))
+
+    def link(self, path: str, **further: object) -> str:
+        """Return an address with these filters."""
+        return with_query(
+            path, station=self.station, kind=self.kind, actor=self.actor, since=self.since, until=self.until,
+            every=self.every, **further,
+        )  # fmt: skip
+
+
+def add_pages(desk: Desk) -> None:
+    """Add the page and its file."""
+
+    @desk.router.get("/audit")
+    def the_log(request: Request, filters: Annotated[Filters, Depends()], before: int | None = None) -> Response:
+        wanted = replace(filters, every="1" if filters.every == "1" else "")
+        return desk.show(request, "audit.html", lambda: audit(desk.operations, wanted, before=before))
+
+    @desk.router.get("/audit.csv")
+    def audit_file(request: Request, filters: Annotated[Filters, Depends()]) -> Response:
+        desk.visitors.of(request)
+        return tables.csv_answer("audit.csv", HEADER, file_rows(desk.operations, filters))
+
+
+class Bounds(NamedTuple):
+    """Numbers between which events are wanted, both outside; `before` is None for no end."""
+
+    after: int = 0
+    before: int | None = None
+
+
+class Found(NamedTuple):
+    """The events of a page with their payloads, where these were read; how many were left out; where it goes on."""
+
+    events: list[tuple[Event, Mapping[str, Any] | None]]
+    left_out: int
+    older: int | None
+
+
+def audit(operations: Operations, filters: Filters, *, before: int | None) -> dict[str, Any]:
+    """Return what the page of the log shows: events before a number, or the newest."""
+    found = _page(operations, filters, _bounds(operations, filters, before))
+    space = names_of(operations).configuration
+    with operations.looking() as read_model:
+        known = [(event, _known(event, read_model) if said is None else said) for event, said in found.events]
+    return {
+        "filters": filters,
+        "kinds": KIND_WORDS,
+        "events": [(event, sentence(event, space, said=said)) for event, said in known],
+        "left_out": found.left_out,
+        "switch": replace(filters, every="" if filters.every else "1").link("/audit"),
+        "older": "" if found.older is None else filters.link("/audit", before=found.older),
+        "newest": filters.link("/audit") if before is not None else "",
+        "file": replace(filters, every="").link("/audit.csv"),
+        "clear": with_query("/audit", every=filters.every),
+    }
+
+
+def _page(operations: Operations, filters: Filters, bounds: Bounds) -> Found:
+    """Read events until a page is full, there are no more, or enough were read."""
+    kept: list[tuple[Event, Mapping[str, Any] | None]] = []
+    left, read, size, more = list[int](), 0, PAGE + 1, True
+    while more and len(kept) <= PAGE and read < MOST_READ:
+        events = _read(operations, filters, bounds, limit=size)
+        for event in events:
+            said = event.payload if event.kind == "verdict" else None
+            if said is not None and not filters.every and had_nothing_to_review(said):
+                left.append(event.seq)
+            else:
+                kept.append((event, said))
+        read, more = read + len(events), len(events) == size
+        bounds = Bounds(bounds.after, events[-1].seq) if events else bounds
+        size = min(2 * size, MOST_READ - read)
+    if len(kept) > PAGE:
+        kept = kept[:PAGE]
+        return Found(kept, sum(number > kept[-1][0].seq for number in left), kept[-1][0].seq)
+    return Found(kept, len(left), bounds.before if more else None)
+
+
+def had_nothing_to_review(said: Mapping[str, Any]) -> bool:
+    """Return whether the payload of a verdict says that a decision was to stay as it is, which no rail forbids."""
+    return said.get("status") == "kept" and (said.get("verdict") or {}).get("outcome") == "allowed"
+
+
+def _known(event: Event, read_model: ReadModel) -> dict[str, Any] | None:
+    """Return what a sentence needs of a decision, which memory has unpacked; None where the event has to be read."""
+    item = read_model.decisions.get(event.decision or "") if event.kind == "decision" else None
+    if item is None:
+        return None
+    made = item.decision
+    return {"entry": {"arm": made.arm, "configuration": made.configuration, "scores": [made.mean, made.width]}}
+
+
+def file_rows(operations: Operations, filters: Filters) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of the file, newest first, read a few hundred at a time; all verdicts are among them."""
+    space, bounds = names_of(operations).configuration, _bounds(operations, filters, None)
+    while events := _read(operations, filters, bounds, limit=_AT_ONCE):
+        for event in events:
+            words = sentence(event, space)
+            yield event.seq, event.at, event.kind, event.actor, event.station, event.decision or "", words
+        bounds = Bounds(bounds.after, events[-1].seq)
+
+
+def _read(operations: Operations, filters: Filters, bounds: Bounds, *, limit: int) -> Sequence[Event]:
+    return operations.events(
+        after=bounds.after,
+        before=bounds.before,
+        kinds=[filters.kind] if filters.kind in KIND_WORDS else None,
+        station=filters.station or None,
+        actor=filters.actor or None,
+        newest_first=True,
+        limit=limit,
+    )
+
+
+# --- Times of the log: from what somebody typed to numbers of events ------------------------------------------------
+#
+# Events are numbered in the order in which they were recorded, which is that of their times as long as nobody sets the
+# clock back. So the first event since a time is found by halving, in as many looks as the number of events has binary
+# digits, and the ledger needs no index over times. Where the clock was set back, the order of recording counts.
+
+_DATE = len("2026-11-20")
+_MINUTE = len("2026-11-20T10:00")
+
+
+def _bounds(operations: Operations, filters: Filters, before: int | None) -> Bounds:
+    """Return between which numbers events are, by the times that are wanted."""
+    after = first_since(operations, period(filters.since, name="from")[0]) - 1 if filters.since else 0
+    end = first_since(operations, period(filters.until, name="to")[1]) if filters.until else None
+    return Bounds(after, min((number for number in (before, end) if number is not None), default=None))
+
+
+def period(text: str, *, name: str) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of a day, a minute or a second, UTC unless it says otherwise.
+
+    Args:
+        text: A day, or a time as forms send it.
+        name: What it is for, in a complaint.
+    """
+    try:
+        begin = utc(datetime.fromisoformat(text.strip()))
+        step = timedelta(days=1) if len(text.strip()) <= _DATE else timedelta(minutes=1)
+        end = begin + (step if len(text.strip()) <= _MINUTE else timedelta(seconds=1))
+    except (ValueError, OverflowError) as error:
+        raise BadInputError(
+            f'"{name}" takes a day or a time such as 2026-11-20T10:04, got {text!r:.60}', argument=name, value=text
+        ) from error
+    return begin.astimezone(UTC), end.astimezone(UTC)
+
+
+def first_since(operations: Operations, moment: datetime) -> int:
+    """Return the number of the first event recorded at a time or later; one past the last where there is none."""
+    newest = operations.events(newest_first=True, limit=1)
+    low, high = 1, newest[0].seq + 1 if newest else 1
+    while low < high:
+        middle = (low + high) // 2
+        found = operations.events(after=middle - 1, limit=1)
+        if found and utc(found[0].at) < moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,168 @@
+"""A decision's page: why it was made, whose evidence it rests on, what the guard said, what became of it.
+
+Whose evidence that was is told at once where it is quick, and at the press of a button where it takes seconds: weighing
+costs the cube of the rewards that bear on a decision. Up to `AT_ONCE` of them operations weigh them, while other calls
+wait. More are weighed from the ledger alone, as `kinband replay` does it: nobody has to wait for that, but what was
+believed then is restored first. Beyond `MOST` the matrix would take too much memory beside a service, and the command
+is named instead. One button is worked at a time.
+"""
+
+import threading
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kinband.controller import Explanation
+from kinband.controller.explain import MOST_ROWS
+from kinband.counting import counted
+from kinband.errors import KinbandError
+from kinband.service.dashboard.charts.lines import Belief
+from kinband.service.dashboard.charts.svg import around
+from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.rows import named_slot, names_of, row_of
+from kinband.service.dashboard.text import knobs, sentence
+from kinband.service.ledger import replay
+from kinband.service.operations import Operations, Outlook, outlooks
+from kinband.service.operations.outlooks import Explained, explained
+from kinband.service.paths import read
+
+SHOWN = 12
+"""How many of what was considered are drawn; a table has all."""
+QUICK = 50
+"""Rewards up to which evidence is weighed without being asked for."""
+AT_ONCE = MOST_ROWS
+"""Rewards up to which operations weigh it, while other calls wait."""
+MOST = 8_000
+"""Rewards up to which it is weighed at all: the matrix then takes half a gigabyte."""
+_MOST_LENDERS = 12
+_KIND_WORDS = {
+    "exploitation": "It is expected to earn most.",
+    "trial": "It is a trial: something else is expected to earn more, and this is tried to learn.",
+    "held back": "It stays as it is: a change would have scored better, but not by as much as changing has to bring.",
+    "unscored": "The policy does not score configurations.",
+}
+_one = threading.Lock()
+
+
+def add_pages(desk: Desk) -> None:
+    """Add the page."""
+
+    @desk.router.get("/decisions/{decision_id:path}")
+    def one_decision(request: Request, decision_id: str, evidence: Text = "") -> Response:
+        known, weighed = read(decision_id), evidence == "1"
+        return desk.show(
+            request, "decision.html", lambda: decision(desk.operations, known, evidence=weighed), still=weighed
+        )
+
+
+def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dict[str, Any]:
+    """Return what the page shows.
+
+    Args:
+        operations: Where it was made.
+        decision_id: Which.
+        evidence: Whether to work out whose evidence it rests on, which may take seconds.
+    """
+    names = names_of(operations)
+    whole = reason_of(operations, decision_id, evidence=evidence)
+    found, item, verdict = whole.of, whole.item, whole.item.verdict
+    row, events = row_of(item, names), operations.events(decision=decision_id, limit=50)
+    beliefs = _considered(found, running=item.running)
+    return {
+        "item": item,
+        "slot": named_slot(item.slot),
+        "row": row,
+        "chosen": knobs(item.decision.configuration) if item.decision.configuration else names.text(item.decision.arm),
+        "ran": names.text(item.arm),
+        "verdict": verdict,
+        "refusals": [
+            (refusal, "any change" if refusal.arm is None else names.text(refusal.arm))
+            for refusal in ([] if verdict is None else verdict.refusals)
+        ],
+        "text": whole.text.replace(whole.left_out, "").replace("  ", " ").strip(),
+        "why": _KIND_WORDS.get(found.kind, "") if row.held is None else row.held.sentence,
+        "considered": beliefs,
+        "scale": around(end for belief, _ in beliefs for end in belief.interval),
+        "drawn": SHOWN,
+        "evidence": found.evidence,
+        "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
+        "left_out": why_not(found, item.id) if evidence else "",
+        "weighed": evidence,
+        "offered": bool(found.left_out) and not evidence,
+        "history": [(event, sentence(event, names.configuration)) for event in events],
+    }
+
+
+def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief, float | None]]:
+    """Return what was considered, best score first, with scores."""
+    made = found.decision
+    return [
+        (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm, past=True), o.ucb)
+        for o in made.alternatives
+        if o.mean is not None and o.width is not None
+    ]
+
+
+# --- Whose evidence a decision rests on -----------------------------------------------------------------------------
+
+
+def reason_of(operations: Operations, decision_id: str, *, evidence: bool) -> Explained:
+    """Return why a decision was made; with `evidence`, whose evidence it rested on, however many seconds that takes."""
+    if not evidence:
+        return operations.explain(decision_id, most_rows=QUICK)
+    whole = operations.explain(decision_id, most_rows=AT_ONCE)
+    if whole.of.evidence is not None or whole.item.decision.known <= AT_ONCE:
+        return whole
+    try:
+        with _one:
+            found = replay(operations.ledger, decision_id, most_rows=MOST).explanation
+    except KinbandError:  # as for a policy of one's own, which no ledger holds
+        return whole
+    return explained(found, whole.item, operations.space)
+
+
+def why_not(found: Explanation, decision_id: str) -> str:
+    """Return why it is not told whose evidence a decision rests on, and what tells it; empty where it is."""
+    if found.evidence is not None or not found.left_out:
+        return ""
+    if found.decision.known <= MOST:
+        return found.left_out
+    return (
+        f"More than {MOST:,} rewards bear on it, which pages do not weigh. On the machine of the service: "
+        f"kinband replay LEDGER {decision_id} --most-rows {found.decision.known}"
+    )
+
+
+def lending(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
+    """Return whose experience an outlook rests on, or why that is not told and whether a button may.
+
+    Args:
+        operations: Where it was asked for.
+        found: What is believed of a station.
+        last: Its last decision.
+        evidence: Whether the button was pressed: what is weighed is then that decision, which was of the same state.
+    """
+    shown = {"shares": found.lenders, "of": "", "untold": "", "offered": False}
+    if found.lenders:
+        return shown
+    if evidence and last is not None:
+        whole = reason_of(operations, last, evidence=True).of
+        known = {} if whole.evidence is None else whole.evidence.shares
+        untold = why_not(whole, last) or "No reward known so far says anything about this state."
+        return shown | {"shares": known, "of": last, "untold": "" if known else untold}
+    return shown | _untold(found, outlooks.rewards_known(operations.durable.controller), last)
+
+
+def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:
+    """Return why it is not told, by how many rewards are known."""
+    most = outlooks.MOST_ROWS
+    if not rewards:
+        return {"untold": "No reward is known yet."}
+    if found.mean is None:
+        return {"untold": "This policy predicts nothing, so that nothing is borrowed."}
+    if rewards > most:
+        words = f"{counted(rewards, 'reward')} are known. Beyond {most:,}, who lent what is worked out only when asked."
+    else:
+        words = "The rewards known could not be weighed for this state."
+    return {"untold": words, "offered": last is not None}

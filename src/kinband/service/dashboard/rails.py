@@ -1,0 +1,108 @@
+"""The guard rails: those in force, who put them there, and a form that checks a draft of others or puts it in force.
+
+What is wrong with a draft is said beside it, so that nothing that was typed is lost; only what was put in force leads
+back to the page by a redirection, as other forms do.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from fastapi import Form
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kinband.errors import BadInputError, ConflictError
+from kinband.guardrails import Rails, example_text
+from kinband.service.dashboard.desk import Desk, Line
+from kinband.service.dashboard.frame import Flash, plain_page, public_words, redirect
+from kinband.service.dashboard.rows import names_of
+from kinband.service.dashboard.text import sentence
+from kinband.service.dashboard.visitors import Visitor
+from kinband.service.operations import DecisionRecord, Operations
+
+_LAST = 8  # changes of the rails
+_ROWS = (10, 32)  # lines of the form, at least and at most
+_LINE = re.compile(r"\bline (\d+)")
+_Whole = Annotated[str, Form(max_length=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Rails that somebody wrote and that are not in force.
+
+    Attributes:
+        text: The draft.
+        comment: What was to be said about it.
+        complaint: What is wrong with it, else empty.
+        refused: What waits and would be refused; None where that was not asked for.
+    """
+
+    text: str
+    comment: str = ""
+    complaint: str = ""
+    refused: Sequence[DecisionRecord] | None = None
+
+    @property
+    def line(self) -> str:
+        """The line that the complaint names, else empty."""
+        found, lines = _LINE.search(self.complaint), self.text.splitlines()
+        number = int(found[1]) if found else 0
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def add_pages(desk: Desk) -> None:
+    """Add the page and what its form is sent to."""
+    operations = desk.operations
+
+    @desk.router.get("/rails")
+    def the_rails(request: Request) -> Response:
+        return desk.show(request, "rails.html", lambda: rails(operations))
+
+    @desk.router.post("/rails")
+    def changed(
+        request: Request, yaml: _Whole = "", comment: Line = "", replaces: Line = "", check: Line = "", csrf: Line = ""
+    ) -> Response:
+        visitor = desk.visitors.sender(request, csrf=csrf, role="admin")
+        text = yaml.replace("\r\n", "\n").rstrip("\n") + "\n"  # browsers send other ends of lines
+        try:
+            refused = operations.check_rails(text)
+            if check:
+                return _again(desk, visitor, Draft(text, comment, refused=refused))
+            operations.set_rails(text, comment=comment, replaces=replaces, actor=visitor.name)
+        except (BadInputError, ConflictError) as error:
+            status = 409 if isinstance(error, ConflictError) else 422
+            return _again(desk, visitor, Draft(text, comment, public_words(error)), status=status)
+        return redirect("/rails", Flash("These rails are in force from the next decision on."), visitor=visitor)
+
+
+def _again(desk: Desk, visitor: Visitor, draft: Draft, *, status: int = 200) -> Response:
+    """Show the page with a draft that is not in force."""
+    shown = rails(desk.operations, draft)
+    return plain_page("rails.html", status=status, visitor=visitor, seen=desk.seen(), path="/rails", **shown)
+
+
+def rails(operations: Operations, draft: Draft | None = None) -> dict[str, Any]:
+    """Return what the page shows, with a draft where there is one."""
+    known, inside = operations.rails_in_force()
+    draft = draft or Draft(known.text)
+    space = names_of(operations).configuration
+    events = operations.events(kinds=["rails"], newest_first=True, limit=_LAST)
+    with operations.looking() as read_model:
+        waiting = len(read_model.waiting())
+    return {
+        "known": known,
+        "limited": _limits(inside),
+        "draft": draft,
+        "rows": min(max(len(draft.text.splitlines()) + 3, _ROWS[0]), _ROWS[1]),
+        "waiting": waiting,
+        "example": example_text(),
+        "changes": [(event, sentence(event, space)) for event in events],
+    }
+
+
+def _limits(rails: Rails) -> bool:
+    """Whether rails limit anything; a zone alone, or who is a neighbour of whom, does not."""
+    named = [one.name for one in fields(Rails) if one.name not in ("zone", "neighbours", "round")]
+    return any(getattr(rails, name) != getattr(Rails(), name) for name in named)

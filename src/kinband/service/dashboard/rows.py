@@ -1,0 +1,199 @@
+"""What several pages show: configurations by name, a decision as a row of a table, a station as map and lists have it.
+
+A decision that a rule of safety held back may have an expected gain below nought, as a trial has, and is the opposite
+of one: the rule returns to what is known to be safe (docs/learning.md). Pages tell the two apart.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from kinband.service.dashboard.text import knobs, value_text
+from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState
+from kinband.service.operations.records import expected_gain
+from kinband.service.schemas import Site
+from kinband.space import ConfigurationSpace
+
+SLOTS = 24
+"""Over how many slots "recent" goes."""
+
+Moves = tuple[tuple[str, str, str], ...]
+"""Knobs that move: name, old value, new value."""
+
+
+class Names:
+    """The configurations of a space by arm; each is put into words once, for pages name the same ones all the time."""
+
+    def __init__(self, space: ConfigurationSpace) -> None:
+        self.space = space
+        self.text: Callable[[int | None], str] = lru_cache(maxsize=4096)(self._text)
+        self.moves: Callable[[int | None, int], Moves] = lru_cache(maxsize=4096)(self._moves)
+
+    def configuration(self, arm: int | None) -> Mapping[str, Any] | None:
+        """Return a configuration, None for an arm that does not exist."""
+        return self.space[arm] if arm is not None and 0 <= arm < len(self.space) else None
+
+    def _text(self, arm: int | None) -> str:
+        """Return a configuration in words."""
+        return knobs(self.configuration(arm))
+
+    def _moves(self, before: int | None, after: int) -> Moves:
+        """Return the knobs that move from one configuration to another, each with its old and its new value."""
+        old, new = self.configuration(before) or {}, self.configuration(after) or {}
+        return tuple(
+            (knob, value_text(old[knob]) if knob in old else "?", value_text(value))
+            for knob, value in new.items()
+            if knob not in old or old[knob] != value
+        )
+
+
+_names = lru_cache(maxsize=4)(Names)  # a service has one space
+_places: WeakKeyDictionary[Operations, tuple[object, dict[str, Site]]] = WeakKeyDictionary()
+
+
+def names_of(operations: Operations) -> Names:
+    """Return the configurations to choose from."""
+    return _names(operations.durable.settings.encoder.space)
+
+
+def sites_of(operations: Operations) -> dict[str, Site]:
+    """Return where sectors stand; worked out anew only when stations were described anew."""
+    told = operations.durable.controller.current.descriptors
+    known = _places.get(operations)
+    if known is None or known[0] is not told:
+        known = _places[operations] = told, operations.sites
+    return known[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A decision that a rule held back.
+
+    Attributes:
+        by: The rule: "budget" or "floor".
+        tried: What would have been tried, in words.
+        instead: What was chosen in its place, in words.
+        stays: Whether that is what the station runs.
+
+    Example:
+        >>> held = Held("budget", "tilt 8", "tilt 4", stays=False)
+        >>> held.instead_words
+        'back to tilt 4, not on to tilt 8'
+        >>> print(held.sentence)
+        The budget held back a trial of tilt 8: the station goes back to tilt 4.
+    """
+
+    by: str
+    tried: str
+    instead: str
+    stays: bool
+
+    @property
+    def instead_words(self) -> str:
+        """What it does instead, for a table."""
+        if self.stays:
+            return f"stays with {self.instead}, no trial of {self.tried}"
+        return f"{'back to' if self.by == 'budget' else 'takes'} {self.instead}, not on to {self.tried}"
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        verb = "stays with" if self.stays else "goes back to" if self.by == "budget" else "takes"
+        return f"The {self.by} held back a trial of {self.tried}: the station {verb} {self.instead}."
+
+
+def held_of(item: DecisionRecord, names: Names) -> Held | None:
+    """Return what held a decision back, by what the policy noted; None where nothing did."""
+    note = item.decision.memo.get("safety") or {}
+    if "held_back" not in note:
+        return None
+    arm = item.decision.arm
+    return Held(str(note.get("by", "rule")), names.text(note["held_back"]), names.text(arm), stays=arm == item.running)
+
+
+class Row(NamedTuple):
+    """A decision as a row of a table.
+
+    Attributes:
+        item: The decision.
+        before: What ran.
+        wanted: What should run; of a refusal, what was refused.
+        moves: The knobs that would move, with old and new value; none where nothing is to be changed.
+        rails: The rails that refused something, where the guard did not let through what was chosen.
+        reason: What the guard said; empty where it had nothing to review.
+        gain: The gain expected of the change and the ends of its interval; None where nothing changes or none is known.
+        held: What a rule of safety held back; None where none did.
+    """
+
+    item: DecisionRecord
+    before: str
+    wanted: str
+    moves: Moves
+    rails: tuple[str, ...]
+    reason: str
+    gain: tuple[float, float, float] | None
+    held: Held | None
+
+    @property
+    def trial(self) -> bool:
+        """Whether it is made to learn: what runs is expected to earn more, and no rule of safety wants the change."""
+        return self.held is None and self.gain is not None and self.gain[0] < 0.0
+
+    @property
+    def mark(self) -> str:
+        """What the change is called: a trial, or held back by a rule; empty where it is neither."""
+        return f"held back by the {self.held.by}" if self.held is not None else "trial" if self.trial else ""
+
+
+def row_of(item: DecisionRecord, names: Names, *, gains: bool = True) -> Row:
+    """Return a decision as a row; without `gains`, which take looking for scores, none is given."""
+    verdict = item.verdict
+    passed = verdict is None or verdict.outcome == "allowed"
+    wanted = item.decision.arm if item.status == "refused" else item.wanted
+    return Row(
+        item=item,
+        before=names.text(item.running),
+        wanted=names.text(wanted),
+        moves=names.moves(item.running, wanted) if wanted != item.running else (),
+        rails=() if verdict is None or passed else verdict.codes,
+        reason="" if verdict is None or (item.status == "kept" and passed) else verdict.reason,
+        gain=expected_gain(item) if gains and item.changes else None,
+        held=held_of(item, names),
+    )
+
+
+def named_slot(slot: str | None) -> str:
+    """Return the caller's name of a slot, unless it is a time, which is shown anyway.
+
+    Example:
+        >>> named_slot("2026-11-20T10:00:00+00:00"), named_slot("busy hour"), named_slot(None)
+        ('', 'busy hour', '')
+    """
+    try:
+        datetime.fromisoformat(slot or "")
+    except ValueError:
+        return slot or ""
+    return ""
+
+
+class Look(NamedTuple):
+    """A station as map and lists show it: what it runs in words, and its mean reward of late."""
+
+    station: str
+    mode: str
+    running: str
+    recent: float | None
+    changed: datetime | None
+    changed_by: str
+    frozen: str | None
+
+
+def look_of(state: StationState, read_model: ReadModel, names: Names) -> Look:
+    """Return a station as map and lists show it."""
+    return Look(
+        state.station, state.mode, names.text(state.running), read_model.recent(state.station, SLOTS), state.changed,
+        state.changed_by, state.frozen,
+    )  # fmt: skip

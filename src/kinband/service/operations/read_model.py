@@ -1,0 +1,506 @@
+"""The state of a network as its ledger tells it, kept up event by event: stations, decisions, changes, series, sums.
+
+It follows from the events of the ledger alone, in their order, so that every process that reads the same ledger has the
+same read model, and a restart brings it back. Nothing in it is ever decided here.
+
+A decision without a verdict was made before operations began, or past them: it is taken to have run, as a controller
+takes it, and counts in no sums, since nobody knows when its slot was.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from itertools import islice
+from typing import Any
+
+from kinband.controller import Settings
+from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
+from kinband.controller.telling import own_of
+from kinband.drift import CLOCK
+from kinband.errors import NotFoundError
+from kinband.guardrails import CalledOff as TakenBack
+from kinband.guardrails import Changed, History, Rewarded, Verdict, event_from
+from kinband.guardrails.history import By
+from kinband.guardrails.history import Event as GuardEvent
+from kinband.records import Decision, alternative_of
+from kinband.service.ledger import Event
+from kinband.service.operations.records import (
+    DecisionRecord,
+    Gain,
+    Point,
+    RailsOnRecord,
+    StationState,
+    Tally,
+    Trail,
+    checked_mode,
+)
+from kinband.service.schemas import Mode, Status
+
+KEPT_RECENT = 24
+"""Of how many slots of a station the rewards are at hand; those of more are looked up."""
+KEPT_CHANGES = 200
+"""How many changes of a station are kept for its charts; the ledger has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a station was reported to run, by whomever.
+
+    Attributes:
+        at: Since when.
+        arm: What it runs.
+        before: What it ran before; None where nobody knew.
+        by: "controller", "operator", "roll-back" or "network".
+        actor: Who reported it.
+
+    Example:
+        >>> Change(datetime(2026, 11, 20), 4, 2, "operator", "anna").by
+        'operator'
+    """
+
+    at: datetime
+    arm: int | None
+    before: int | None
+    by: str
+    actor: str
+
+
+Report = tuple[str | None, int | None, str]
+"""What the network said of a decision: its id, the arm that runs, the comment."""
+
+
+def _last_changes() -> deque[Change]:
+    return deque(maxlen=KEPT_CHANGES)
+
+
+_TO_THE_GUARD: Mapping[str, By] = {"controller": "controller", "roll-back": "roll-back", "operator": "roll-back"}
+"""Who changed a station, as rails see it: what a person rolls back is not tried again at once. Others are operators."""
+
+
+class ReadModel:
+    """What the events of a ledger show. It is kept up by `Operations`; look at it through `Operations.looking`.
+
+    Args:
+        settings: What the controller was made with.
+
+    Attributes:
+        seq: Number of the last event taken in.
+        mode: The mode of stations that join.
+        moded: Whether a mode was ever set.
+        stations: Stations by name.
+        decisions: Decisions by id, oldest first.
+        counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
+            "approved"; and under "pending" how many rewards are awaited.
+        rails: The rails last put on record.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], running={"tilt": 4})
+        >>> read_model = ReadModel(controller.settings)
+        >>> [(card.station, card.mode, card.running) for card in read_model.stations.values()]
+        [('a', 'shadow', 1), ('b', 'shadow', 1)]
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget everything; stations run what was declared for them."""
+        self.seq = 0
+        self.mode: Mode = "shadow"
+        self.moded, self.rails = False, RailsOnRecord()
+        self.decisions: dict[str, DecisionRecord] = {}
+        self.counts: dict[str, int] = {}
+        self.stations: dict[str, StationState] = {}
+        self._waiting: dict[str, None] = {}  # ids, in order
+        self._tally = Tally()
+        self._trails: dict[str, Trail] = {}
+        self._changes: dict[str, deque[Change]] = defaultdict(_last_changes)
+        self._refused: Counter[date] = Counter()  # decisions that the guard refused, by the day of their slot
+        self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
+        self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
+        self._began: dict[str, datetime] = {}  # since when what a decision led to ran, where that was not at once
+        self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
+        self._reported: dict[str, Report] = {}  # by station, what the network last said
+        self._history, self._fresh = History(), list[GuardEvent]()
+        for station in self._settings.stations:
+            fixed = self._settings.running.get(station)
+            self.stations[station] = StationState(station, self.mode, running=fixed, fixed=fixed)
+
+    def take(self, event: Event, entry: Entry | None) -> None:
+        """Take in a recorded event."""
+        self.seq = event.seq
+        if entry is not None:
+            self._take_entry(event, entry)
+        elif (taking := self._notes.get(event.kind)) is not None:
+            taking(self, event, event.payload)
+
+    # What can be seen. Screens ask for the same sums again and again, so that those are kept.
+
+    @property
+    def history(self) -> History:
+        """The past as the guard needs it."""
+        if self._fresh:
+            self._history, self._fresh = self._history.after(self._fresh), []
+        return self._history
+
+    @property
+    def pending(self) -> int:
+        """How many rewards are awaited."""
+        return self.counts.get("pending", 0)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why everything is stopped; None if it is not."""
+        return self.history.stopped
+
+    def station(self, station: str) -> StationState:
+        """Return a station, or say that there is none."""
+        if station not in self.stations:
+            raise NotFoundError(f"there is no station {station!r:.80}: {len(self.stations)} stations are on record")
+        return self.stations[station]
+
+    def decision(self, decision_id: str) -> DecisionRecord:
+        """Return a decision, or say that there is none."""
+        if decision_id not in self.decisions:
+            raise NotFoundError(
+                f"no decision has the id {decision_id!r:.80}: {len(self.decisions)} decisions are on record"
+            )
+        return self.decisions[decision_id]
+
+    def waiting(self) -> list[DecisionRecord]:
+        """Return what waits for a person, oldest first."""
+        return [self.decisions[key] for key in self._waiting]
+
+    def latest(
+        self,
+        *,
+        station: str | None = None,
+        status: Status | None = None,
+        slot: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[DecisionRecord]:
+        """Return decisions, newest first.
+
+        Args:
+            station: Only of this station.
+            status: Only those that this became of.
+            slot: Only those of this slot.
+            before: Only those made before this one, for paging.
+            limit: At most so many.
+        """
+        first = None if before is None else self.decision(before).seq
+        return list(islice(self._matching(station, status, slot, first), limit))
+
+    def _matching(
+        self, station: str | None, status: Status | None, slot: str | None, before: int | None
+    ) -> Iterator[DecisionRecord]:
+        keys = reversed(self.decisions) if station is None else reversed(self.station(station).slots)
+        if status is None and slot is None and before is None:
+            yield from map(self.decisions.__getitem__, keys)
+            return
+        for item in map(self.decisions.__getitem__, keys):
+            wanted = (status is None or item.status == status) and (slot is None or item.slot == slot)
+            if wanted and (before is None or item.seq < before):
+                yield item
+
+    def points(self, station: str, last: int = 500) -> list[Point]:
+        """Return the last slots of a station, oldest first."""
+        card = self.station(station)
+        items = [self.decisions[key] for key in islice(reversed(card.slots), last)][::-1]
+        return [
+            Point(i.at, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
+            for i in items
+        ]
+
+    def gain(self, station: str | None = None) -> Gain:
+        """Return what was gained over the fixed configuration, by a station or by all."""
+        return self._tally.gain(None if station is None else self.station(station).station)
+
+    def changes(self, station: str) -> list[Change]:
+        """Return the last changes of a station, oldest first."""
+        return list(self._changes.get(self.station(station).station, ()))
+
+    def reported(self, station: str) -> Report | None:
+        """Return what the network last said of what a station runs, unless that was changed by others since."""
+        return self._reported.get(station)
+
+    def refused(self, day: date) -> int:
+        """Return how many decisions of slots that began on a day, UTC, the guard refused."""
+        return self._refused[day]
+
+    def recent(self, station: str, slots: int = 24) -> float | None:
+        """Return the mean reward of a station's last slots whose reward is known."""
+        card = self.station(station)
+        kept = reversed(self._recent.get(station, ())) if slots <= KEPT_RECENT else self._rewards(card)
+        last = list(islice(kept, slots))
+        return sum(last) / len(last) if last else None
+
+    def _rewards(self, card: StationState) -> Iterator[float]:
+        """Give the known rewards of a station, newest slot first."""
+        items = map(self.decisions.__getitem__, reversed(card.slots))
+        return (item.reward for item in items if item.reward is not None)
+
+    def worst(self, count: int = 10, slots: int = 24) -> list[tuple[StationState, float]]:
+        """Return the stations that earned least of late, the lowest first."""
+        found = ((card, self.recent(card.station, slots)) for card in self.stations.values() if card.active)
+        known = [(card, reward) for card, reward in found if reward is not None]
+        return sorted(known, key=lambda pair: pair[1])[:count]
+
+    def fleet(self, last: int = 500) -> list[tuple[datetime, float, float | None, int]]:
+        """Return, of the last slots: when, mean reward, mean expectation of the fixed configurations, stations."""
+        return self._tally.series(last)
+
+    # What the controller did
+
+    def _take_entry(self, event: Event, entry: Entry) -> None:
+        match entry:
+            case Asked():
+                self._take_decision(event, entry)
+            case Ran():
+                self._update(entry.id, arm=entry.arm)
+                self._runs_on(entry.id)
+            case Told():
+                self._take_reward(entry)
+            case Corrected():
+                self._take_correction(entry)
+            case CalledOff():
+                self._take_call_off(entry)
+            case Joined():
+                self.stations[entry.station] = StationState(
+                    entry.station, self.mode, running=entry.running, fixed=entry.running
+                )
+            case Left():
+                self._take_leave(entry)
+            case Returned():
+                self._take_return(entry)
+
+    def _take_decision(self, event: Event, entry: Asked) -> None:
+        """Take in a decision; what becomes of it is said by the verdict that follows."""
+        decision, card = entry.decision, self.station(entry.decision.station)
+        if card.last is not None:
+            self._expire(card.last)
+        at = datetime.fromisoformat(event.at)
+        self.decisions[decision.id] = DecisionRecord(
+            decision, event.seq, at, event.slot, card.mode, "applied", None,
+            running=card.running, arm=decision.arm, baseline=self._expected(decision), actor=event.actor,
+        )  # fmt: skip
+        state = {} if entry.state is None else dict(entry.state)
+        card.last, card.clock, card.state = decision.id, state.pop(CLOCK, None), state
+        card.running = decision.arm
+        card.slots.append(decision.id)
+        self._count("decisions")
+        self._count("pending")
+
+    def _take_call_off(self, entry: CalledOff) -> None:
+        self._expire(entry.id)
+        self._count("pending", -int(not self.decisions[entry.id].called_off))
+        self._update(entry.id, called_off=True)
+        self._runs_on(entry.id)
+
+    def _runs_on(self, key: str) -> None:
+        """What a station runs whose last decision has no verdict: what it ran last, as a controller takes it."""
+        card = self.stations[self.decisions[key].station]
+        if card.last is None or self.decisions[card.last].verdict is not None:
+            return
+        known = (self.decisions[slot] for slot in reversed(card.slots))
+        ran = (item.arm for item in known if not item.called_off or item.arm != item.decision.arm)
+        card.running = next(ran, card.fixed)
+
+    def _take_leave(self, entry: Left) -> None:
+        card = self.stations[entry.station]
+        card.active = False
+        if card.last is not None:
+            self._expire(card.last)
+
+    def _take_return(self, entry: Returned) -> None:
+        card = self.stations[entry.station]
+        card.active = True
+        if entry.running is not None and entry.running != card.running:
+            self._trails[entry.station] = Trail()
+            card.running, card.before, card.changed, card.changed_by = entry.running, None, None, ""
+
+    # What guard and people did
+
+    def _take_verdict(self, event: Event, said: Mapping[str, Any]) -> None:
+        verdict, item = Verdict.from_dict(said["verdict"]), self.decisions[str(event.decision)]
+        status, at = said["status"], datetime.fromisoformat(said["at"])
+        card = self.stations[item.station]
+        card.running = verdict.running
+        card.fixed = verdict.running if card.fixed is None else card.fixed
+        baseline = self._expected(item.decision) if item.baseline is None else item.baseline
+        self._count(status)
+        if verdict.outcome not in ("allowed", status):
+            self._count(verdict.outcome)
+        self._update(
+            item.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
+            baseline=baseline,
+        )  # fmt: skip
+        if status == "waiting":
+            self._waiting[item.id] = None
+
+    def _take_approval(self, event: Event, said: Mapping[str, Any]) -> None:
+        key, status = str(event.decision), said["status"]
+        verdict = self.decisions[key].verdict if said["verdict"] is None else Verdict.from_dict(said["verdict"])
+        self._waiting.pop(key, None)
+        self._count(status)
+        if said["approved"]:
+            self._count("approved")
+        self._update(key, verdict=verdict, status=status, comment=said["comment"], decided_by=event.actor)
+
+    def _take_applied(self, event: Event, said: Mapping[str, Any]) -> None:
+        """Take in what a station runs, by whomever, or that its last change was not carried out after all."""
+        card, at = self.stations[event.station], datetime.fromisoformat(said["at"])
+        arm, before, by = said["arm"], said["before"], said["by"]
+        self._changes[card.station].append(Change(at, arm, before, by, event.actor))
+        trail = self._trails.get(card.station, Trail())
+        known = before is not None or by != "network"  # else it was only found out what the station runs
+        if said.get("taken_back"):
+            self._fresh.append(TakenBack(at, card.station))
+            trail = trail.taken_back()
+        elif arm != before and known:
+            to_guard = _TO_THE_GUARD.get(by, "operator")
+            self._fresh.append(Changed(at, card.station, arm=arm, before=before, by=to_guard))
+            trail = trail.after(arm, before=before, at=at, by=by)
+        self._trails[card.station] = trail
+        self._note_report(event, said)
+        card.fixed = before if card.fixed is None else card.fixed
+        card.running, card.before, card.changed, card.changed_by = arm, trail.before, trail.changed, trail.by
+        if event.decision is not None:
+            self._take_report(event.decision, event.actor, said, at)
+
+    def _note_report(self, event: Event, said: Mapping[str, Any]) -> None:
+        """Keep the last word of the network on what a station runs; what is changed by others is a report no more."""
+        if said.get("reported", said["by"] == "network"):
+            self._reported[event.station] = event.decision, said["arm"], said["comment"]
+        else:
+            self._reported.pop(event.station, None)
+
+    def _take_report(self, key: str, actor: str, said: Mapping[str, Any], at: datetime) -> None:
+        """Take in what an application says of its decision: what becomes of it, and since when it runs."""
+        if said["by"] != "operator" and said["arm"] != said["before"]:
+            self._began[key] = at  # its reward is that of what runs since: it is none of before the change
+        if said.get("taken_back"):
+            self._began.pop(key, None)
+        if said["by"] == "operator":
+            self._update(key, arm=said["arm"])  # what a person put back is what the station is to run
+        if said["comment"]:
+            self._update(key, comment=said["comment"])
+        status: Status | None = said.get("status", "not made" if said.get("taken_back") else None)
+        if status is not None:
+            decided = {} if "not made" in (status, self.decisions[key].status) else {"decided_by": actor}
+            self._waiting.pop(key, None)
+            self._count(status)
+            self._update(key, status=status, **decided)
+
+    def _take_mode(self, _: Event, said: Mapping[str, Any]) -> None:
+        mode, stations = checked_mode(said["mode"]), said["stations"]
+        self.moded = True
+        if stations is None:
+            self.mode = mode
+        for name in self.stations if stations is None else stations:
+            self.stations[name].mode = mode
+        if mode != "assist":
+            for item in self.waiting():
+                if self.stations[item.station].mode != "assist":
+                    self._expire(item.id)
+
+    def _take_switch(self, _: Event, said: Mapping[str, Any]) -> None:
+        self._fresh.append(event_from(said["event"]))
+        frozen = self.history.frozen
+        for name, card in self.stations.items():
+            card.frozen = frozen.get(name)
+
+    def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
+        at = datetime.fromisoformat(event.at)
+        self.rails = RailsOnRecord(said["text"], said["digest"], at, event.actor, said.get("comment", ""))
+
+    # What slots earned: on every record, in the sums, and in the history that the guard looks at
+
+    def _take_reward(self, entry: Told) -> None:
+        item = self.decisions[entry.id]
+        self._expire(entry.id)
+        self._count("told")
+        self._count("pending", -int(item.open))
+        self._earned(entry.id, own_of(entry)[0], entry.reward)
+        self._update(entry.id, called_off=False)  # a late reward is welcome
+
+    def _take_correction(self, entry: Corrected) -> None:
+        """Take in a reward in the place of another, and what it changes of those that it was mixed into."""
+        self._earned(entry.id, entry.reward if entry.own is None else entry.own, entry.reward)
+        for key, learned in entry.others.items():
+            own = self.decisions[key].reward
+            if own is not None:
+                self._earned(key, own, learned)
+
+    def _earned(self, key: str, reward: float, learned: float) -> None:
+        """Note what a slot earned, and what is learned of it, in the place of what was noted before."""
+        self._tallied(key, -1)
+        newest = self.decisions[key].reward is None and self.stations[self.decisions[key].station].last == key
+        self._update(key, reward=reward)
+        self._learned.pop(key, None)
+        if learned != reward:  # neighbours' rewards are mixed in
+            self._learned[key] = learned
+        self._tallied(key, 1)
+        item = self.decisions[key]
+        self._keep_recent(item.station, reward if newest else None)
+        if item.verdict is not None or self.stations[item.station].last == key:
+            self._fresh.append(Rewarded(self._began.get(key, item.at), item.station, reward))
+
+    def _keep_recent(self, station: str, newest: float | None) -> None:
+        """Keep the last rewards of a station at hand: one more, or anew where it is one of the past that changed."""
+        if newest is None:
+            last = list(islice(self._rewards(self.stations[station]), KEPT_RECENT))
+            self._recent[station] = deque(reversed(last), KEPT_RECENT)
+        else:
+            self._recent.setdefault(station, deque(maxlen=KEPT_RECENT)).append(newest)
+
+    def _tallied(self, key: str, times: int) -> None:
+        item = self.decisions[key]
+        if item.reward is None or item.verdict is None:
+            return
+        at = item.at if item.slot is None else self._slots.setdefault(item.slot, item.at)
+        gained = None if item.baseline is None else self._learned.get(key, item.reward) - item.baseline
+        self._tally.add(item.station, at, reward=item.reward, baseline=item.baseline, gained=gained, times=times)
+
+    def _expire(self, decision_id: str) -> None:
+        """What waited for a person waits no longer: its slot is over."""
+        if decision_id in self._waiting:
+            del self._waiting[decision_id]
+            self._update(decision_id, status="expired")
+            self._count("expired")
+
+    def _update(self, decision_id: str, **changes: Any) -> None:
+        before = self.decisions[decision_id]
+        after = self.decisions[decision_id] = replace(before, **changes)
+        if "refused" in (before.status, after.status):
+            self._refused[before.at.date()] -= before.status == "refused"
+            self._refused[after.at.date()] += after.status == "refused"
+
+    def _count(self, what: str, times: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + times
+
+    def _expected(self, decision: Decision) -> float | None:
+        """What the fixed configuration was expected to earn in the slot of a decision."""
+        fixed = self.stations[decision.station].fixed
+        return None if fixed is None else expected_of(decision, fixed)
+
+    _notes: Mapping[str, Callable[["ReadModel", Event, Mapping[str, Any]], None]] = {
+        "verdict": _take_verdict,
+        "approval": _take_approval,
+        "applied": _take_applied,
+        "mode": _take_mode,
+        "switch": _take_switch,
+        "rails": _take_rails,
+    }
+
+
+def expected_of(decision: Decision, arm: int) -> float | None:
+    """Return what an arm was expected to earn when a decision was made, where its scores were kept."""
+    if arm == decision.arm:
+        return decision.mean
+    found = alternative_of(decision, arm)
+    return None if found is None else found.mean

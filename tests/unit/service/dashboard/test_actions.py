@@ -1,0 +1,253 @@
+"""Forms of the dashboard: who may send them, what they do, what is said afterwards."""
+
+import re
+from pathlib import Path
+
+import pytest
+from httpx import Response
+from sqlalchemy.exc import SQLAlchemyError
+from tests.support.dashboard_network import Network, network
+
+from kinband.errors import ConflictError
+from kinband.service.access.sessions import COOKIE
+from kinband.service.dashboard.frame import SAID
+
+FORMS = {
+    "/plan/approve": "operator",
+    "/plan/reject": "operator",
+    "/stations/3714/roll-back": "operator",
+    "/stations/3714/freeze": "operator",
+    "/stations/3714/thaw": "operator",
+    "/stations/3714/mode": "admin",
+    "/mode": "admin",
+    "/stop": "operator",
+    "/resume": "operator",
+}
+RANKS = ("viewer", "operator", "admin")
+
+
+def send(web: Network, path: str, role: str = "admin", **values: object) -> Response:
+    client = web.browser(role)
+    return client.post(path, data={"csrf": web.csrf(client), **values})
+
+
+def said(answer: Response) -> str:
+    """Return the message of a redirection."""
+    body = answer.cookies[SAID].partition(".")[0]
+    import json
+    from base64 import urlsafe_b64decode
+
+    return str(json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))["text"])
+
+
+def events(web: Network) -> int:
+    with web.operations.looking() as read_model:
+        return read_model.seq
+
+
+@pytest.mark.parametrize(("path", "needed"), FORMS.items())
+@pytest.mark.parametrize("role", RANKS)
+def test_a_form_needs_its_role(tmp_path: Path, path: str, needed: str, role: str) -> None:
+    with network(tmp_path) as web:
+        answer = send(web, path, role, mode="shadow")
+        allowed = RANKS.index(role) >= RANKS.index(needed)
+        assert answer.status_code == (303 if allowed else 403)
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_of_another_site_or_session_does_nothing(tmp_path: Path, path: str) -> None:
+    with network(tmp_path) as web:
+        client, other = web.browser(), web.browser()
+        good, foreign = web.csrf(client), web.csrf(other)
+        before = events(web)
+        assert client.post(path, data={"mode": "shadow"}).status_code == 403
+        assert client.post(path, data={"mode": "shadow", "csrf": foreign}).status_code == 403
+        cross = {"sec-fetch-site": "cross-site"}
+        assert client.post(path, data={"mode": "shadow", "csrf": good}, headers=cross).status_code == 403
+        assert web.browser(None).post(path, data={"mode": "shadow", "csrf": good}).headers["location"] == "/sign-in"
+        assert events(web) == before
+
+
+def test_a_form_of_a_session_that_has_ended_is_headed_with_what_happened(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client, other = web.browser("operator"), web.browser("operator")
+        referer = {"referer": "https://kinband.example/plan", "host": "kinband.example"}
+        answer = client.post("/plan/approve", {"csrf": web.csrf(other), "id": "d000001"}, headers=referer)
+        assert answer.status_code == 403
+        assert "<h1>This page was open too long</h1>" in answer.text
+        assert "You may look around" not in answer.text
+        assert '<a class="button primary" href="/plan">Load the page again</a>' in answer.text
+
+
+@pytest.mark.parametrize("referer", ["", "https://evil.example/plan", "http://[", "https://kinband.example//evil"])
+def test_nobody_is_led_elsewhere_by_the_page_about_a_form_that_is_too_old(tmp_path: Path, referer: str) -> None:
+    with network(tmp_path) as web:
+        answer = web.browser("operator").post(
+            "/stop", {"csrf": "old"}, headers={"referer": referer, "host": "kinband.example"}
+        )
+        assert answer.status_code == 403
+        assert "evil" not in answer.text
+
+
+def test_a_role_that_is_too_low_and_another_site_are_headed_otherwise(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        low = send(web, "/stop", "viewer")
+        client = web.browser("operator")
+        foreign = client.post("/stop", {"csrf": web.csrf(client)}, headers={"sec-fetch-site": "cross-site"})
+        for answer, words in ((low, "needs the role"), (foreign, "another site")):
+            assert answer.status_code == 403
+            assert "<h1>Not allowed</h1>" in answer.text
+            assert words in answer.text
+
+
+def test_what_a_database_says_of_a_conflict_stays_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with network(tmp_path) as web:
+
+        def taken(*_args: object, **_given: object) -> None:
+            raise ConflictError(f"somebody else recorded this in {tmp_path} first") from SQLAlchemyError("unique")
+
+        monkeypatch.setattr(web.operations, "stop", taken)
+        message = said(send(web, "/stop", "operator"))
+        assert "somebody else" in message
+        assert str(tmp_path) not in message
+
+
+def test_pages_show_only_the_buttons_of_a_role(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        web.play(2)
+        for path in ("/", "/stations/3714", "/plan"):
+            actions = {
+                role: set(re.findall(r'(?:form)?action="(/[^"]+)"', web.browser(role).get(path).text)) for role in RANKS
+            }
+            assert not {a for a in actions["viewer"] if a not in ("/sign-out", "/stations", "/plan/approve")}
+            for role in RANKS:
+                needs = {a: FORMS.get(a) for a in actions[role]}
+                assert all(n is None or role == "viewer" or RANKS.index(role) >= RANKS.index(n) for n in needs.values())
+            assert actions["operator"] <= actions["admin"]
+
+
+def test_approving_carries_out_and_rejecting_leaves_alone(tmp_path: Path) -> None:
+    with network(tmp_path, [f"s{i}" for i in range(5)]) as web:
+        web.play(1, told=False)
+        with web.operations.looking() as read_model:
+            waiting = [item.id for item in read_model.waiting()]
+        assert len(waiting) >= 3
+        answer = send(web, "/plan/approve", "operator", id=waiting[:2], comment="looks good")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/plan")
+        assert said(answer) == "2 changes were approved and carried out."
+        assert said(send(web, "/plan/reject", "operator", id=waiting[2], comment="event")) == "1 change was rejected."
+        items = [web.operations.decision(key) for key in waiting[:3]]
+        assert [item.status for item in items] == ["applied", "applied", "rejected"]
+        assert [item.comment for item in items] == ["looks good", "looks good", "event"]
+        assert all(item.decided_by.startswith("operator") for item in items)
+
+
+def test_what_no_longer_waits_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        web.play(1, told=False)
+        with web.operations.looking() as read_model:
+            waiting = [item.id for item in read_model.waiting()]
+        web.operations.reject(waiting[:1], actor="bertil")
+        assert "1 decision no longer waited" in said(send(web, "/plan/approve", id=waiting[:1]))
+        answer = send(web, "/plan/approve", id=waiting)
+        assert "1 decision no longer waited" in said(answer)
+        assert "Nothing was done" in said(send(web, "/plan/approve"))
+
+
+def test_a_refusal_by_the_guard_is_told_with_its_reason(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        web.play(1, told=False)
+        with web.operations.looking() as read_model:
+            waiting = [item.id for item in read_model.waiting()]
+        web.operations.stop(why="outage in the core", actor="anna")
+        message = said(send(web, "/plan/approve", id=waiting[:1]))
+        assert "refused by the guard" in message
+        assert "outage in the core" in message
+
+
+def test_a_station_is_rolled_back_frozen_thawed_and_moved_to_a_mode(tmp_path: Path) -> None:
+    with network(tmp_path, ["a/b", "c"], mode="autonomous") as web:
+        for _ in range(6):
+            web.play(1)
+        with web.operations.looking() as read_model:
+            before = read_model.station("a/b").before
+        path = "/stations/a%2Fb"
+        assert before is not None
+        answer = send(web, f"{path}/roll-back", comment="complaints")
+        assert answer.headers["location"] == path
+        with web.operations.looking() as read_model:
+            assert read_model.station("a/b").running == before
+        send(web, f"{path}/freeze", comment="antenna swap")
+        with web.operations.looking() as read_model:
+            assert read_model.station("a/b").frozen == "antenna swap"
+        send(web, f"{path}/thaw")
+        send(web, f"{path}/mode", mode="shadow")
+        with web.operations.looking() as read_model:
+            assert (read_model.station("a/b").frozen, read_model.station("a/b").mode, read_model.station("c").mode) == (
+                None,
+                "shadow",
+                "autonomous",
+            )
+        assert "a mode is one of" in said(send(web, f"{path}/mode", mode="yolo"))
+
+
+def test_what_cannot_be_done_is_said_on_the_next_page_once(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client = web.browser()
+        answer = client.post("/stations/3714/roll-back", data={"csrf": web.csrf(client)})
+        assert answer.status_code == 303
+        first, second = client.get("/stations/3714"), client.get("/stations/3714")
+        assert "there is nothing to roll back" in first.text
+        assert "there is nothing to roll back" not in second.text
+
+
+def test_stop_and_resume_are_shown_on_every_page(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        send(web, "/stop", "operator", comment="outage")
+        assert "Everything is stopped" in web.browser("viewer").get("/help").text
+        send(web, "/resume", "operator")
+        assert "Everything is stopped" not in web.browser("viewer").get("/help").text
+
+
+def test_signing_in_takes_a_token_and_goes_on_to_where_one_wanted_to(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client = web.browser(None)
+        assert client.get("/plan?x=1").headers["location"] == "/sign-in?next=%2Fplan%3Fx%3D1"
+        refused = client.post("/sign-in", data={"token": "kb_wrong", "next": "/plan"})
+        assert refused.status_code == 401
+        assert "not known here" in refused.text
+        token = web.tokens.create("anna", "viewer").token
+        answer = client.post("/sign-in", data={"token": f" {token} ", "next": "/plan?x=1"})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/plan?x=1")
+        cookie = answer.headers["set-cookie"]
+        assert all(part in cookie for part in (COOKIE, "HttpOnly", "Secure", "SameSite=strict"))
+        assert token not in cookie
+        assert client.get("/plan").status_code == 200
+        client.post("/sign-out")
+        assert client.get("/plan").status_code == 303
+
+
+def test_failing_to_sign_in_over_and_over_has_to_wait(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client = web.browser(None)
+        statuses = [client.post("/sign-in", data={"token": "kb_wrong"}).status_code for _ in range(12)]
+        assert statuses[0] == 401
+        assert statuses[-1] == 429
+
+
+def test_a_revoked_token_ends_its_session(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        client = web.browser("operator")
+        assert client.get("/").status_code == 200
+        web.tokens.revoke(web.tokens.list()[-1].id)
+        assert client.get("/").status_code == 303
+
+
+def test_without_access_control_everybody_is_local_and_other_sites_are_still_refused(tmp_path: Path) -> None:
+    with network(tmp_path, insecure_local=True) as web:
+        client = web.browser(None)
+        assert "no access control" in client.get("/").text
+        assert client.post("/stop", data={"comment": "x"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+        assert client.post("/stop", data={"comment": "x"}).status_code == 303
+        assert web.operations.events(newest_first=True, limit=1)[0].actor == "local"
+        assert client.get("/sign-in").headers["location"] == "/"

@@ -1,0 +1,172 @@
+"""How much the tests of a room notice: `python tools/mutants.py guardrails posterior ledger --count 200`.
+
+A mutant is the room's source with one small fault (cosmic-ray's operators: a comparison turned, a number moved by one,
+a `not` added, a loop that never runs). It is killed if one of the room's own tests fails. Places are drawn at random
+with a seed, each once, then one of the faults possible there. The tree of a commit is copied into a temporary folder,
+so the work tree is never touched. cosmic-ray may live in an environment of its own: KINBAND_PYTHON then names the
+interpreter that runs the tests.
+"""
+
+# ruff: noqa: T201, S603, S607  (a report on the screen is all it does; it runs git, tar and pytest)
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Where the rooms and their own tests are, now and before: the first folder that exists is taken.
+ROOMS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "guardrails": (
+        ("src/kinband/guardrails", ("tests/unit/guardrails", "tests/property/test_guardrails.py")),
+        ("src/kinband/guard", ("tests/unit/test_guard*.py", "tests/property/test_guard.py")),
+    ),
+    "posterior": (
+        (
+            "src/kinband/posterior",
+            (
+                "tests/unit/posterior",
+                "tests/unit/test_switching.py",
+                "tests/property/test_posteriors.py",
+                "tests/property/test_shared_state.py",
+                "tests/property/test_sparse.py",
+                "tests/reference",
+            ),
+        ),
+    ),
+    "ledger": (
+        (
+            "src/kinband/service/ledger",
+            ("tests/unit/service/ledger", "tests/unit/test_ledger*.py", "tests/contract/test_ledger.py"),
+        ),
+    ),
+}
+_LEFT_OUT = ("BitOr", "Variable")  # `int | None`: faults in types say nothing about tests; others want arguments
+
+
+def main() -> None:
+    """Draw mutants, run the tests against each, and print the share that was killed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rooms", nargs="*", default=list(ROOMS), help="which rooms; all by default")
+    parser.add_argument("--at", default="HEAD", help="the commit whose code and tests are looked at")
+    parser.add_argument("--count", type=int, default=200, help="how many mutants a room")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--write", type=Path, help="a file of JSON lines that is added to; drawn mutants in it are kept"
+    )
+    args = parser.parse_args()
+    if find_spec("cosmic_ray") is None:
+        sys.exit("the faults are cosmic-ray's, which is not installed: python -m pip install cosmic-ray")
+    unknown = [room for room in args.rooms if room not in ROOMS]
+    if unknown:
+        parser.error(f"unknown room {unknown[0]!r}: choose among {', '.join(ROOMS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        archive = subprocess.run(["git", "archive", args.at], cwd=ROOT, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        for room in args.rooms:
+            judge(room, tree, count=args.count, seed=args.seed, write=args.write)
+
+
+def judge(room: str, tree: Path, *, count: int, seed: int, write: Path | None) -> None:
+    """Run the tests of a room against its mutants, and print what was found."""
+    source, tests = paths(room, tree)
+    began = time.perf_counter()
+    if not passes(tests, tree, timeout=900.0):
+        sys.exit(f"the tests of {room} fail without any fault: {' '.join(tests)}")
+    usual = time.perf_counter() - began
+    known = recorded(room, write)
+    killed = 0
+    drawn = places(source, seed=seed)[:count]
+    for number, (file, name, occurrence, line) in enumerate(drawn):
+        key = f"{room}:{file.relative_to(tree)}:{line}:{name}:{occurrence}"
+        if key not in known:
+            known[key] = tried(file, name, occurrence, tests=tests, tree=tree, timeout=3.0 * usual + 30.0)
+            if write is not None:
+                with write.open("a") as lines:
+                    lines.write(json.dumps({"mutant": key, "killed": known[key]}) + "\n")
+        killed += known[key]
+        print(
+            f"{number + 1:>4} of {len(drawn)}, {killed} killed  {'' if known[key] else 'SURVIVED ' + key}", flush=True
+        )
+    print(f"{room}: {killed} of {len(drawn)} mutants killed ({killed / max(1, len(drawn)):.1%})")
+
+
+def paths(room: str, tree: Path) -> tuple[Path, list[str]]:
+    """Return the folder of a room and its tests, examples in docstrings included."""
+    for source, patterns in ROOMS[room]:
+        if (tree / source).is_dir():
+            tests = [str(p.relative_to(tree)) for pattern in patterns for p in sorted(tree.glob(pattern))]
+            return tree / source, [*tests, source]
+    sys.exit(f"there is no room {room!r} at that commit")
+
+
+def recorded(room: str, write: Path | None) -> dict[str, bool]:
+    """Return the mutants that an earlier run has judged."""
+    if write is None or not write.exists():
+        return {}
+    rows = [json.loads(line) for line in write.read_text().splitlines()]
+    return {row["mutant"]: row["killed"] for row in rows if row["mutant"].startswith(f"{room}:")}
+
+
+def places(source: Path, *, seed: int) -> list[tuple[Path, str, int, int]]:
+    """Return every place of a room with one fault drawn for it, in random order: file, operator, occurrence, line."""
+    from cosmic_ray.ast import get_ast
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    found: dict[tuple[Path, Any], list[tuple[str, int]]] = {}
+    for file in sorted(source.rglob("*.py")):
+        tree = get_ast(file.read_text())
+        for name in operator_names():
+            if any(part in name for part in _LEFT_OUT):
+                continue
+            operator, occurrence = get_operator(name)(), 0
+            for node in walk(tree):
+                for start, _stop in operator.mutation_positions(node):
+                    found.setdefault((file, start), []).append((name, occurrence))
+                    occurrence += 1
+    rng = random.Random(seed)
+    keys = sorted(found)
+    rng.shuffle(keys)
+    return [(file, *rng.choice(found[file, start]), start[0]) for file, start in keys]
+
+
+def walk(node: Any) -> Any:
+    """Yield a node of cosmic-ray's syntax tree and all below it, in the order in which it counts occurrences."""
+    yield node
+    for child in getattr(node, "children", ()):
+        yield from walk(child)
+
+
+def tried(file: Path, name: str, occurrence: int, *, tests: list[str], tree: Path, timeout: float) -> bool:
+    """Return whether the tests notice one fault; one that cannot be made, or never ends, counts as noticed."""
+    from cosmic_ray.mutating import use_mutation
+    from cosmic_ray.plugins import get_operator
+
+    with use_mutation(file, get_operator(name)(), occurrence) as (_before, after):
+        return after is None or not passes(tests, tree, timeout=timeout)
+
+
+def passes(tests: list[str], tree: Path, *, timeout: float) -> bool:
+    """Return whether tests pass; the first that fails ends the run."""
+    command = [os.environ.get("KINBAND_PYTHON", sys.executable), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    quiet = {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree / "src")}
+    try:
+        done = subprocess.run(
+            [*command, *tests], cwd=tree, env={**os.environ, **quiet}, timeout=timeout, capture_output=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    main()
