@@ -49,7 +49,7 @@ def density(found: Fit, log: Samples, judged: Samples, K_Z: np.ndarray[tuple[int
     posterior = ExactPosterior(found.kernel, K_Z, noise=found.noise, mean=found.mean)
     posterior.update(log.tasks, log.X, log.y, noise=variances(log, found.noise))
     prediction = posterior.predict(judged.tasks, judged.X)
-    variance = prediction.width**2 + variances(judged, found.noise)
+    variance = prediction.std**2 + variances(judged, found.noise)
     return float(np.mean(-0.5 * np.log(2 * np.pi * variance) - 0.5 * (judged.y - prediction.mean) ** 2 / variance))
 
 

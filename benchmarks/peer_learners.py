@@ -1,7 +1,7 @@
 """Learners of other people on kinband's problems, each as a policy that a controller plays as it plays kinband's own.
 
 A peer is fitted once, to the log. Afterwards its hyper-parameters stay, and before every round it is conditioned on all
-rows known by then. β multiplies the standard deviation of f, noise left out, for all of them but LinUCB, whose width is
+rows known by then. β multiplies the standard deviation of f, noise left out, for all of them but LinUCB, whose std is
 its authors'. All get the rows that kinband gets, with categories one-hot where a kernel of their own compares them.
 """
 
@@ -35,12 +35,12 @@ _LEAST = 1e-6  # noise, as a share of the variance of rewards, that a refit of s
 
 
 class PeerPolicy:
-    """Plays the arm with the largest mean + β · width of a peer's beliefs.
+    """Plays the arm with the largest mean + β · std of a peer's beliefs.
 
     Args:
         conditioned: The fitted peer.
         log: Names stations and features; its rows are told, as all rows are.
-        exploration: The weight of the width.
+        exploration: The weight of the std.
     """
 
     def __init__(self, conditioned: Conditioned, log: Samples, exploration: Exploration) -> None:
@@ -67,10 +67,10 @@ class PeerPolicy:
         self._told.append(observation)
         self._beliefs = None
 
-    def _choice(self, query: Query, mean: FloatArray, width: FloatArray, rng: np.random.Generator) -> Choice:
+    def _choice(self, query: Query, mean: FloatArray, std: FloatArray, rng: np.random.Generator) -> Choice:
         beta = self._exploration.beta(known=len(self._told), arms=len(query.X), noise=1.0)
-        score = mean + beta * width
-        return Choice(int(query.arms[pick_best(score, rng)]), query.arms, mean, width, score)
+        score = mean + beta * std
+        return Choice(int(query.arms[pick_best(score, rng)]), query.arms, mean, std, score)
 
     def _rows(self) -> Samples:
         tasks = np.array([told.task for told in self._told], dtype=np.int64)
@@ -169,11 +169,11 @@ def scikit_learn(problem: Problem, seed: int) -> PolicyFactory:
         models = [_refitted(k, shown(own.X), own.y) for k, own in zip(kernels, _by_task(rows), strict=True)]
 
         def beliefs(tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-            mean, width = np.empty(len(X)), np.empty(len(X))
+            mean, std = np.empty(len(X)), np.empty(len(X))
             for task in np.unique(tasks):
                 at = tasks == task
-                mean[at], width[at] = models[task].predict(shown(X[at]), return_std=True)
-            return mean, width
+                mean[at], std[at] = models[task].predict(shown(X[at]), return_std=True)
+            return mean, std
 
         return beliefs
 
@@ -230,7 +230,7 @@ def kmtl_ucb(problem: Problem, seed: int, *, pooled: bool = False) -> PolicyFact
 
         def beliefs(tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
             found = posterior.predict(_unit(tasks, X, arms), _without_arm(X))
-            return found.mean, found.width
+            return found.mean, found.std
 
         return beliefs
 

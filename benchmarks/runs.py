@@ -156,7 +156,7 @@ def coverage(problem: Problem, model: Model, seed: int) -> float:
             for s, arm in arms.items()
         }
         for station, outcome in environment.play(arms).items():
-            mean, width = float(predicted[station].mean[0]), float(predicted[station].width[0])
+            mean, width = float(predicted[station].mean[0]), float(predicted[station].std[0])
             noise = model.noise if outcome.noise is None else outcome.noise
             inside.append(abs(outcome.reward - mean) <= 1.96 * np.sqrt(width**2 + noise))
         slot = environment.slot

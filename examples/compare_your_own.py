@@ -37,7 +37,7 @@ class EpsilonGreedy:
         arms = query.arms
         believed = self.posterior.predict(np.full(len(arms), query.task), query.X[arms])
         best = rng.integers(len(arms)) if rng.random() < 0.05 else believed.mean.argmax()
-        return Choice(int(arms[best]), arms, mean=believed.mean, width=believed.width)
+        return Choice(int(arms[best]), arms, mean=believed.mean, std=believed.std)
 
     def learn(self, observation: Observation) -> None:
         o = observation

@@ -32,7 +32,7 @@ class Thompson:
         arms = query.arms
         believed = self.posterior.predict(query.task, query.X[arms])
         draw = believed.sample(1, rng)[0]
-        return Choice(int(arms[draw.argmax()]), arms, mean=believed.mean, width=believed.width, score=draw)
+        return Choice(int(arms[draw.argmax()]), arms, mean=believed.mean, std=believed.std, score=draw)
 
     def learn(self, observation: Observation) -> None:
         """Add one reward to what is believed."""

@@ -406,14 +406,14 @@ class ChangeDetector:
         self.value = float(self._R.sum()) / len(SHIFTS)
 
 
-def residual(reward: float, *, mean: float, width: float, noise: float) -> float:
+def residual(reward: float, *, mean: float, std: float, noise: float) -> float:
     """Return a reward less its prediction, in standard deviations of f and noise together.
 
     Example:
-        >>> residual(1.0, mean=0.5, width=0.6, noise=0.64)
+        >>> residual(1.0, mean=0.5, std=0.6, noise=0.64)
         0.5
     """
-    return (reward - mean) / sqrt(width * width + noise)
+    return (reward - mean) / sqrt(std * std + noise)
 
 
 # --- How alike a station that has changed is to the others, and to its own past: its new row of the task matrix -----

@@ -45,7 +45,7 @@ __all__ = ["Kpi", "KpiFloor", "KpisLike", "Measured", "NeighbourReward", "Weight
 # --- A floor under a KPI, or a ceiling over it, and how sure it must be kept ----------------------------------------
 #
 # A configuration keeps a floor if the KPI, as predicted for the state at hand, is above it with a given probability:
-# for a posterior with mean m and width s that is m − βs ≥ floor, β being the quantile of the normal distribution. The
+# for a posterior with mean m and std s that is m − βs ≥ floor, β being the quantile of the normal distribution. The
 # prediction is of the KPI's expected value; single measurements scatter around it by their noise.
 #
 # The idea of a constraint with a model of its own, beside that of what is maximised, is that of constrained Bayesian
@@ -101,18 +101,18 @@ class KpiFloor:
 
     @property
     def beta(self) -> float:
-        """The weight of a width: the quantile of the normal distribution that belongs to the confidence."""
+        """The weight of a standard deviation: the normal quantile that belongs to the confidence."""
         return NormalDist().inv_cdf(self.confidence)
 
-    def margin(self, mean: FloatArray, width: FloatArray) -> FloatArray:
+    def margin(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it.
 
         Example:
             >>> KpiFloor("load", at_most=0.9, confidence=0.5).margin(np.array([0.7, 0.95]), np.ones(2)).round(2)
             array([ 0.2 , -0.05])
         """
-        above = inf if self.at_least is None else mean - self.beta * width - self.at_least
-        below = inf if self.at_most is None else self.at_most - mean - self.beta * width
+        above = inf if self.at_least is None else mean - self.beta * std - self.at_least
+        below = inf if self.at_most is None else self.at_most - mean - self.beta * std
         least: FloatArray = np.minimum(above, below)
         return least
 
@@ -212,7 +212,7 @@ def filled(floor: KpiFloor, **model: float) -> KpiFloor:
 # the reward. Declared, a KPI also shares the reward's kernel, in its own units: what makes two situations alike for
 # one makes them alike for the other, until data say otherwise. From a log, kernel, noise and mean are fitted by
 # `kinband.model`, the search beginning at the reward's kernel: that a share of dropped calls moves with the load twice
-# as fast as the reward does is there to be seen, and a width that is too narrow would let floors be broken.
+# as fast as the reward does is there to be seen, and a std that is too narrow would let floors be broken.
 
 _FEWEST = 3  # rows that a model is fitted to at least
 
@@ -308,7 +308,7 @@ class KpiBelief:
         >>> belief = KpiBelief(Kpi(floor, RBF(0.5), 0.2), Setting(RBF(0.5), np.eye(1), noise=0.1, arms=2))
         >>> belief.learn([(0, Observation(0, np.array([0.0]), 0, 0.9, kpis={"load": (0.75, None)}))])
         >>> found = belief.predict([Query(0, np.array([[0.0], [9.0]]), np.ones(2, dtype=bool))])[0]
-        >>> found.mean.round(3), found.width.round(3)
+        >>> found.mean.round(3), found.std.round(3)
         (array([0.7, 0.5]), array([0.089, 0.2  ]))
     """
 
@@ -338,12 +338,12 @@ class KpiBelief:
         self.posterior.correct(row, self._scaled(measured)[0])
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:
-        """Return mean and width of the KPI at the allowed arms of each query."""
+        """Return mean and std of the KPI at the allowed arms of each query."""
         found: list[Prediction] = []
         for part in _parts(queries, most=max(1, _TOGETHER // max(1, len(self.posterior)))):
             found += self._predict([queries[i] for i in part])
         mean, scale = self.kpi.mean, self.kpi.scale
-        return [Prediction(mean + scale * one.mean, scale * one.width) for one in found]
+        return [Prediction(mean + scale * one.mean, scale * one.std) for one in found]
 
     def _predict(self, queries: Sequence[Query]) -> list[Prediction]:
         sizes = [len(q.arms) for q in queries]
@@ -391,7 +391,7 @@ class KpiBeliefs:
                 belief.correct(number, kpis[belief.kpi.name])
 
     def predict(self, queries: Sequence[Query]) -> list[dict[str, Prediction]]:
-        """Return for each query the mean and width of every KPI at its allowed arms."""
+        """Return for each query the mean and std of every KPI at its allowed arms."""
         by_kpi = {belief.kpi.name: belief.predict(queries) for belief in self.each}
         return [{name: found[i] for name, found in by_kpi.items()} for i in range(len(queries))]
 
@@ -401,7 +401,7 @@ class KpiBeliefs:
         Divided so, that of several KPIs may be compared: which arm comes closest where none keeps them all.
         """
         rows = [
-            b.kpi.floor.margin(predictions[b.kpi.name].mean, predictions[b.kpi.name].width) / _deviation(b.kpi)
+            b.kpi.floor.margin(predictions[b.kpi.name].mean, predictions[b.kpi.name].std) / _deviation(b.kpi)
             for b in self.each
         ]
         return np.array(rows)
@@ -509,9 +509,9 @@ def _wanted_first(draft: Draft, wanted: BoolArray) -> Draft:
     """The draft over wanted arms and, behind them all unless it is wanted itself, what runs."""
     plain, running = draft.plain, draft.standing.running
     kept = wanted | (plain.arms == running)
-    mean, width, own = (values[kept] for values in scores_of(plain))
+    mean, std, own = (values[kept] for values in scores_of(plain))
     last = np.where(wanted[kept], draft.score[kept], draft.score[kept].min() - 1.0)
-    few = replace(plain, arms=plain.arms[kept], mean=mean, width=width, score=own)
+    few = replace(plain, arms=plain.arms[kept], mean=mean, std=std, score=own)
     return replace(draft, plain=few, score=last)
 
 
@@ -648,7 +648,7 @@ class KpiPolicy:
         note |= {
             "arms": shown,
             "means": {name: found.mean[at].tolist() for name, found in judged.predictions.items()},
-            "widths": {name: found.width[at].tolist() for name, found in judged.predictions.items()},
+            "widths": {name: found.std[at].tolist() for name, found in judged.predictions.items()},
         }
         return replace(choice, memo={**choice.memo, NOTE: note})
 

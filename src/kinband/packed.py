@@ -33,14 +33,14 @@ class Alternative:
     """One configuration that was considered, with its scores at the time of asking.
 
     Example:
-        >>> Alternative(arm=3, configuration={"threshold": -98}, mean=0.9, width=0.05, ucb=0.95).ucb
+        >>> Alternative(arm=3, configuration={"threshold": -98}, mean=0.9, std=0.05, ucb=0.95).ucb
         0.95
     """
 
     arm: int
     configuration: Mapping[str, Any] | None
     mean: float | None
-    width: float | None
+    std: float | None
     ucb: float | None
 
 
@@ -48,7 +48,7 @@ class Alternatives(Sequence[Alternative]):
     """Several alternatives, packed: a journal holds those of a million decisions, and nobody looks at most of them.
 
     Args:
-        rows: Arm, mean, width and score of each.
+        rows: Arm, mean, std and score of each.
         names: Configurations by arm, or None where arms have no names.
 
     Example:
@@ -77,12 +77,12 @@ class Alternatives(Sequence[Alternative]):
             raise IndexError(f"there are {len(self)} alternatives, got {i}")
         return self._unpacked(*_ROW.unpack_from(self._packed, i % len(self) * _ROW.size))
 
-    def _unpacked(self, arm: int, mean: float, width: float, ucb: float) -> Alternative:
+    def _unpacked(self, arm: int, mean: float, std: float, ucb: float) -> Alternative:
         return Alternative(
             arm,
             self.configuration(arm),
             None if isnan(mean) else mean,
-            None if isnan(width) else width,
+            None if isnan(std) else std,
             None if isnan(ucb) else ucb,
         )
 

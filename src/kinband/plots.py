@@ -73,7 +73,7 @@ def plot_posterior(
         raise BadInputError(
             f"there is no knob {knob!r:.60}", hint=f"choose from {', '.join(space.knobs)}", argument="knob", value=knob
         )
-    if choice.mean is None or choice.width is None:
+    if choice.mean is None or choice.std is None:
         raise BadInputError(
             "this policy predicts no rewards", hint="use one that does, such as ucb", argument="controller"
         )
@@ -84,7 +84,7 @@ def plot_posterior(
     named = list(space.knobs).index(knob) in space.categorical
     x = np.array([space.knobs[knob].index(value) for value in values] if named else values, dtype=np.float64)
     order = np.argsort(x)
-    x, mean, std = x[order], choice.mean[kept][order], choice.width[kept][order]
+    x, mean, std = x[order], choice.mean[kept][order], choice.std[kept][order]
     _belief(ax, x, mean, std, named=named)
     _tried(ax, controller, station, knob=knob, named=named)
     here = space.knobs[knob].index(space[choice.arm][knob]) if named else space[choice.arm][knob]
@@ -118,9 +118,7 @@ def plot_history(controller: Controller, station: str, *, ax: "Axes | None" = No
             f"nothing was decided for {station!r:.60}", hint="ask for it first", argument="station", value=station
         )
     ax, number = _axes(ax), np.arange(1, len(asked) + 1)
-    mean, std = (
-        np.array([getattr(one.decision, name) for one in asked], dtype=np.float64) for name in ("mean", "width")
-    )
+    mean, std = (np.array([getattr(one.decision, name) for one in asked], dtype=np.float64) for name in ("mean", "std"))
     reward = np.array([journal.reward(one.decision.id) for one in asked], dtype=np.float64)
     arms = np.array([journal.ran(one.decision.id) for one in asked])
     if np.isfinite(mean).any():

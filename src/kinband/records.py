@@ -120,9 +120,9 @@ class Choice:
 
     Attributes:
         arm: The chosen arm.
-        arms: The arms that were scored, (m,); mean, width and score belong to them.
+        arms: The arms that were scored, (m,); mean, std and score belong to them.
         mean: Predicted reward f̂ (9), (m,); None for policies without a model.
-        width: Standard deviation σ of f (11), noise excluded (LinUCB: its own √(xᵀA⁻¹x)), (m,); None likewise.
+        std: Standard deviation σ of f (11), noise excluded (LinUCB: its own √(xᵀA⁻¹x)), (m,); None likewise.
         score: What was maximised, (m,), for UCB f̂ + βσ (12); None likewise.
         memo: What the policy needs again when the reward comes; goes into the log.
         cache: Work that would otherwise be repeated when the reward comes; never stored.
@@ -135,7 +135,7 @@ class Choice:
     arm: int
     arms: IntArray
     mean: FloatArray | None = None
-    width: FloatArray | None = None
+    std: FloatArray | None = None
     score: FloatArray | None = None
     memo: Memo = field(default_factory=dict)
     cache: Any = None
@@ -180,7 +180,7 @@ class Decision:
         arm: Index of the configuration, or of the context row where the caller gave those.
         configuration: Knob values; None where the caller gave context rows.
         mean: Predicted reward f̂.
-        width: Standard deviation σ of f, noise excluded.
+        std: Standard deviation σ of f, noise excluded.
         ucb: The score that won, f̂ + βσ for UCB policies.
         alternatives: The best-scored configurations, the chosen one among them, best first.
         known: How many rewards were known when deciding.
@@ -188,7 +188,7 @@ class Decision:
         memo: What the policy needs again when the reward comes.
 
     Example:
-        >>> Decision(id="d1", station="3714", arm=0, configuration={"threshold": -98}, mean=0.9, width=0.1, ucb=1.0).id
+        >>> Decision(id="d1", station="3714", arm=0, configuration={"threshold": -98}, mean=0.9, std=0.1, ucb=1.0).id
         'd1'
     """
 
@@ -197,7 +197,7 @@ class Decision:
     arm: int
     configuration: Mapping[str, Any] | None
     mean: float | None
-    width: float | None
+    std: float | None
     ucb: float | None
     alternatives: Sequence[Alternative] = ()
     known: int = 0
@@ -237,7 +237,7 @@ def same_decision(recorded: Decision, again: Decision, *, spread: float) -> bool
     Example:
         >>> others = [Alternative(0, None, 0.8, 0.05, 0.9), Alternative(1, None, 0.7, 0.1, 0.9 - 1e-12)]
         >>> made = Decision("d1", "a", 0, None, 0.8, 0.05, 0.9, others)
-        >>> tied, other = (replace(made, arm=1, mean=0.7, width=0.1, ucb=ucb) for ucb in (0.9 - 1e-12, 0.85))
+        >>> tied, other = (replace(made, arm=1, mean=0.7, std=0.1, ucb=ucb) for ucb in (0.9 - 1e-12, 0.85))
         >>> same_decision(made, tied, spread=1.0), same_decision(made, replace(made, mean=0.81), spread=1.0)
         (True, False)
     """
@@ -250,9 +250,9 @@ def same_decision(recorded: Decision, again: Decision, *, spread: float) -> bool
     if recorded.arm != again.arm:  # a tie, broken the other way
         chosen = theirs.get(recorded.arm)
         return chosen is not None and None not in (chosen.ucb, again.ucb) and _close(chosen.ucb, again.ucb, scale)
-    mine = [(o.arm, o.mean, o.width, o.ucb) for o in recorded.alternatives if o.arm in theirs]
-    found = [(arm, theirs[arm].mean, theirs[arm].width, theirs[arm].ucb) for arm, *_ in mine]
-    scores = [(d.configuration, d.mean, d.width, d.ucb) for d in (recorded, again)]
+    mine = [(o.arm, o.mean, o.std, o.ucb) for o in recorded.alternatives if o.arm in theirs]
+    found = [(arm, theirs[arm].mean, theirs[arm].std, theirs[arm].ucb) for arm, *_ in mine]
+    scores = [(d.configuration, d.mean, d.std, d.ucb) for d in (recorded, again)]
     return _close([scores[0], mine], [scores[1], found], scale) and _close(recorded.memo, again.memo, scale)
 
 

@@ -108,7 +108,7 @@ def joined(first: Samples, second: Samples) -> Samples:
 # --- Multi-task regression in scikit-learn's words ------------------------------------------------------------------
 #
 # `MultiTaskRegressor` is the model of the paper without the bandit: kernel ridge regression over tasks and contexts,
-# (7)-(9), with the width (11), as an estimator that pipelines, cross-validation and grid searches can use. The station
+# (7)-(9), with the std (11), as an estimator that pipelines, cross-validation and grid searches can use. The station
 # of a row is a column of X, since those tools slice X by rows, or is given beside it as `task=`. Without stations it is
 # an ordinary Gaussian process regression.
 #
@@ -293,7 +293,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if return_cov:
             return prediction.mean, prediction.covariance() + noise * np.eye(len(contexts))
         if return_std:
-            return prediction.mean, np.sqrt(prediction.width**2 + noise) if include_noise else prediction.width
+            return prediction.mean, np.sqrt(prediction.std**2 + noise) if include_noise else prediction.std
         return prediction.mean
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, task: Any = None) -> FloatArray:

@@ -5,7 +5,7 @@ was played under: context kernel, task matrix K_Z and noise λ. Everything hangs
 the information that the T rewards hold about f: the regret of Algorithm 4 grows like √(T log g) (23), and log g is
 small where contexts or tasks are alike (Theorems 4 and 5).
 
-Departures from the print (docs/paper.md gives the reasons): Theorem 1's width carries 1/√λ; in (23) c bounds ‖f*‖,
+Departures from the print (docs/paper.md gives the reasons): Theorem 1's std carries 1/√λ; in (23) c bounds ‖f*‖,
 c_k̃ bounds k̃(x̃, x̃) and d = max(1, c_k̃/λ); a run of T points has a T-point K̃, so g and Theorem 4 use T where T + 1
 is printed. Theorem 5 needs no order of tasks, but it does need one run on both sides and μ₁ ≥ 0.
 """
@@ -84,7 +84,7 @@ def largest_prior_variance(tasks: ArrayLike, X: ArrayLike, *, kernel: Kernel, K_
 
 
 def theorem1_width(
-    width: ArrayLike, *, known: int, arms: int, noise: float, delta: float, norm: float, printed: bool = False
+    std: ArrayLike, *, known: int, arms: int, noise: float, delta: float, norm: float, printed: bool = False
 ) -> FloatArray:
     """Return the radius (m,) by which Theorem 1 bounds |f̂ − f*|, from widths σ (11), (m,).
 
@@ -92,7 +92,7 @@ def theorem1_width(
     depend on each other give |f̂ − E f̂| ≤ α‖w‖ (Hoeffding) and ‖w‖ ≤ σ/√λ; the bias |E f̂ − f*| is at most cσ.
 
     Args:
-        width: Widths σ of f.
+        std: Widths σ of f.
         known: Rewards learned from, (T − 1)M of the paper.
         arms: N.
         noise: λ.
@@ -104,7 +104,7 @@ def theorem1_width(
         >>> theorem1_width([0.1], known=10, arms=5, noise=0.01, delta=0.05, norm=1.0).round(2)
         array([2.05])
     """
-    sigma = finite_array(width, name="width", ndim=1)
+    sigma = finite_array(std, name="std", ndim=1)
     rule = Theorem1(delta=delta, norm=norm, printed=printed)
     return sigma * rule.beta(
         known=_whole(known, name="known", least=0),

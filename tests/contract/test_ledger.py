@@ -451,13 +451,13 @@ def test_the_command_answers_bad_input_with_a_sentence(url: str, ledger: Ledger,
 def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger) -> None:
     durable = DurableController.open(ledger, new_controller(67))
     live(durable, np.random.default_rng(7), 40)
-    width = durable.decision("d000002").width
+    std = durable.decision("d000002").std
     without_triggers(ledger)
     checksum = FIRST
     with ledger.connected(writes=True) as connection:
         for row in list(ledger.read()):
             mine = row.decision == "d000002" and row.kind == "decision"
-            forged = row.text.replace(repr(width), "0.123") if mine else row.text
+            forged = row.text.replace(repr(std), "0.123") if mine else row.text
             checksum = replace(row, text=forged).expected(checksum)
             connection.execute(
                 text("UPDATE events SET payload = :text, checksum = :sum WHERE seq = :seq"),

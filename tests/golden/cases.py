@@ -217,7 +217,7 @@ def run(name: str) -> tuple[Controller, list[Decision]]:
 
 def plain(decision: Decision) -> dict[str, Any]:
     """A decision in plain values: who, what, and arm, mean, standard deviation and score of all that was considered."""
-    scored = sorted((a.arm, a.mean, a.width, a.ucb) for a in decision.alternatives)
+    scored = sorted((a.arm, a.mean, a.std, a.ucb) for a in decision.alternatives)
     return {
         "id": decision.id,
         "station": decision.station,

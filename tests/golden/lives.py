@@ -67,7 +67,7 @@ def round_of(operations: Operations, name: str, number: int, clock: Clock) -> li
     operations.tell(**{"kpis" if name == "kpis" else "rewards": told}, key=f"tell {number}", actor="clock")
     decided = []
     for item in map(operations.decision, told):
-        scored = sorted([a.arm, a.mean, a.width, a.ucb] for a in item.decision.alternatives)
+        scored = sorted([a.arm, a.mean, a.std, a.ucb] for a in item.decision.alternatives)
         seen = {"id": item.id, "station": item.station, "arm": item.arm, "ordered": item.ordered, "status": item.status}
         decided.append(seen | {"scored": scored})
     return decided

@@ -50,7 +50,7 @@ def test_a_newcomer_of_whom_nothing_is_known_is_as_like_the_others_as_they_are_o
     np.testing.assert_allclose(row[:5], average * 5 * K_Z.sum(axis=1) / K_Z.sum(), atol=1e-9)  # all count the same
     assert row[5] == pytest.approx(1.0)
     assert np.linalg.eigvalsh(controller.current.K_Z).min() > 0
-    assert controller.ask("new", {"load": 0.5}).width is not None
+    assert controller.ask("new", {"load": 0.5}).std is not None
 
 
 def test_reasons_and_audits_say_how_much_is_shared() -> None:

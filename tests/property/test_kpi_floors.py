@@ -84,9 +84,9 @@ def test_nothing_that_breaks_a_floor_is_played_while_something_keeps_it(seed: in
         for belief in beliefs.each:
             found = belief.posterior.predict(np.full(8, task), X)
             mean = belief.kpi.mean + belief.kpi.scale * found.mean
-            width = belief.kpi.floor.beta * belief.kpi.scale * found.width
+            std = belief.kpi.floor.beta * belief.kpi.scale * found.std
             floor = belief.kpi.floor
-            bound = mean - width - floor.at_least if floor.at_most is None else floor.at_most - mean - width
+            bound = mean - std - floor.at_least if floor.at_most is None else floor.at_most - mean - std
             assume(np.abs(bound).min() > 1e-9)  # one exactly on its floor tells nothing
             keeps &= bound >= 0
         assert decision.memo["kpis"]["open"] == (keeps.sum() or 1)

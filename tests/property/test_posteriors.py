@@ -137,7 +137,7 @@ def assert_same(first: Engine, second: Engine, case: Case) -> None:
     one, other = (p.predict(case.point_tasks, case.points) for p in (first, second))
     digits = mean_tolerance(type(first), case.noise / case.k)
     np.testing.assert_allclose(one.mean, other.mean, rtol=0, atol=digits * case.scale_of_means())
-    np.testing.assert_allclose(one.width**2, other.width**2, rtol=0, atol=TOLERANCE * case.k)
+    np.testing.assert_allclose(one.std**2, other.std**2, rtol=0, atol=TOLERANCE * case.k)
 
 
 # --- Order and grouping of updates ------------------------------------------------------------------------
@@ -216,13 +216,13 @@ def test_variance_never_grows_with_data_nor_turns_negative(engine: type[Engine],
     posterior = case.empty(engine)
     # The points asked about include the ones learned, where widths become smallest.
     tasks, X = np.concatenate([case.point_tasks, case.tasks]), np.vstack([case.points, case.X])
-    before = posterior.predict(tasks, X).width
+    before = posterior.predict(tasks, X).std
     for i in range(len(case.y)):
         case.feed(posterior, slice(i, i + 1))
-        width = posterior.predict(tasks, X).width
-        assert np.all(width >= 0.0)
-        assert np.all(width**2 <= before**2 + 1e-10 * case.k)
-        before = width
+        std = posterior.predict(tasks, X).std
+        assert np.all(std >= 0.0)
+        assert np.all(std**2 <= before**2 + 1e-10 * case.k)
+        before = std
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -232,7 +232,7 @@ def test_without_rewards_the_prior_is_predicted(engine: type[Engine], case: Case
     found = case.empty(engine).predict(case.point_tasks, case.points)
     np.testing.assert_array_equal(found.mean, np.full(8, case.mean))
     prior = case.variance * case.K_Z.diagonal()[case.point_tasks]
-    np.testing.assert_allclose(found.width**2, prior, rtol=1e-12)
+    np.testing.assert_allclose(found.std**2, prior, rtol=1e-12)
     assert len(case.empty(engine)) == 0
 
 
@@ -256,7 +256,7 @@ def test_one_context_seen_five_hundred_times_behaves_as_one_precise_reward(engin
     expected = mean + variance / (variance + precise) * (y.mean() - mean)
     np.testing.assert_allclose(found.mean, expected, rtol=0, atol=mean_tolerance(engine, ratio) * variance)
     shrunk = variance * precise / (variance + precise)
-    np.testing.assert_allclose(found.width**2, shrunk, rtol=0, atol=TOLERANCE * variance)
+    np.testing.assert_allclose(found.std**2, shrunk, rtol=0, atol=TOLERANCE * variance)
 
 
 # --- What the task matrix means ---------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_unrelated_tasks_are_separate_models(engine: type[Engine], case: Case) -
         asked = np.flatnonzero(case.point_tasks == m)
         alone = own.learned(engine).predict(np.zeros_like(asked), case.points[asked])
         np.testing.assert_allclose(found.mean[asked], alone.mean, rtol=0, atol=TOLERANCE * case.scale_of_means())
-        np.testing.assert_allclose(found.width[asked] ** 2, alone.width**2, rtol=0, atol=TOLERANCE * case.k)
+        np.testing.assert_allclose(found.std[asked] ** 2, alone.std**2, rtol=0, atol=TOLERANCE * case.k)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -292,7 +292,7 @@ def test_tasks_of_similarity_one_are_one_pooled_model(engine: type[Engine], case
     found = pooled.learned(engine).predict(pooled.point_tasks, pooled.points)
     alone = one.learned(engine).predict(one.point_tasks, one.points)
     np.testing.assert_allclose(found.mean, alone.mean, rtol=0, atol=TOLERANCE * pooled.scale_of_means())
-    np.testing.assert_allclose(found.width**2, alone.width**2, rtol=0, atol=TOLERANCE * pooled.k)
+    np.testing.assert_allclose(found.std**2, alone.std**2, rtol=0, atol=TOLERANCE * pooled.k)
 
 
 # --- Correcting and forgetting ----------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_removing_every_reward_returns_the_prior(engine: type[Engine]) -> None:
     assert len(posterior) == 0
     found = posterior.predict([0, 1], [[0.1], [0.9]])
     np.testing.assert_array_equal(found.mean, [-0.4, -0.4])
-    np.testing.assert_allclose(found.width**2, [2.2, 2.2 * 1.4], rtol=1e-12)
+    np.testing.assert_allclose(found.std**2, [2.2, 2.2 * 1.4], rtol=1e-12)
 
 
 # --- Sampling ---------------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ def assert_untouched_by(posterior: Engine, refused: Callable[[], object]) -> Non
     after = posterior.predict(tasks, X)
     assert len(posterior) == length
     np.testing.assert_array_equal(after.mean, before.mean)
-    np.testing.assert_array_equal(after.width, before.width)
+    np.testing.assert_array_equal(after.std, before.std)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -178,10 +178,10 @@ def test_beliefs_are_those_of_what_ran(seed: int, steps: int, engine: str) -> No
         tasks = np.full(len(SPACE), task)
         mean = naive.posterior_mean(data, kernel, case.K_Z, tasks, X, mean=case.mean)
         assert choice.mean is not None
-        assert choice.width is not None
+        assert choice.std is not None
         assert other.mean is not None
         np.testing.assert_allclose(choice.mean, mean, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(choice.width, naive.posterior_width(data, kernel, case.K_Z, tasks, X), atol=1e-6)
+        np.testing.assert_allclose(choice.std, naive.posterior_width(data, kernel, case.K_Z, tasks, X), atol=1e-6)
         np.testing.assert_allclose(other.mean, mean, rtol=1e-6, atol=1e-8)
 
 

@@ -90,7 +90,7 @@ def test_covariances_of_a_round_are_those_of_the_naive_reference(
     C = naive.posterior_covariance(problem.data, problem.slow, problem.K_Z, tasks, X)
     scale = 1e-8 * float(np.diag(C).max() + problem.variance)
     np.testing.assert_allclose(found.covariance(np.array([5, 40])), C[[5, 40]], atol=scale)
-    np.testing.assert_allclose(found.width**2, np.diag(C), atol=scale)
+    np.testing.assert_allclose(found.std**2, np.diag(C), atol=scale)
     for i, own in enumerate(found.split(problem.sizes)):
         part = slice(sum(problem.sizes[:i]), sum(problem.sizes[: i + 1]))
         np.testing.assert_allclose(own.covariance(), C[part, part], atol=scale)
@@ -109,7 +109,7 @@ def test_picks_narrow_widths_as_if_they_had_been_told(seed: int) -> None:
         noise = np.append(d.noise, problem.noise)
         d = naive.Data(np.append(d.tasks, tasks[at]), np.vstack([d.X, X[at]]), np.append(d.y, 0.0), noise)
         expected = naive.posterior_width(d, problem.slow, problem.K_Z, tasks, X)
-        np.testing.assert_allclose(pending.width, expected, atol=1e-7)
+        np.testing.assert_allclose(pending.std, expected, atol=1e-7)
 
 
 def aware_by_hand(problem: Problem, *, beta: float) -> list[int]:
@@ -118,8 +118,8 @@ def aware_by_hand(problem: Problem, *, beta: float) -> list[int]:
     for m in range(4):
         X, tasks = problem.contexts(m), np.full(20, m)
         mean = naive.posterior_mean(problem.data, problem.slow, problem.K_Z, tasks, X, mean=problem.mean)
-        width = naive.posterior_width(d, problem.slow, problem.K_Z, tasks, X)
-        arms.append(int(np.argmax(mean + beta * width)))
+        std = naive.posterior_width(d, problem.slow, problem.K_Z, tasks, X)
+        arms.append(int(np.argmax(mean + beta * std)))
         d = naive.Data(
             np.append(d.tasks, m), np.vstack([d.X, X[arms[-1]]]), np.append(d.y, 0.0), np.append(d.noise, problem.noise)
         )
@@ -139,9 +139,9 @@ def test_an_aware_round_decides_as_its_definition_does(seed: int) -> None:
     choices = policy.choose_round(queries, [np.random.default_rng(m) for m in range(4)])
     assert [choice.arm for choice in choices] == aware_by_hand(problem, beta=2.0)
     for choice, query in zip(choices, queries, strict=True):  # what is reported is what is believed, picks aside
-        width = policy.posterior.predict(np.full(20, query.task), query.X).width
-        assert choice.width is not None
-        np.testing.assert_allclose(choice.width, width, atol=1e-9)
+        std = policy.posterior.predict(np.full(20, query.task), query.X).std
+        assert choice.std is not None
+        np.testing.assert_allclose(choice.std, std, atol=1e-9)
 
 
 def controller(policy: str, *, rounds: str | None = None, K_Z: Any = None, engine: str = "auto") -> Controller:

@@ -122,11 +122,11 @@ class Witness:
 
     def floor_bounds(self, task: int, X: FloatArray, running: int) -> FloatArray:
         mean, C = self.believe(task, X)
-        width = np.sqrt(np.diag(C))
+        std = np.sqrt(np.diag(C))
         for a in range(N):
             if self.p.against == "difference":
-                width[a] = math.sqrt(max(0.0, C[a, a] + C[running, running] - 2 * C[a, running]))
-        return np.asarray(mean - mean[running] - self.p.beta * width)
+                std[a] = math.sqrt(max(0.0, C[a, a] + C[running, running] - 2 * C[a, running]))
+        return np.asarray(mean - mean[running] - self.p.beta * std)
 
     def sure(self, mean: FloatArray, C: FloatArray, a: int, b: int) -> bool:
         """Whether a surely earns no less than b."""
@@ -266,7 +266,7 @@ def test_rules_that_allow_everything_reproduce_plain_ucb(rule: str, seed: int) -
         else:
             pairs = [(plain.ask("b", contexts=X[1]), safe.ask("b", contexts=X[1]))]
         for ours, theirs in pairs:
-            assert (ours.arm, ours.mean, ours.width, ours.ucb) == (theirs.arm, theirs.mean, theirs.width, theirs.ucb)
+            assert (ours.arm, ours.mean, ours.std, ours.ucb) == (theirs.arm, theirs.mean, theirs.std, theirs.ucb)
             assert ours.alternatives == theirs.alternatives
             reward = float(rng.random())
             plain.tell(ours.id, reward)

@@ -52,7 +52,7 @@ class Witness:
         self.running, self.stayed = list(problem.declared), 0
         self.told: list[float] = []
         accounts = range(M if rule.per_station else 1)
-        self.facts, self.width, self.scatter = ([0.0 for _ in accounts] for _ in range(3))
+        self.facts, self.std, self.scatter = ([0.0 for _ in accounts] for _ in range(3))
         self.open: list[list[Made]] = [[] for _ in accounts]
 
     def account(self, task: int) -> int:
@@ -78,7 +78,7 @@ class Witness:
         return max(surely, at_worst)
 
     def sure(self, account: int) -> float:
-        delta, v, q = self.delta / (4 * len(self.facts)), self.scatter[account], self.width[account]
+        delta, v, q = self.delta / (4 * len(self.facts)), self.scatter[account], self.std[account]
         held = self.facts[account] + sum(e.lower for e in self.open[account])
         if v > 0:
             rho = self.p.noise
@@ -148,15 +148,15 @@ class Witness:
         _, C = self.believe([e.task] * 2, np.array([e.x, e.today]))
         widths = {k: math.sqrt((1 - k) ** 2 * C[0, 0] + keep**2 * C[1, 1] - 2 * (1 - k) * keep * C[0, 1]) for k in GRID}
         e.left = float(np.clip(keep * C[0, 1] / C[0, 0], 0.0, 1.0))
-        added, width = self.block([e])
-        assert width <= min(widths.values()) + 1e-9  # no share of fact makes it more certain
-        e.lower = added - e.beta * width
+        added, std = self.block([e])
+        assert std <= min(widths.values()) + 1e-9  # no share of fact makes it more certain
+        e.lower = added - e.beta * std
         self.scatter[account] += max(e.left**2 + keep**2, (1 - e.left) ** 2) * noise
         self.open[account].append(e)
         if len(self.open[account]) == BLOCK:
-            added, width = self.block(self.open[account])
+            added, std = self.block(self.open[account])
             self.facts[account] += added
-            self.width[account] += width
+            self.std[account] += std
             self.open[account] = []
 
     def block(self, trials: list[Made]) -> tuple[float, float]:
@@ -224,7 +224,7 @@ def test_the_witness_sees_trials_refusals_and_full_blocks(per_station: bool) -> 
     for seed in (3, 4):
         witness, _, held_back = play(*case_of(seed, per_station=per_station), steps=30)
         trials, refusals = trials + sum(e.trial for e in witness.made), refusals + held_back
-        blocks += sum(width > 0 for width in witness.width)
+        blocks += sum(std > 0 for std in witness.std)
     assert min(trials, refusals, blocks) > 0
 
 

@@ -55,7 +55,7 @@ def test_the_structure_changes_no_belief(
     assert len(found.joint.V.T) < len(arms)  # type: ignore[union-attr]
     plain = posterior.predict(2, X[arms], columns=[None] * len(arms))
     assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9 * max(1.0, variance))
-    assert np.allclose(found.width**2, plain.width**2, rtol=0, atol=1e-9 * variance)
+    assert np.allclose(found.std**2, plain.std**2, rtol=0, atol=1e-9 * variance)
 
 
 def test_the_structure_is_used_where_the_kernel_is_smooth_enough() -> None:
@@ -121,7 +121,7 @@ def test_a_round_of_decisions_gets_the_answers_of_single_ones() -> None:
     for own, task, asked in zip(together.split([N] * 4), tasks, X, strict=True):
         alone = posterior.predict(task, asked)
         assert np.allclose(own.mean, alone.mean, rtol=0, atol=1e-12)
-        assert np.allclose(own.width, alone.width, rtol=0, atol=1e-10)
+        assert np.allclose(own.std, alone.std, rtol=0, atol=1e-10)
         assert np.allclose(own.covariance(), alone.covariance(), rtol=0, atol=1e-10)
 
 

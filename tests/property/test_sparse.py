@@ -68,7 +68,7 @@ def test_the_exact_variance_never_exceeds_the_sparse_one_by_more_than_the_slack(
         sparse.update(stream.tasks[:80], stream.X[:80], stream.y[:80], noise=stream.noise[:80])
     stream.tell(sparse, 80 if block else 0)
     asked = np.concatenate([stream.asked_tasks, stream.tasks]), np.concatenate([stream.asked, stream.X])
-    exact, found = stream.exact().predict(*asked).width ** 2, sparse.predict(*asked).width ** 2
+    exact, found = stream.exact().predict(*asked).std ** 2, sparse.predict(*asked).std ** 2
     prior = stream.kernel.variance * stream.K_Z.diagonal().max()  # type: ignore[attr-defined]
     assert (exact <= sparse.slack * found + 1e-7 * prior).all()
     assert (found <= np.diag(stream.K_Z)[asked[0]] * stream.kernel.diag(asked[1]) * (1 + 1e-9)).all()
@@ -80,8 +80,8 @@ def test_the_sparse_width_is_hardly_ever_below_the_exact_one() -> None:
         stream = stream_of(seed)
         sparse = stream.sparse(25)
         stream.tell(sparse)
-        exact = stream.exact().predict(stream.asked_tasks, stream.asked).width
-        ratios.append(sparse.predict(stream.asked_tasks, stream.asked).width / exact)
+        exact = stream.exact().predict(stream.asked_tasks, stream.asked).std
+        ratios.append(sparse.predict(stream.asked_tasks, stream.asked).std / exact)
     ratio = np.concatenate(ratios)
     assert np.mean(ratio < 0.99) < 0.005
     assert ratio.min() > 0.9
@@ -99,7 +99,7 @@ def test_stored_beliefs_go_on_bit_for_bit(seed: int, inducing_points: int) -> No
     stream.tell(second, 37)
     expected, found = (one.predict(stream.asked_tasks, stream.asked) for one in (whole, second))
     np.testing.assert_array_equal(found.mean, expected.mean)
-    np.testing.assert_array_equal(found.width, expected.width)
+    np.testing.assert_array_equal(found.std, expected.std)
     assert (len(second), second.points, second.slack) == (len(whole), whole.points, whole.slack)
 
 
@@ -121,7 +121,7 @@ def test_points_stay_within_the_budget_and_beliefs_accurate_over_many_refreshes(
         found = posterior.predict(np.full(40, task), asked)
         truth = np.sin(8 * asked[:, 0]) + 0.4 * task
         assert np.abs(found.mean - truth).max() < 0.15
-        assert (np.abs(found.mean - truth) <= 4 * found.width + 0.02).all()
+        assert (np.abs(found.mean - truth) <= 4 * found.std + 0.02).all()
 
 
 def test_samples_have_the_mean_and_covariance_of_the_beliefs() -> None:
@@ -131,7 +131,7 @@ def test_samples_have_the_mean_and_covariance_of_the_beliefs() -> None:
     tasks, X = stream.asked_tasks[:5], stream.asked[:5]
     drawn = posterior.predict(tasks, X).sample(20_000, np.random.default_rng(1))
     covariance = posterior.predict(tasks, X).covariance()
-    np.testing.assert_allclose(np.diag(covariance), posterior.predict(tasks, X).width ** 2, rtol=1e-6)
+    np.testing.assert_allclose(np.diag(covariance), posterior.predict(tasks, X).std ** 2, rtol=1e-6)
     np.testing.assert_allclose(drawn.mean(axis=0), posterior.predict(tasks, X).mean, atol=0.05)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.05 * np.diag(covariance).max())
 
@@ -150,7 +150,7 @@ def test_an_update_that_fails_leaves_the_beliefs_as_they_were() -> None:
 def test_nothing_told_is_the_prior_and_rows_cannot_be_taken_back() -> None:
     posterior = SparsePosterior(RBF(0.4, variance=2.0), [[1.5]], noise=0.1, mean=0.3)
     prediction = posterior.predict([0], [[0.2]])
-    assert (prediction.mean[0], prediction.width[0]) == (0.3, pytest.approx(3.0**0.5))
+    assert (prediction.mean[0], prediction.std[0]) == (0.3, pytest.approx(3.0**0.5))
     posterior.update([0], [[0.2]], [0.5])
     with pytest.raises(CannotCorrectError, match="learn the corrected log anew"):
         posterior.correct(0, 0.4)

@@ -115,7 +115,7 @@ def test_log_g_adds_up_the_widths_of_the_posterior_and_bounds_their_squares(case
     variances = np.zeros(len(case.tasks))
     for t in range(len(case.tasks)):
         row = case.tasks[t : t + 1], case.X[t : t + 1]
-        variances[t] = posterior.predict(*row).width[0] ** 2
+        variances[t] = posterior.predict(*row).std[0] ** 2
         posterior.update(*row, [0.0])
     assert same(float(np.log1p(variances / case.noise).sum()), case.log_g())
     d = max(1.0, case.kernel_bound / case.noise)

@@ -45,7 +45,7 @@ def test_the_posterior_is_that_of_three_kernels_added_up(seed: int) -> None:
     noise, mean = float(case["noise"]), float(case["mean"])
     K, k = summed(case, rows, rows) + noise * np.eye(30), summed(case, rows, asked)
     expected = mean + k.T @ np.linalg.solve(K, case["y"] - mean)
-    width = np.sqrt(np.diagonal(summed(case, asked, asked) - k.T @ np.linalg.solve(K, k)))
+    std = np.sqrt(np.diagonal(summed(case, asked, asked) - k.T @ np.linalg.solve(K, k)))
 
     related = float(case["related"])
     tasks = PartialPooling(related * case["R"] + (1.0 - related) * np.eye(4), float(case["share"]))
@@ -56,7 +56,7 @@ def test_the_posterior_is_that_of_three_kernels_added_up(seed: int) -> None:
         found = posterior.predict(*asked)
         tolerance = 1e-8 if engine != "sparse" else 1e-3  # an inducing point stands for what lies beside it
         np.testing.assert_allclose(found.mean, expected, atol=tolerance)
-        np.testing.assert_allclose(found.width, width, atol=tolerance)
+        np.testing.assert_allclose(found.std, std, atol=tolerance)
 
 
 def test_a_share_of_nearly_all_is_pooling_and_of_nearly_none_the_rest_alone() -> None:

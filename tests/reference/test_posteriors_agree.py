@@ -1,4 +1,4 @@
-"""Every engine gives the mean (9), the width (11) and the covariance of the naive reference.
+"""Every engine gives the mean (9), the std (11) and the covariance of the naive reference.
 
 Data, hyper-parameters, task matrices, prior means and noises are all drawn. Errors are measured against the
 scale of the problem: variances against the largest prior variance k(x, x) in it, means against the larger of
@@ -200,7 +200,7 @@ def assert_agrees(posterior: Engine, problem: Problem) -> None:
         # An inverse grown by (13) loses digits with the square of its condition number, which goes as k / noise.
         digits *= max(1.0, (1e-2 * problem.k / float(problem.data.noise.min(initial=problem.k))) ** 2)
     np.testing.assert_allclose(found.mean, mean, rtol=0, atol=digits * problem.reward_scale)
-    np.testing.assert_allclose(found.width**2, variance, rtol=0, atol=TOLERANCE * problem.k)
+    np.testing.assert_allclose(found.std**2, variance, rtol=0, atol=TOLERANCE * problem.k)
 
 
 def random_chunks(rng: np.random.Generator, n: int) -> list[int]:
@@ -313,4 +313,4 @@ def test_three_thousand_single_updates_agree_with_a_fresh_factorisation() -> Non
     found = posterior.predict(tasks[n:], X[n:])
     k = variance * 1.3
     np.testing.assert_allclose(found.mean, expected_mean, rtol=0, atol=TOLERANCE * max(k, np.abs(y).max()))
-    np.testing.assert_allclose(found.width**2, expected_variance, rtol=0, atol=TOLERANCE * k)
+    np.testing.assert_allclose(found.std**2, expected_variance, rtol=0, atol=TOLERANCE * k)

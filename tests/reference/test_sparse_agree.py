@@ -81,7 +81,7 @@ def test_rows_one_by_one_give_the_beliefs_of_the_slow_posterior(seed: int) -> No
     assert slow.replaced > 3
     assert slow.absorbed > 3
     prediction = fast.predict(problem.tasks, problem.X)
-    assert_same((prediction.mean, prediction.width**2), slow.predict(problem.tasks, problem.X), problem)
+    assert_same((prediction.mean, prediction.std**2), slow.predict(problem.tasks, problem.X), problem)
 
 
 def block_noises(problem: Problem, points: IntArray) -> FloatArray:
@@ -123,7 +123,7 @@ def test_a_block_gives_the_projected_process_of_its_points(seed: int) -> None:
         mean=problem.mean,
     )  # fmt: skip
     prediction = fast.predict(problem.tasks, problem.X)
-    assert_same((prediction.mean, prediction.width**2), expected, problem)
+    assert_same((prediction.mean, prediction.std**2), expected, problem)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -142,4 +142,4 @@ def test_with_room_for_every_row_it_is_the_exact_posterior(seed: int) -> None:
             for i in range(len(data.y)):
                 fast.update(data.tasks[i : i + 1], data.X[i : i + 1], data.y[i : i + 1], noise=data.noise[i : i + 1])
         prediction = fast.predict(problem.tasks, problem.X)
-        assert_same((prediction.mean, prediction.width**2), expected, problem)
+        assert_same((prediction.mean, prediction.std**2), expected, problem)

@@ -50,7 +50,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Run:
-    """What was played: arms, rewards, expected loss, level and width of each decision."""
+    """What was played: arms, rewards, expected loss, level and std of each decision."""
 
     arms: IntArray
     rewards: FloatArray
@@ -104,8 +104,8 @@ def play(policy: Policy, problem: Problem, rng: np.random.Generator) -> Run:
         arms[t], levels[t] = choice.arm, int(choice.memo.get("level", 0))
         rewards[t] = float(rng.random() < truth[choice.arm])
         losses[t] = truth.max() - truth[choice.arm]
-        if choice.width is not None:
-            widths[t] = choice.width[list(choice.arms).index(choice.arm)]
+        if choice.std is not None:
+            widths[t] = choice.std[list(choice.arms).index(choice.arm)]
         observation = Observation(int(task), X[choice.arm], choice.arm, rewards[t], memo=choice.memo)
         policy.learn(replace(observation, cache=choice.cache))
     return Run(arms, rewards, losses, levels, widths)
@@ -206,7 +206,7 @@ def check_levels_learned_their_own(problem: Problem, policy: SuperUCB, run: Run)
         alone.update(problem.tasks[mine], X[mine], run.rewards[mine])
         expected, found = alone.predict(tasks, asked), level.predict(tasks, asked)
         np.testing.assert_allclose(found.mean, expected.mean, atol=1e-8)
-        np.testing.assert_allclose(found.width, expected.width, atol=1e-7)
+        np.testing.assert_allclose(found.std, expected.std, atol=1e-7)
 
 
 def test_every_level_learns_only_from_its_own_decisions(games: Games) -> None:

@@ -28,7 +28,7 @@ def inside(seed: int, *, inducing_points: int, deviations: float) -> float:
     for i in range(ROWS):
         posterior.update(tasks[i : i + 1], X[i : i + 1], [f[i] + np.sqrt(noise) * rng.standard_normal()])
     found = posterior.predict(tasks[ROWS:], X[ROWS:])
-    return float(np.mean(np.abs(f[ROWS:] - found.mean) <= deviations * found.width))
+    return float(np.mean(np.abs(f[ROWS:] - found.mean) <= deviations * found.std))
 
 
 @pytest.mark.parametrize("inducing_points", [12, 30])

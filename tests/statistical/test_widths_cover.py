@@ -1,4 +1,4 @@
-"""Theorem 1's width covers f* as often as promised once it carries 1/√λ; as printed it does not at small λ.
+"""Theorem 1's std covers f* as often as promised once it carries 1/√λ; as printed it does not at small λ.
 
 Rewards are coins that come up with probability f*, the function is a finite combination of kernel functions whose
 norm is known exactly, and which contexts are seen does not depend on rewards: just what the theorem assumes. If each
@@ -53,11 +53,11 @@ def random_problem(rng: np.random.Generator) -> Problem:
 
 
 def uncovered(problem: Problem, noise: float, draws: int, rng: np.random.Generator) -> tuple[int, int]:
-    """In how many draws of rewards some arm lies outside the corrected and outside the printed width."""
+    """In how many draws of rewards some arm lies outside the corrected and outside the printed std."""
     n, tasks, X = problem.known, problem.tasks, problem.X
     posterior = ExactPosterior(problem.kernel, problem.K_Z, noise=noise)
     posterior.update(tasks[:n], X[:n], np.zeros(n))
-    sigma = posterior.predict(tasks[n:], X[n:]).width
+    sigma = posterior.predict(tasks[n:], X[n:]).std
     K = gram(tasks, X, kernel=problem.kernel, K_Z=problem.K_Z)
     weights = np.linalg.solve(K[:n, :n] + noise * np.eye(n), K[:n, n:])
     rewards = (rng.random((draws, n)) < problem.truth[:n]).astype(np.float64)
@@ -163,7 +163,7 @@ def test_one_coin_asked_again_is_never_covered_by_the_printed_width() -> None:
         posterior.update([0], place, [flip])
         prediction = posterior.predict([0], place)
         errors[i] = abs(prediction.mean[0] - 0.5)
-        assert prediction.width[0] == pytest.approx(math.sqrt(noise / (1.0 + noise)))
+        assert prediction.std[0] == pytest.approx(math.sqrt(noise / (1.0 + noise)))
     expected = np.where(flips == 1.0, 1.0 / (1.0 + noise) - 0.5, 0.5)
     np.testing.assert_allclose(errors, expected)
     sigma = math.sqrt(noise / (1.0 + noise))

@@ -67,8 +67,8 @@ def covered(model: Model, log: Samples, asked: Samples) -> tuple[float, FloatArr
     posterior = ExactPosterior(model.kernel, model.similarity.matrix, noise=model.noise, mean=model.mean)
     posterior.update(log.tasks, log.X, log.y, noise=log.noise)
     found = posterior.predict(asked.tasks, asked.X)
-    slack = 1.96 * np.sqrt(found.width**2 + model.noise)
-    return float(np.mean(np.abs(asked.y - found.mean) <= slack)), found.width
+    slack = 1.96 * np.sqrt(found.std**2 + model.noise)
+    return float(np.mean(np.abs(asked.y - found.mean) <= slack)), found.std
 
 
 def _told(rows: Samples, ran: BoolArray) -> BoolArray:

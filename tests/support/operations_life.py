@@ -29,7 +29,7 @@ class Wish:
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         score = -np.abs(query.X[query.arms, 0] - query.arms)
-        return Choice(int(query.arms[score.argmax()]), query.arms, mean=score / 2, width=-score / 2, score=score)
+        return Choice(int(query.arms[score.argmax()]), query.arms, mean=score / 2, std=-score / 2, score=score)
 
     def learn(self, observation: Observation) -> None:
         pass

@@ -444,10 +444,10 @@ def test_what_is_known_of_others_does_not_move_by_a_reset() -> None:
         shake(each, rewards=[0.6] * 15 + [0.1, 0.1])
     assert "a until d000020" in controller.current.stations
     ours, theirs = (each.ask("b", {"load": 0.3}) for each in (controller, twin))
-    assert (ours.arm, ours.mean, ours.width) == (theirs.arm, theirs.mean, theirs.width)
+    assert (ours.arm, ours.mean, ours.std) == (theirs.arm, theirs.mean, theirs.std)
     fresh = controller.ask("a", {"load": 0.5}, allowed=[2])
     assert fresh.mean == 0.4
-    assert fresh.width == pytest.approx(np.sqrt(0.05))
+    assert fresh.std == pytest.approx(np.sqrt(0.05))
 
 
 def test_late_rewards_of_the_past_life_reset_nothing() -> None:

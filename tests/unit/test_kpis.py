@@ -30,7 +30,7 @@ def make(kpis: Any, **given: Any) -> Controller:
 
 
 def naive(rows: list[tuple[int, np.ndarray, float, float]], task: int, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and width of a KPI with the model DROPS by the textbook, from (task, x, value, variance told)."""
+    """Mean and std of a KPI with the model DROPS by the textbook, from (task, x, value, variance told)."""
     scale2 = DROPS["deviation"] ** 2 / (VARIANCE * np.diagonal(K_Z).mean())
 
     def k(s: int, x: np.ndarray, t: int, y: np.ndarray) -> float:
@@ -38,13 +38,13 @@ def naive(rows: list[tuple[int, np.ndarray, float, float]], task: int, X: np.nda
 
     K = np.array([[k(s, x, t, y) for t, y, _, _ in rows] for s, x, _, _ in rows])
     K += np.diag([DROPS["noise"] + told for *_, told in rows])
-    mean, width = np.empty(len(X)), np.empty(len(X))
+    mean, std = np.empty(len(X)), np.empty(len(X))
     for i, x in enumerate(X):
         c = np.array([k(task, x, t, y) for t, y, _, _ in rows])
         weights = np.linalg.solve(K, c)
         mean[i] = DROPS["mean"] + weights @ (np.array([value for _, _, value, _ in rows]) - DROPS["mean"])
-        width[i] = math.sqrt(k(task, x, task, x) - weights @ c)
-    return mean, width
+        std[i] = math.sqrt(k(task, x, task, x) - weights @ c)
+    return mean, std
 
 
 def test_what_is_believed_of_a_kpi_is_what_the_textbook_says() -> None:
@@ -62,9 +62,9 @@ def test_what_is_believed_of_a_kpi_is_what_the_textbook_says() -> None:
     decision = controller.ask("b", {"load": 0.3})
     note = decision.memo["kpis"]
     X = controller.settings.encoder.contexts({"load": 0.3})[note["arms"]]
-    mean, width = naive(rows, 1, X)
+    mean, std = naive(rows, 1, X)
     assert note["means"]["drop_free"] == pytest.approx(mean, abs=1e-12)
-    assert note["widths"]["drop_free"] == pytest.approx(width, abs=1e-9)
+    assert note["widths"]["drop_free"] == pytest.approx(std, abs=1e-9)
 
 
 def test_only_what_keeps_the_floor_with_the_stated_confidence_is_chosen() -> None:
@@ -77,9 +77,9 @@ def test_only_what_keeps_the_floor_with_the_stated_confidence_is_chosen() -> Non
         (0, controller.journal.asked[key].x, controller.journal.told[key].kpis["drop_free"][0], 0.0)
         for key in controller.journal.told
     ]
-    mean, width = naive(rows, 0, controller.settings.encoder.contexts({"load": 0.0}))
+    mean, std = naive(rows, 0, controller.settings.encoder.contexts({"load": 0.0}))
     quantile = 0.8416212335729143  # of the normal distribution at 0.8, from tables
-    keeps = mean - quantile * width >= 0.88
+    keeps = mean - quantile * std >= 0.88
     assert 0 < keeps.sum() < 7
     decision = controller.ask("a", {"load": 0.0})
     assert decision.arm == max(np.flatnonzero(keeps))
@@ -90,10 +90,10 @@ def test_only_what_keeps_the_floor_with_the_stated_confidence_is_chosen() -> Non
 def test_a_ceiling_is_a_floor_upside_down() -> None:
     above = KpiFloor("kept", at_least=0.9, **DROPS)
     below = KpiFloor("lost", at_most=0.1, mean=1 - DROPS["mean"], deviation=DROPS["deviation"], noise=DROPS["noise"])
-    mean, width = np.array([0.93, 0.97, 0.88]), np.array([0.01, 0.04, 0.001])
-    assert above.margin(mean, width) == pytest.approx(below.margin(1 - mean, width))
+    mean, std = np.array([0.93, 0.97, 0.88]), np.array([0.01, 0.04, 0.001])
+    assert above.margin(mean, std) == pytest.approx(below.margin(1 - mean, std))
     both = KpiFloor("kept", at_least=0.9, at_most=0.95, confidence=0.5)
-    assert both.margin(mean, width) == pytest.approx([0.02, -0.02, -0.02])
+    assert both.margin(mean, std) == pytest.approx([0.02, -0.02, -0.02])
 
 
 def test_where_nothing_keeps_the_floor_the_closest_is_played_and_what_runs_among_equals() -> None:

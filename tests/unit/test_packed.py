@@ -44,7 +44,7 @@ def test_states_of_the_same_features_share_their_names() -> None:
 def test_packed_alternatives_are_those_they_were_made_from(
     rows: list[tuple[int, float | None, float | None, float | None]],
 ) -> None:
-    assert [(one.arm, one.mean, one.width, one.ucb) for one in Alternatives(rows)] == rows
+    assert [(one.arm, one.mean, one.std, one.ucb) for one in Alternatives(rows)] == rows
 
 
 def test_a_controller_keeps_and_writes_the_state_that_it_was_asked_with() -> None:

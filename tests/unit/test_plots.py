@@ -52,10 +52,10 @@ def test_a_posterior_shows_means_bands_and_what_was_tried(controller: Controller
     ax = plot_posterior(controller, "a", {"load": 0.4})
     choice = controller.consider("a", {"load": 0.4})
     assert choice.mean is not None
-    assert choice.width is not None
+    assert choice.std is not None
     kept = [i for i, arm in enumerate(choice.arms) if SPACE[int(arm)]["scheduler"] == SPACE[choice.arm]["scheduler"]]
     assert line(ax, "expected") == ([2.0, 4.0, 8.0], pytest.approx(choice.mean[kept].tolist()))
-    assert heights_of(ax).max() == pytest.approx((choice.mean + REACH * choice.width)[kept].max())
+    assert heights_of(ax).max() == pytest.approx((choice.mean + REACH * choice.std)[kept].max())
     tried, earned = line(ax, "tried (8)")
     own = [one for one in controller.observations() if one.task == 0]
     assert tried == [SPACE[one.arm]["tilt"] for one in own]

@@ -65,7 +65,7 @@ def test_predictions_equal_those_of_the_posterior(case: Case, own_noise: bool) -
     mean, std = model.predict(case.new_X, task=case.new_labels, return_std=True)
     _, covariance = model.predict(case.new_X, task=case.new_labels, return_cov=True)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-12)
-    np.testing.assert_allclose(std, expected.width, rtol=1e-12)
+    np.testing.assert_allclose(std, expected.std, rtol=1e-12)
     np.testing.assert_allclose(covariance, posterior.predict(case.new_tasks, case.new_X).covariance(), atol=1e-12)
 
 

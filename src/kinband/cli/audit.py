@@ -94,12 +94,12 @@ def _tell_why(reason: Explanation, *, as_json: bool) -> None:
         return
     table = Table(pad_edge=False)
     table.add_column("configuration")
-    for column in ("expected", "width", "score"):
+    for column in ("expected", "std", "score"):
         table.add_column(column, justify="right")
     for row in reason.to_dict()["considered"]:
         knobs = row["configuration"]
         what = f"arm {row['arm']}" if knobs is None else ", ".join(f"{k}={v}" for k, v in knobs.items())
-        numbers = ("-" if row[name] is None else f"{row[name]:.4f}" for name in ("mean", "width", "score"))
+        numbers = ("-" if row[name] is None else f"{row[name]:.4f}" for name in ("mean", "std", "score"))
         table.add_row(Text(f"{'> ' if row['chosen'] else '  '}{what}"), *numbers)
     Console().print(table)
     typer.echo(reason.text)

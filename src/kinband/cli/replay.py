@@ -61,11 +61,11 @@ def _print(found: "Replayed") -> None:
     table = Table(pad_edge=False)
     for column in ("", "configuration"):
         table.add_column(column)
-    for column in ("expected", "width", "score"):
+    for column in ("expected", "std", "score"):
         table.add_column(column, justify="right")
     for name, made in (("as recorded", found.recorded), ("decided again", found.again)):
         knobs = f"arm {made.arm}" if made.configuration is None else _knobs(dict(made.configuration))
-        scores = ("-" if value is None else repr(value) for value in (made.mean, made.width, made.ucb))
+        scores = ("-" if value is None else repr(value) for value in (made.mean, made.std, made.ucb))
         table.add_row(name, Text(knobs), *scores)
     console.print(
         f"{event.decision} for {event.station}, event {event.seq} of {event.at}", highlight=False, markup=False

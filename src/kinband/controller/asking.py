@@ -105,7 +105,7 @@ def decision_from(
         arm=choice.arm,
         configuration=chosen.configuration,
         mean=chosen.mean,
-        width=chosen.width,
+        std=chosen.std,
         ucb=chosen.ucb,
         alternatives=alternatives,
         known=known,
@@ -191,5 +191,5 @@ def _alternatives(choice: Choice, space: ConfigurationSpace | None) -> Alternati
     if chosen not in kept:
         kept[-1] = chosen
     unknown: list[float | None] = [None] * len(kept)
-    scores = (unknown if v is None else v[kept].tolist() for v in (choice.mean, choice.width, choice.score))
+    scores = (unknown if v is None else v[kept].tolist() for v in (choice.mean, choice.std, choice.score))
     return Alternatives(zip(choice.arms[kept].tolist(), *scores, strict=True), space)

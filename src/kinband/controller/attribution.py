@@ -191,9 +191,9 @@ class Evidence:
             none where nothing told says anything about the context.
         own_rows: Rewards of the station that were known.
         other_rows: Rewards of all stations that it shares with.
-        prior_width: Standard deviation of f before any reward.
-        width_alone: The same from the station's own rewards alone.
-        width: The same from all rewards.
+        prior_std: Standard deviation of f before any reward.
+        std_alone: The same from the station's own rewards alone.
+        std: The same from all rewards.
         own_worth: What its own rewards are worth here, in rewards of its own in the same context.
         borrowed_worth: What the others' rewards add, in the same measure.
 
@@ -207,9 +207,9 @@ class Evidence:
     shares: Mapping[str, float]
     own_rows: int
     other_rows: int
-    prior_width: float
-    width_alone: float
-    width: float
+    prior_std: float
+    std_alone: float
+    std: float
     own_worth: float
     borrowed_worth: float
 
@@ -311,9 +311,9 @@ def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: Floa
         {names[i]: float(lent[i]) for i in order},
         own_rows=len(alone),
         other_rows=len(part) - len(alone),
-        prior_width=prior**0.5,
-        width_alone=before**0.5,
-        width=variance**0.5,
+        prior_std=prior**0.5,
+        std_alone=before**0.5,
+        std=variance**0.5,
         own_worth=float(worth_of(before, prior, noise=settings.noise)[0]),
         borrowed_worth=float(worth_of(variance, before, noise=settings.noise)[0]),
     )

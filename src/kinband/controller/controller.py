@@ -269,7 +269,7 @@ class Controller:
     ) -> Choice:
         """Return what would be decided for one station now; nothing is recorded and nothing changes.
 
-        It comes with mean, width and score of every configuration that the policy weighed: all that are allowed, but
+        It comes with mean, std and score of every configuration that the policy weighed: all that are allowed, but
         for policies that drop some before they score, as under floors of KPIs. Arguments are those of `ask`, which,
         called next with the same, decides the same.
 

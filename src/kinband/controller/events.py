@@ -301,7 +301,7 @@ class Journal:
             columns[name] = np.array([everything[arm][name] for arm in ran], dtype=kind)
         ours: dict[str, Any] = {
             name: np.array([getattr(a.decision, of) for a in rows], dtype=np.float64)
-            for name, of in (("mean", "mean"), ("std", "width"), ("score", "ucb"))
+            for name, of in (("mean", "mean"), ("std", "std"), ("score", "ucb"))
         }
         told = [self._told.get(a.decision.id) for a in rows]
         ours["reward"] = np.array([None if one is None else one.reward for one in told], dtype=np.float64)
@@ -396,14 +396,14 @@ class Journal:
         return memo if ran is None else replaced_memo(memo, x=asked.x, ran=ran.x, lower=ran.lower)
 
     def foretold(self, decision_id: str) -> tuple[float, float] | None:
-        """Return mean and width that were predicted for what the station ran, when asking; None where none is known."""
+        """Return mean and std that were predicted for what the station ran, when asking; None where none is known."""
         decision, arm = self.find(decision_id).decision, self.ran(decision_id)
         scored: Decision | Alternative | None = decision
         if arm != decision.arm:  # no more than the best-scored were kept
             scored = next((one for one in decision.alternatives if one.arm == arm), None)
-        if scored is None or scored.mean is None or scored.width is None:
+        if scored is None or scored.mean is None or scored.std is None:
             return None
-        return scored.mean, scored.width
+        return scored.mean, scored.std
 
     def observation(self, told: Told, cache: Any = None) -> Observation:
         """Return what a policy is to learn from a reward: what ran, and what it earned.
@@ -470,8 +470,8 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
                 "x": entry.x.tolist(),
                 "arm": d.arm,
                 "configuration": None if d.configuration is None else dict(d.configuration),
-                "scores": [d.mean, d.width, d.ucb],
-                "alternatives": [[a.arm, a.mean, a.width, a.ucb] for a in d.alternatives],
+                "scores": [d.mean, d.std, d.ucb],
+                "alternatives": [[a.arm, a.mean, a.std, a.ucb] for a in d.alternatives],
                 "known": d.known,
                 "round": d.round,
                 "memo": dict(d.memo),
@@ -569,9 +569,9 @@ def _said(entry: Joined | Returned) -> dict[str, Any]:
 def _asked_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapping[str, Any]]) -> Asked:
     named = values["configuration"] is not None
     alternatives = Alternatives(values["alternatives"], configurations if named else None)
-    mean, width, ucb = values["scores"]
+    mean, std, ucb = values["scores"]
     decision = Decision(
-        values["id"], values["station"], values["arm"], values["configuration"], mean, width, ucb,
+        values["id"], values["station"], values["arm"], values["configuration"], mean, std, ucb,
         alternatives, values["known"], values["round"], values["memo"],
     )  # fmt: skip
     state = None if values["state"] is None else PackedState(values["state"])

@@ -68,7 +68,7 @@ def compare(
         decision: With its scores as stored when asking.
         runner_up: Likewise.
         C: Covariance of f at the two, (2, 2), if it was worked out.
-        beta: Weight of a width in the scores, if it is known.
+        beta: Weight of a standard deviation in the scores, if it is known.
         noise: Variance of one more reward.
     """
     if runner_up is None or runner_up.mean is None or decision.mean is None:
@@ -90,7 +90,7 @@ def needed_reward(C: FloatArray, *, gap: float, beta: float, noise: float) -> fl
     Args:
         C: Covariance of f at what was chosen and at the runner-up, (2, 2).
         gap: By how much the score of what was chosen is larger.
-        beta: Weight of a width in the scores.
+        beta: Weight of a standard deviation in the scores.
         noise: Variance of the reward.
 
     Example:
@@ -147,12 +147,12 @@ def configuration_of(decision: Decision, arm: int) -> Mapping[str, Any] | None:
 def choice_text(decision: Decision) -> str:
     """Say what was chosen and what was expected of it."""
     what = configuration_text(decision.configuration, decision.arm)
-    if decision.mean is None or decision.width is None:
+    if decision.mean is None or decision.std is None:
         return f"{decision.station} should run {what}; the policy predicts nothing."
     known = "1 reward" if decision.known == 1 else f"{decision.known:,} rewards"
     return (
         f"{decision.station} should run {what}: expected reward {decision.mean:.3f}, give or take "
-        f"{decision.width:.3f} (one standard deviation), with {known} known so far."
+        f"{decision.std:.3f} (one standard deviation), with {known} known so far."
     )
 
 
@@ -191,12 +191,12 @@ def against_text(runner_up: Alternative | None, found: Comparison | None) -> str
     """Say how far the runner-up lay behind, and what would have put it first."""
     if runner_up is None:
         return "There was no alternative."
-    if found is None or runner_up.ucb is None or runner_up.width is None:
+    if found is None or runner_up.ucb is None or runner_up.std is None:
         return ""
     what = configuration_text(runner_up.configuration, runner_up.arm)
     apart = None if found.needed_mean is None else told_apart(runner_up.mean or 0.0, found.needed_mean)
     expected = f"{runner_up.mean:.3f}" if apart is None else apart[0]
-    text = f"Next came {what} (expected {expected}, give or take {runner_up.width:.3f})"
+    text = f"Next came {what} (expected {expected}, give or take {runner_up.std:.3f})"
     if found.deviation is not None and found.probability is not None:
         text += (
             f", a difference of {found.difference:+.3f}, give or take {found.deviation:.3f}: the choice earns more "
@@ -214,7 +214,7 @@ def evidence_text(found: Evidence) -> str:
     Example:
         >>> print(evidence_text(Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.2, 0.1, 6.0, 18.75)))
         90 % of the evidence is from its own 8 rewards and 10 % borrowed, most from b (10 %). What was borrowed is worth
-        18.8 rewards of its own in this state: alone the width would be 0.200, not 0.100.
+        18.8 rewards of its own in this state: alone the standard deviation would be 0.200, not 0.100.
     """
     if not found.shares:
         return "No reward known so far says anything about this state: the estimate is the prior."
@@ -227,8 +227,8 @@ def evidence_text(found: Evidence) -> str:
     start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
     if not found.own_rows:
         start = f"It has no rewards of its own: all evidence is borrowed{most}."
-    apart = told_apart(found.width_alone, found.width)
-    alone = "" if apart is None else f": alone the width would be {apart[0]}, not {apart[1]}"
+    apart = told_apart(found.std_alone, found.std)
+    alone = "" if apart is None else f": alone the standard deviation would be {apart[0]}, not {apart[1]}"
     return f"{start} What was borrowed is worth {worth_text(found.borrowed_worth)} of its own in this state{alone}."
 
 
@@ -256,9 +256,9 @@ def worth_text(worth: float) -> str:
 
 
 def approximate_text(decision: Decision, found: Evidence) -> str:
-    """Say so where the controller's own width is another one, as a sparse posterior's may be."""
-    stored = decision.width
-    if stored is None or abs(stored - found.width) <= 0.02 * max(stored, found.width):
+    """Say so where the controller's own std is another one, as a sparse posterior's may be."""
+    stored = decision.std
+    if stored is None or abs(stored - found.std) <= 0.02 * max(stored, found.std):
         return ""
     if "sharing" in decision.memo:
         return f"(An earlier version decided, with weights of sharing that are no longer used, and took {stored:.3f}.)"
@@ -483,7 +483,7 @@ class Explanation:
             "arm": decision.arm,
             "configuration": None if decision.configuration is None else dict(decision.configuration),
             "mean": decision.mean,
-            "width": decision.width,
+            "std": decision.std,
             "known": decision.known,
             "reward": self.reward,
             "ran": None if self.ran is None else {"arm": self.ran, "configuration": _named(decision, self.ran)},
@@ -644,7 +644,7 @@ def _plain(alternative: Alternative, *, chosen: bool) -> dict[str, Any]:
         "arm": alternative.arm,
         "configuration": None if alternative.configuration is None else dict(alternative.configuration),
         "mean": alternative.mean,
-        "width": alternative.width,
+        "std": alternative.std,
         "score": alternative.ucb,
         "chosen": chosen,
     }

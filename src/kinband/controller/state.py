@@ -145,8 +145,8 @@ class Watch:
         foretold = journal.foretold(told.id)
         if foretold is None:  # a policy without a model, or something ran that was far from the best
             return
-        mean, width = foretold
-        z = residual(told.reward, mean=mean, width=width, noise=self._noise + (told.noise or 0.0))
+        mean, std = foretold
+        z = residual(told.reward, mean=mean, std=std, noise=self._noise + (told.noise or 0.0))
         self._evidence.setdefault(journal.asked[told.id].task, ChangeDetector()).add(z)
 
     def _shown(self, time: float) -> str:

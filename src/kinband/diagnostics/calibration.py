@@ -22,7 +22,7 @@ from kinband.stats import Estimate, discoveries, mean_of, mean_square_of, share_
 # station ran something else than what was decided, it is what was predicted of that which counts; a reward of a
 # configuration whose prediction was not kept is left out.
 
-_WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose width is no standard deviation
+_WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose std is no standard deviation
 
 
 class Recorded(Protocol):
@@ -154,14 +154,14 @@ def predictions_of(recorded: Recorded) -> Predictions:
         raise BadInputError(f"an audit needs standard deviations, and {policy} has widths of another kind")
     made, journal = _foretold(recorded.journal), recorded.journal
     noise = settings.noise + np.array([told.noise or 0.0 for _, told, _ in made])
-    mean, width = (_floats(foretold[i] for _, _, foretold in made) for i in (0, 1))
+    mean, std = (_floats(foretold[i] for _, _, foretold in made) for i in (0, 1))
     alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, *_) in enumerate(made))
     X = [journal.observation(told).x for _, told, _ in made]
     return Predictions(
         np.array([asked.task for asked, *_ in made], dtype=np.int64),
         np.array(X, dtype=np.float64).reshape(len(made), -1 if made else 0),
         mean,
-        width**2 + noise,
+        std**2 + noise,
         _floats(told.reward for _, told, _ in made),
         noise,
         np.array([asked.decision.known for asked, *_ in made], dtype=np.int64),
@@ -216,7 +216,7 @@ def _journal_of(recorded: Recorded) -> Journal:
 
 
 def _foretold(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:
-    """The decisions whose reward is known, with mean and width that were predicted of it, in the order of asking."""
+    """The decisions whose reward is known, with mean and std that were predicted of it, in the order of asking."""
     told = ((asked, journal.told.get(key)) for key, asked in journal.asked.items())
     found = ((asked, one, journal.foretold(one.id)) for asked, one in told if one is not None)
     return [(asked, one, foretold) for asked, one, foretold in found if foretold is not None]

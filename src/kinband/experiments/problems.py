@@ -388,7 +388,7 @@ def _fit(own: Samples, model: Model) -> SmoothFit:
     posterior.update(zeros, own.X, own.y, noise=noise)
     found = posterior.predict(zeros, own.X)
     residuals = own.y - found.mean
-    freedom = len(own) - float((found.width**2 / noise).sum())
+    freedom = len(own) - float((found.std**2 / noise).sum())
     weights, kernel, X, level = residuals / noise, model.kernel, own.X, model.mean
     return SmoothFit(lambda at: level + kernel(at, X) @ weights, float(np.sqrt(residuals @ residuals / freedom)))
 

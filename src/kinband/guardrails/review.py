@@ -63,7 +63,7 @@ class Proposal:
         """Return the proposal that a decision makes: what it chose, then its alternatives in their order.
 
         Example:
-            >>> made = Decision(id="d1", station="a", arm=3, configuration=None, mean=None, width=None, ucb=None)
+            >>> made = Decision(id="d1", station="a", arm=3, configuration=None, mean=None, std=None, ucb=None)
             >>> Proposal.of(made, running=1).arms
             (3,)
         """

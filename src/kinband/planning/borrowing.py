@@ -107,7 +107,7 @@ def shares(posterior: BlockedPosterior, tasks: IntArray, X: FloatArray, *, K_Z: 
     return found
 
 
-def width_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
+def std_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
     """Return how wide the estimate for a task at context x (d,) would be from the task's own rows alone.
 
     Example:
@@ -115,7 +115,7 @@ def width_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: F
         >>> K_Z = np.array([[1.0, 0.5], [0.5, 1.0]])
         >>> posterior = BlockedPosterior(RBF(0.5), K_Z, noise=0.25)
         >>> posterior.update([1], [[0.0]], [0.7])
-        >>> width_alone(posterior, 0, x=np.zeros(1), K_Z=K_Z)
+        >>> std_alone(posterior, 0, x=np.zeros(1), K_Z=K_Z)
         1.0
     """
     group, members = next(part for part in _groups(posterior) if task in part[1])
@@ -124,7 +124,7 @@ def width_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: F
     own = rows.tasks == np.searchsorted(members, task)
     if own.any():
         alone.update(np.zeros(int(own.sum()), dtype=np.int64), rows.X[own], rows.y[own], noise=rows.noise[own])
-    return float(alone.predict([0], x[None]).width[0])
+    return float(alone.predict([0], x[None]).std[0])
 
 
 def told_rows(posterior: BlockedPosterior) -> tuple[IntArray, FloatArray]:

@@ -13,7 +13,7 @@ from kinband.controller import Controller, Settings
 from kinband.controller.explain import listed
 from kinband.controller.stations import CurrentSettings
 from kinband.errors import BadInputError, KinbandError
-from kinband.planning.borrowing import beliefs_of, shares, told_rows, width_alone
+from kinband.planning.borrowing import beliefs_of, shares, std_alone, told_rows
 from kinband.planning.plan import (
     Change,
     ChangePlan,
@@ -283,7 +283,7 @@ class Desk:
         seen: The states that the beliefs come from.
         tried: The configurations that they come from.
         own_rows: How many rows each station has, (M,).
-        beta: Weight of the width; None where the plan does not explore.
+        beta: Weight of the standard deviation; None where the plan does not explore.
         least_gain: What a change must gain to be worth making.
         steps: The furthest each knob may move.
     """
@@ -316,7 +316,7 @@ class Draft:
         proposed: What it could run.
         expected: Expected reward of that.
         unchanged: Expected reward of the present configuration.
-        width: Standard deviation of the estimate for the proposed one.
+        std: Standard deviation of the estimate for the proposed one.
         gain: What it gains over the present configuration.
         merit: By how much its score is the better one; plans are ordered by it.
     """
@@ -329,7 +329,7 @@ class Draft:
     proposed: Mapping[str, Any]
     expected: float
     unchanged: float
-    width: float
+    std: float
     gain: Estimate
     merit: float
 
@@ -387,7 +387,7 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
     X = encoder.contexts({name: present.state[name] for name in encoder.state.names})
     arms = np.flatnonzero(allowed)
     prediction = desk.beliefs.predict(np.full(len(arms), task), X[arms])
-    score = prediction.mean + (desk.beta or 0.0) * prediction.width  # (12)
+    score = prediction.mean + (desk.beta or 0.0) * prediction.std  # (12)
     here, best = int(np.flatnonzero(arms == arm)[0]), int(np.argmax(score))
     if score[best] <= score[here] + _TIE * max(1.0, abs(float(score[here]))):
         best = here
@@ -400,7 +400,7 @@ def _best(desk: Desk, station: str, present: Present, *, arm: int, allowed: Bool
         proposed=desk.space[int(arms[best])],
         expected=float(prediction.mean[best]),
         unchanged=float(prediction.mean[here]),
-        width=float(prediction.width[best]),
+        std=float(prediction.std[best]),
         gain=gain_of(desk.beliefs, task, X[arms[best]], instead_of=X[arms[here]]),
         merit=float(score[best] - score[here]),
     )
@@ -429,7 +429,7 @@ def _judgement(desk: Desk, draft: Draft, *, choices: int) -> tuple[Why, str] | N
     """Return why a draft is not worth a change, or None if it is."""
     explore = desk.beta is not None
     if not draft.moves:
-        return "best already", best_reason(draft.unchanged, draft.width, choices=choices, explore=explore)
+        return "best already", best_reason(draft.unchanged, draft.std, choices=choices, explore=explore)
     if (draft.gain.high if explore else draft.gain.value) < desk.least_gain:
         return "gain too small", small_reason(draft.moves, draft.gain, least=desk.least_gain, explore=explore)
     if not explore and draft.gain.low <= 0:
@@ -472,7 +472,7 @@ def plan_changes(
         now: Present state and configuration by station, or a table with the columns `station`, the state features and
             the knobs.
         explore: Whether to propose what is most worth trying rather than what is expected to earn most.
-        beta: Weight of the width when exploring; None for the controller's own.
+        beta: Weight of the standard deviation when exploring; None for the controller's own.
         least_gain: Gains below this are not worth a change. When exploring, what counts is the interval's upper end.
         max_changes: The most changes to make, the most worthwhile ones; None for no limit.
         steps: The furthest a knob may move from its present value; 0 keeps it.
@@ -569,10 +569,10 @@ def _change(desk: Desk, draft: Draft, *, lent: FloatArray) -> Change:
     others = np.where(np.arange(len(lent)) == draft.task, 0.0, lent)
     top = [int(m) for m in np.argsort(-others, kind="stable")[:_LENDERS] if others[m] > 0]
     lenders = tuple((desk.settings.stations[m], float(others[m])) for m in top)
-    alone = width_alone(desk.beliefs, draft.task, x=draft.x, K_Z=desk.settings.K_Z)
+    alone = std_alone(desk.beliefs, draft.task, x=draft.x, K_Z=desk.settings.K_Z)
     total, own_rows = float(others.sum()), int(desk.own_rows[draft.task])
     reason = change_reason(draft.expected, draft.unchanged, gain=draft.gain, explore=desk.beta is not None)
-    loan = loan_reason(lenders, borrowed=total, own_rows=own_rows, width=draft.width, alone=alone)
+    loan = loan_reason(lenders, borrowed=total, own_rows=own_rows, std=draft.std, alone=alone)
     return Change(
         draft.station,
         draft.present,
@@ -580,8 +580,8 @@ def _change(desk: Desk, draft: Draft, *, lent: FloatArray) -> Change:
         expected=draft.expected,
         expected_unchanged=draft.unchanged,
         gain=draft.gain,
-        width=draft.width,
-        width_alone=alone,
+        std=draft.std,
+        std_alone=alone,
         own_rows=own_rows,
         borrowed=total,
         lenders=lenders,

@@ -45,16 +45,16 @@ class Change:
         expected: Expected reward of the proposed configuration in the present state.
         expected_unchanged: Expected reward of the present one.
         gain: The difference of the two, with its 95 % interval.
-        width: Standard deviation of the estimate for the proposed configuration.
-        width_alone: What it would be from the station's own rows alone.
+        std: Standard deviation of the estimate for the proposed configuration.
+        std_alone: What it would be from the station's own rows alone.
         own_rows: How many rows of the station itself were told.
         borrowed: Share of the estimate that rests on other stations' rows, 0 to 1.
         lenders: The three largest lenders with their shares.
         reason: The same in words.
 
     Example:
-        >>> change = Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, width=0.02,
-        ...     gain=Estimate(0.1, 0.05, 0.15), width_alone=0.03, own_rows=40, borrowed=0.3, lenders=(), reason="...")
+        >>> change = Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, std=0.02,
+        ...     gain=Estimate(0.1, 0.05, 0.15), std_alone=0.03, own_rows=40, borrowed=0.3, lenders=(), reason="...")
         >>> f"{change.gain:+.2f}"
         '+0.10 (+0.05 to +0.15)'
     """
@@ -65,8 +65,8 @@ class Change:
     expected: float
     expected_unchanged: float
     gain: Estimate
-    width: float
-    width_alone: float
+    std: float
+    std_alone: float
     own_rows: int
     borrowed: float
     lenders: tuple[tuple[str, float], ...]
@@ -250,8 +250,8 @@ _NUMBERS = (
     "gain_high",
     "expected_reward",
     "expected_reward_unchanged",
-    "width",
-    "width_alone",
+    "std",
+    "std_alone",
     "own_rows",
     "borrowed_share",
 )
@@ -260,7 +260,7 @@ _NUMBERS = (
 def _change(change: "Change") -> dict[str, Any]:
     numbers = (
         change.gain.value, change.gain.low, change.gain.high, change.expected, change.expected_unchanged,
-        change.width, change.width_alone, change.own_rows, change.borrowed,
+        change.std, change.std_alone, change.own_rows, change.borrowed,
     )  # fmt: skip
     return {
         **_target(change.station, change.proposed),
@@ -347,25 +347,25 @@ def change_reason(expected: float, unchanged: float, *, gain: Estimate, explore:
 
 
 def loan_reason(
-    lenders: Sequence[tuple[str, float]], *, borrowed: float, own_rows: int, width: float, alone: float
+    lenders: Sequence[tuple[str, float]], *, borrowed: float, own_rows: int, std: float, alone: float
 ) -> str:
     """Return whose experience an estimate rests on, and what it would be worth without the others.
 
     Example:
-        >>> print(loan_reason([("b", 0.3), ("c", 0.1)], borrowed=0.4, own_rows=50, width=0.02, alone=0.05))
+        >>> print(loan_reason([("b", 0.3), ("c", 0.1)], borrowed=0.4, own_rows=50, std=0.02, alone=0.05))
         40 % of the evidence is borrowed, most from b (30 %) and c (10 %); from its own 50 rows alone the
         standard deviation would be 0.05, not 0.02.
     """
     own = f"its own {own_rows:,} row{'' if own_rows == 1 else 's'}"
     if borrowed < LENT:
-        return f"The evidence is {own} (standard deviation {width:.2g})."
+        return f"The evidence is {own} (standard deviation {std:.2g})."
     named = [f"{name} ({share_text(share)})" for name, share in lenders if share >= LENT]
     most = f", most from {listed(named)}" if named else ""
     if not own_rows:
-        return f"It has no rows of its own: all evidence is borrowed{most} (standard deviation {width:.2g})."
+        return f"It has no rows of its own: all evidence is borrowed{most} (standard deviation {std:.2g})."
     return (
         f"{share_text(borrowed)} of the evidence is borrowed{most}; from {own} alone the standard deviation "
-        f"would be {alone:.2g}, not {width:.2g}."
+        f"would be {alone:.2g}, not {std:.2g}."
     )
 
 
@@ -402,7 +402,7 @@ def limit_reason(moves: Mapping[str, Any], gain: Estimate, *, most: int) -> str:
     return f"{_promise(moves, gain)}, but others are more worthwhile and the plan is limited to {most}."
 
 
-def best_reason(expected: float, width: float, *, choices: int, explore: bool) -> str:
+def best_reason(expected: float, std: float, *, choices: int, explore: bool) -> str:
     """Return why the present configuration stays.
 
     Example:
@@ -410,7 +410,7 @@ def best_reason(expected: float, width: float, *, choices: int, explore: bool) -
         'None of its 29 choices is expected to earn more than the present 0.91 (standard deviation 0.02).'
     """
     better = "is more worth trying" if explore else "is expected to earn more"
-    return f"None of its {choices:,} choices {better} than the present {expected:.4g} (standard deviation {width:.2g})."
+    return f"None of its {choices:,} choices {better} than the present {expected:.4g} (standard deviation {std:.2g})."
 
 
 def tried_reason(station: str, proposed: Mapping[str, Any], *, similar: int, between: bool) -> str:

@@ -157,7 +157,7 @@ def check_choice(choice: Choice, query: Query) -> Choice:
     scored = np.asarray(choice.arms)
     if scored.ndim != 1 or arm not in scored:
         raise BadInputError("the policy must list the chosen arm among the arms it scored")
-    for name in ("mean", "width", "score"):
+    for name in ("mean", "std", "score"):
         values = getattr(choice, name)
         if values is None:
             continue
@@ -231,7 +231,7 @@ def learn_block(posterior: Posterior, observations: Sequence[Observation]) -> No
 #
 # Stations of a parallel round decide from the same beliefs, so those that resemble each other try the same thing at
 # the same time, and only the first trial teaches much. A pending reward is not known, but how much it will narrow
-# every width is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
+# every std is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
 # each with the widths that the others' picks leave (Desautels, Krause and Burdick 2014, GP-BUCB, who call the pending
 # rewards hallucinated); means stay as they are.
 #
@@ -252,17 +252,17 @@ class Pending:
         >>> posterior = ExactPosterior(RBF(0.5), [[1.0, 1.0], [1.0, 1.0]], noise=0.25)
         >>> pending = Pending(posterior.predict([0, 0, 1, 1], [[0.0], [9.0], [0.0], [9.0]]), noise=0.25)
         >>> pending.pick(1)  # the first station tries the second arm
-        >>> (pending.width[2:] ** 2).round(2).tolist()
+        >>> (pending.std[2:] ** 2).round(2).tolist()
         [1.0, 0.2]
     """
 
     def __init__(self, prediction: Prediction, *, noise: float) -> None:
         self._prediction, self._noise = prediction, noise
-        self._left = prediction.width**2
+        self._left = prediction.std**2
         self._rows: list[FloatArray] = []
 
     @property
-    def width(self) -> FloatArray:
+    def std(self) -> FloatArray:
         """The widths that the picks so far leave, (m,)."""
         return np.asarray(np.sqrt(np.maximum(self._left, 0.0)))
 

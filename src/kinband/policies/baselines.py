@@ -69,7 +69,7 @@ class FixedArm:
         """Learn nothing."""
 
 
-# --- LinUCB (Li et al. 2010), per task: a ridge regression on the context, with its own width -----------------------
+# --- LinUCB (Li et al. 2010), per task: a ridge regression on the context, with its own std -----------------------
 #
 # One linear model per arm (the paper's "disjoint" form), or one for all arms of a task. Each keeps A⁻¹ = (ridge·I +
 # Σxxᵀ)⁻¹ by the rank-one update and θ = A⁻¹b; the score is θᵀx + β√(xᵀA⁻¹x). A constant is added to the features.
@@ -98,7 +98,7 @@ class LinUCB:
     """Linear UCB on every task by itself.
 
     Args:
-        exploration: The weight of the width (their α).
+        exploration: The weight of the standard deviation (their α).
         ridge: Their identity, times this.
         mean: Constant added to every prediction.
         noise: Handed to rules that depend on it.
@@ -138,14 +138,14 @@ class LinUCB:
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest θᵀx + β√(xᵀA⁻¹x)."""
         arms, X = query.arms, _with_constant(query.X)
-        mean, width = np.empty(len(arms)), np.empty(len(arms))
+        mean, std = np.empty(len(arms)), np.empty(len(arms))
         for i, arm in enumerate(arms):
             model = self._model(query.task, int(arm), X.shape[1])
-            mean[i : i + 1], width[i : i + 1] = model.predict(X[arm : arm + 1])
+            mean[i : i + 1], std[i : i + 1] = model.predict(X[arm : arm + 1])
         known = self._known.get(query.task, 0)
         beta = self.exploration.beta(known=known, arms=len(query.X), noise=self.noise)
-        score = self.mean + mean + beta * width
-        return Choice(int(arms[pick_best(score, rng)]), arms, self.mean + mean, width, score)
+        score = self.mean + mean + beta * std
+        return Choice(int(arms[pick_best(score, rng)]), arms, self.mean + mean, std, score)
 
     def learn(self, observation: Observation) -> None:
         """Take in one reward."""
@@ -176,7 +176,7 @@ def _with_constant(X: FloatArray) -> FloatArray:
 def build_kernel_ucb(setting: Setting) -> UCB:
     """Return Kernel-UCB (Valko et al. 2013) for each task alone.
 
-    Their width is ours over √γ, with γ the noise: option `eta` gives β = η/√γ; without it, the setting's β stands.
+    Their std is ours over √γ, with γ the noise: option `eta` gives β = η/√γ; without it, the setting's β stands.
 
     Example:
         >>> from kinband.kernels import RBF

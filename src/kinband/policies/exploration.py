@@ -1,6 +1,6 @@
-"""How much weight a width gets: the β of (12), UCB = f̂ + βσ.
+"""How much weight a std gets: the β of (12), UCB = f̂ + βσ.
 
-β multiplies the standard deviation of f, observation noise excluded, everywhere in kinband but in LinUCB, whose width
+β multiplies the standard deviation of f, observation noise excluded, everywhere in kinband but in LinUCB, whose std
 is its authors' √(xᵀA⁻¹x). It is a constant, or follows one of the published schedules: Theorem 1's (as printed, or
 corrected: see docs/paper.md) and CGP-UCB's.
 """
@@ -16,7 +16,7 @@ from kinband.errors import BadInputError
 
 @runtime_checkable
 class Exploration(Protocol):
-    """The weight of a width after so many rewards.
+    """The weight of a standard deviation after so many rewards.
 
     Example:
         >>> rule: Exploration = Constant(2.0)

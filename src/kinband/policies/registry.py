@@ -72,7 +72,7 @@ CHECKS = {
 """What `check_policy` tries, by name."""
 
 _ADVICE = {
-    "choice": "return a Choice of one of query.arms, with one mean, width and score per arm in Choice.arms",
+    "choice": "return a Choice of one of query.arms, with one mean, std and score per arm in Choice.arms",
     "policy_state": "put plain numbers, strings, lists and dicts into it",
     "asking": "keep what choose() works out in the Choice it returns, and change beliefs in learn() alone",
     "generator": "draw from the generator that choose() is handed, and from no other",

@@ -49,7 +49,7 @@ class SuperUCB:
 
     Args:
         levels: One posterior per level, s = 1 … S.
-        beta: The weight of a width.
+        beta: The weight of a standard deviation.
         horizon: T, the number of decisions planned.
 
     Example:
@@ -87,7 +87,7 @@ class SuperUCB:
         arms = query.arms
         for level in range(1, len(self.levels) + 1):
             prediction = self._base(level, query, arms)
-            omega = self.beta * prediction.width
+            omega = self.beta * prediction.std
             ucb = prediction.mean + omega
             if np.all(omega <= 1.0 / sqrt(self.horizon)):
                 return _choice(arms, prediction, ucb, pick_best(ucb, rng), level=0)
@@ -133,10 +133,10 @@ class SuperUCB:
         return [self.levels[level - 1]] if level else []
 
     def _base(self, level: int, query: Query, arms: IntArray) -> Prediction:
-        """Algorithm 3: mean and width of the arms from what this level has learned."""
+        """Algorithm 3: mean and std of the arms from what this level has learned."""
         return self.levels[level - 1].predict(query.task, query.X[arms])
 
 
 def _choice(arms: IntArray, prediction: Prediction, ucb: FloatArray, best: int, *, level: int) -> Choice:
     column = prediction.column(best) if level else None
-    return Choice(int(arms[best]), arms, prediction.mean, prediction.width, ucb, {"level": level}, column)
+    return Choice(int(arms[best]), arms, prediction.mean, prediction.std, ucb, {"level": level}, column)

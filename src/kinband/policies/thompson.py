@@ -42,16 +42,16 @@ class Thompson(UCB):
         return cls(setting.posterior(), setting.exploration, noise=setting.noise)
 
     def _choice(
-        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, width: FloatArray | None = None
+        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, std: FloatArray | None = None
     ) -> Choice:
         """The best arm of a function drawn among those allowed; stations of a round draw each by itself."""
-        del width
+        del std
         deviation = _root(prediction.covariance()) @ rng.standard_normal(len(prediction.mean))
         return self._best(query, prediction, prediction.mean + self._beta(query) * deviation, rng)
 
 
 def _root(C: FloatArray) -> FloatArray:
-    """The symmetric root of C (m, m) with a ten-thousandth of its largest width added to every context.
+    """The symmetric root of C (m, m) with a ten-thousandth of its largest std added to every context.
 
     That makes it a smooth function of C: where C is rounded otherwise, in a replay or on another machine, the same
     numbers draw the same function. Eigenvectors by themselves, or the root of a singular C, are not.

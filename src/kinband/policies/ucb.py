@@ -132,24 +132,24 @@ class UCB:
         pending = Pending(prediction, noise=self.noise) if self.rounds == "aware" and len(queries) > 1 else None
         choices, start = list[Choice](), 0
         for query, rng, own in zip(queries, rngs, prediction.split(sizes), strict=True):
-            width = None if pending is None else pending.width[start : start + len(own.mean)]
-            choices.append(self._choice(query, own, rng, width=width))
+            std = None if pending is None else pending.std[start : start + len(own.mean)]
+            choices.append(self._choice(query, own, rng, std=std))
             if pending is not None:
                 pending.pick(start + int(np.searchsorted(choices[-1].arms, choices[-1].arm)))
             start += len(own.mean)
         return choices
 
     def _choice(
-        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, width: FloatArray | None = None
+        self, query: Query, prediction: Prediction, rng: np.random.Generator, *, std: FloatArray | None = None
     ) -> Choice:
-        """The best arm by mean and width; `width` is what pending picks leave of it, where those are known."""
-        score = prediction.mean + self._beta(query) * (prediction.width if width is None else width)  # (12)
+        """The best arm by mean and std; `std` is what pending picks leave of it, where those are known."""
+        score = prediction.mean + self._beta(query) * (prediction.std if std is None else std)  # (12)
         return self._best(query, prediction, score, rng)
 
     def _best(self, query: Query, prediction: Prediction, score: FloatArray, rng: np.random.Generator) -> Choice:
         """The best-scored arm, with the work that its update can take up."""
         arms, best = query.arms, pick_best(score, rng)
-        return Choice(int(arms[best]), arms, prediction.mean, prediction.width, score, cache=prediction.column(best))
+        return Choice(int(arms[best]), arms, prediction.mean, prediction.std, score, cache=prediction.column(best))
 
     def _parts(self, queries: Sequence[Query]) -> Iterator[slice]:
         """Cut a round into parts whose columns fit into memory together."""

@@ -1,6 +1,6 @@
 """What a posterior is, and what it answers.
 
-One contract: `predict` gives what is believed about f at contexts, and that one object tells mean and width, how the
+One contract: `predict` gives what is believed about f at contexts, and that one object tells mean and std, how the
 contexts hang together, draws from it all, and what an update at one of them can take up; `update` learns rewards,
 `correct` and `remove` put them right, `extend_tasks` takes in stations, `state` and `restore` are for storage. Widths
 are standard deviations of f, observation noise excluded.
@@ -59,7 +59,7 @@ class Prediction:
 
     Attributes:
         mean: f̂ (9), (m,).
-        width: σ (11), (m,).
+        std: σ (11), (m,).
         joint: How the contexts hang together; None where nobody will ask.
 
     Example:
@@ -71,7 +71,7 @@ class Prediction:
     """
 
     mean: FloatArray
-    width: FloatArray
+    std: FloatArray
     joint: Joint | None = field(default=None, repr=False)
 
     def covariance(self, a: IntArray | None = None, b: IntArray | None = None) -> FloatArray:
@@ -88,7 +88,7 @@ class Prediction:
     def at(self, positions: Positions) -> "Prediction":
         """Return the prediction at some of the contexts, by their positions."""
         joint = None if self.joint is None else self.joint.at(positions)
-        return Prediction(self.mean[positions], self.width[positions], joint)
+        return Prediction(self.mean[positions], self.std[positions], joint)
 
     def split(self, sizes: Sequence[int]) -> Iterator["Prediction"]:
         """Yield the predictions of contexts that were asked for one group after the other, by group."""

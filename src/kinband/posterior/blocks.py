@@ -150,14 +150,14 @@ class BlockedPosterior(Posterior):
         touched: list[int] = np.unique(blocks).tolist()
         if len(touched) == 1:
             return self.blocks[touched[0]].predict(self._local[index], X, columns=columns)
-        mean, width, places = np.empty(len(X)), np.empty(len(X)), np.empty(len(X), dtype=np.int64)
+        mean, std, places = np.empty(len(X)), np.empty(len(X)), np.empty(len(X), dtype=np.int64)
         joints: dict[int, Joint | None] = {}
         for g in touched:
             rows = np.flatnonzero(blocks == g)
             own = [columns[int(i)] for i in rows] if columns else ()
             part = self.blocks[g].predict(self._local[index[rows]], X[rows], columns=own)
-            mean[rows], width[rows], places[rows], joints[g] = part.mean, part.width, np.arange(len(rows)), part.joint
-        return Prediction(mean, width, _Apart(blocks, places, joints))
+            mean[rows], std[rows], places[rows], joints[g] = part.mean, part.std, np.arange(len(rows)), part.joint
+        return Prediction(mean, std, _Apart(blocks, places, joints))
 
     def update(
         self,

@@ -45,7 +45,7 @@ class SchurPosterior(Posterior):
         return self._storage[: len(self), : len(self)]
 
     def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
+        """Return mean (9) and std (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
         del columns
         index, X = self._checked_contexts(tasks, X)
         K, prior = self._cross(index, X), self.kernel.diag(index, X)

@@ -56,7 +56,7 @@ def lost_definiteness() -> NotPositiveDefiniteError:
 # for the rows next to it, its *cell*, and for each task there: the κ of directions that may be the same sum to at most
 # `SHARE`, those of another task counting by the square of its correlation. A full cell teaches nothing more; by then
 # the points see it about as finely as they can, since the information it has given is `SHARE`/r and r stays in every
-# width anyway.
+# std anyway.
 #
 # κ → noise: a row with residual r is learned with the noise λ + r/κ (κ = 1 is FITC). The first rows of a cell get more,
 # and where r is small against λ the sum lasts for about λ/r rows; after that, information per κ is 1/r whatever the
@@ -529,7 +529,7 @@ def _weights(
 # **Widths stay honest.** The residual k(x, x) − kᵀK⁻¹k of what the points do not see is added to every variance, as in
 # BKB (Calandriello et al. 2019), and information is never counted twice: `allowance` has the argument and the
 # inequality σ²_exact ≤ slack · σ²_sparse, which always holds; `SparsePosterior.slack` is the number. In random problems
-# the sparse width is practically never below the exact one (tests/property/test_sparse.py).
+# the sparse std is practically never below the exact one (tests/property/test_sparse.py).
 #
 # Cost: O(m²) per update and per predicted context, two m × m matrices of memory; every `REFRESH` rows the points are
 # whitened anew in O(m³). Csató and Opper (2002) forget by the same projection, with their own worth and with κ = 1
@@ -592,7 +592,7 @@ class SparsePosterior(Posterior):
         return 1.0 + self._allowance.total
 
     def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
+        """Return mean (9) and std (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
         del columns
         index, X = self._checked_contexts(tasks, X)
         prior = self.kernel.diag(index, X)

@@ -103,7 +103,7 @@ _DECISION: dict[str, Any] = {
     "changes": True,
     "open": True,
     "mean": 0.9,
-    "width": 0.05,
+    "std": 0.05,
     "score": 0.95,
     "known": 120,
     "round": 1,
@@ -115,17 +115,17 @@ _DECISION: dict[str, Any] = {
     "verdict": _VERDICT,
 }
 _ALTERNATIVES: list[dict[str, Any]] = [
-    {"arm": 2, "configuration": {"tilt": 6}, "mean": 0.9, "width": 0.05, "score": 0.95},
-    {"arm": 1, "configuration": {"tilt": 4}, "mean": 0.89, "width": 0.02, "score": 0.91},
+    {"arm": 2, "configuration": {"tilt": 6}, "mean": 0.9, "std": 0.05, "score": 0.95},
+    {"arm": 1, "configuration": {"tilt": 4}, "mean": 0.89, "std": 0.02, "score": 0.91},
 ]
 _DETAIL = {**_DECISION, "alternatives": _ALTERNATIVES}
 _PLANNED: dict[str, Any] = {
     **_DECISION,
     "expected": {
         "proposed": 0.9,
-        "proposed_width": 0.05,
+        "proposed_std": 0.05,
         "before": 0.89,
-        "before_width": 0.02,
+        "before_std": 0.02,
         "gain": 0.01,
         "gain_low": -0.096,
         "gain_high": 0.116,
@@ -164,7 +164,7 @@ _STATION: dict[str, Any] = {
 _OUTLOOK: dict[str, Any] = {
     "station": "3714",
     "state": {"load": 0.4},
-    "options": [{"arm": 0, "configuration": {"tilt": 2}, "mean": 0.8, "width": 0.1}],
+    "options": [{"arm": 0, "configuration": {"tilt": 2}, "mean": 0.8, "std": 0.1}],
     "choice": 0,
     "running": 0,
     "lenders": {"3714": 0.7, "3715": 0.3},
@@ -231,7 +231,7 @@ class Alternative(BaseModel):
     arm: int = Field(description="Its number among the configurations.")
     configuration: Configuration = Field(description="Its knobs.")
     mean: float | None = Field(description="Predicted reward.")
-    width: float | None = Field(description="Standard deviation of that, noise excluded.")
+    std: float | None = Field(description="Standard deviation of that, noise excluded.")
     score: float | None = _from("ucb", "What was maximised.")
 
 
@@ -253,7 +253,7 @@ class Decision(BaseModel):
     changes: bool = Field(description="Whether `proposed` is something else than `before`.")
     open: bool = Field(description="Whether its outcome is awaited.")
     mean: float | None = _from("decision.mean", "Predicted reward of `chosen`.")
-    width: float | None = _from("decision.width", "Standard deviation of that, noise excluded.")
+    std: float | None = _from("decision.std", "Standard deviation of that, noise excluded.")
     score: float | None = _from("decision.ucb", "What was maximised.")
     known: int = _from("decision.known", "How many rewards were known when deciding.")
     round: int | None = _from("decision.round", "Number of its round, where it was made together with others.")
@@ -294,9 +294,9 @@ class Expected(BaseModel):
     """What was expected of a change when it was decided; null where no score of it was kept."""
 
     proposed: float | None = Field(description="Predicted reward of `proposed`.")
-    proposed_width: float | None = Field(description="Standard deviation of that, noise excluded.")
+    proposed_std: float | None = Field(description="Standard deviation of that, noise excluded.")
     before: float | None = Field(description="Predicted reward of `before`.")
-    before_width: float | None = Field(description="Standard deviation of that, noise excluded.")
+    before_std: float | None = Field(description="Standard deviation of that, noise excluded.")
     gain: float | None = Field(description="Predicted reward of `proposed` less that of `before`.")
     gain_low: float | None = Field(description="Lower end of the 95 % interval of the gain.")
     gain_high: float | None = Field(description="Its upper end.")
@@ -534,7 +534,7 @@ class Option(BaseModel):
     arm: int = Field(description="Its number among the configurations.")
     configuration: Knobs = Field(description="Its knobs.")
     mean: float | None = Field(description="Predicted reward.")
-    width: float | None = Field(description="Standard deviation of that, noise excluded.")
+    std: float | None = Field(description="Standard deviation of that, noise excluded.")
 
 
 class Outlook(BaseModel):

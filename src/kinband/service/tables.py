@@ -25,11 +25,11 @@ AT_ONCE = 500
 
 Row = Sequence[Any]
 
-DECIDED = ("decision", "station", "slot", "at", "mode", "status", "round", "known", "mean", "width", "score", "reward",
+DECIDED = ("decision", "station", "slot", "at", "mode", "status", "round", "known", "mean", "std", "score", "reward",
            "called_off", "verdict", "reason", "actor", "decided_by", "comment")  # fmt: skip
 OUTCOMES = ("decision", "station", "slot", "at", "reward", "called_off")
 EVENTS = ("seq", "kind", "at", "actor", "station", "decision", "slot", "payload")
-PLANNED = ("decision", "station", "slot", "at", "expected_reward", "width", "expected_gain", "gain_low", "gain_high",
+PLANNED = ("decision", "station", "slot", "at", "expected_reward", "std", "expected_gain", "gain_low", "gain_high",
            "verdict", "reason")  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def _row(made: Decision, columns: Sequence[str], sides: Sequence[str], space: Co
         said |= {"verdict": made.verdict.outcome, "reason": made.verdict.reason}
     if isinstance(made, Planned):
         expected = made.expected
-        said |= {"expected_reward": expected.proposed, "width": expected.proposed_width}
+        said |= {"expected_reward": expected.proposed, "std": expected.proposed_std}
         said |= {"expected_gain": expected.gain, "gain_low": expected.gain_low, "gain_high": expected.gain_high}
     values = [said[name] if name in said else getattr(made, name) for name in columns]
     return [*values, *((getattr(made, side) or {}).get(knob) for side in sides for knob in space.knobs)]

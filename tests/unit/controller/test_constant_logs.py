@@ -17,10 +17,10 @@ def test_what_was_never_seen_to_vary_is_not_certain(rewards: list[float]) -> Non
         controller = Controller.from_trace(trace, ConfigurationSpace(tilt=[2, 4, 6]))
     size = max(abs(rewards[0]), 1.0)
     untried = next(a for a in controller.ask("a", {"load": 0.5}).alternatives if a.arm == 2)
-    assert untried.width is not None
-    assert 0.02 * size < untried.width < 3.0 * size
+    assert untried.std is not None
+    assert 0.02 * size < untried.std < 3.0 * size
     for reward in (0.2 * size, 0.9 * size, 0.3 * size, 0.8 * size):
         controller.tell(controller.ask("a", {"load": 0.5}).id, reward)
     later = controller.ask("a", {"load": 0.5})
-    assert later.width is not None
-    assert later.width > 0.005 * size
+    assert later.std is not None
+    assert later.std > 0.005 * size

@@ -42,7 +42,7 @@ def state(load: float = 0.4, users: float = 12.0) -> dict[str, float]:
 
 def beliefs(controller: Controller) -> list[tuple[float | None, float | None]]:
     decision = Controller.resume(controller.settings, controller.journal).ask("b", state(0.9, 3.0))
-    return [(a.mean, a.width) for a in decision.alternatives]
+    return [(a.mean, a.std) for a in decision.alternatives]
 
 
 def test_a_decision_carries_what_an_engineer_needs() -> None:
@@ -51,7 +51,7 @@ def test_a_decision_carries_what_an_engineer_needs() -> None:
     assert decision.id == "d000001"
     assert decision.configuration == SPACE[decision.arm]
     assert decision.mean == 0.6
-    assert decision.width == pytest.approx(0.2**0.5)
+    assert decision.std == pytest.approx(0.2**0.5)
     assert decision.ucb == pytest.approx(0.6 + 1.7 * 0.2**0.5)
     assert len(decision.alternatives) == len(SPACE)
     assert controller.pending == ["d000001"]
@@ -136,7 +136,7 @@ def test_known_noise_of_a_reward_makes_it_count_less() -> None:
         controller = make()
         decision = controller.ask("a", state(), allowed=[3])
         controller.tell(decision.id, 0.9, noise=noise)
-        widths.append(controller.ask("a", state(), allowed=[3]).width or 0.0)
+        widths.append(controller.ask("a", state(), allowed=[3]).std or 0.0)
     assert widths[0] < widths[1]
 
 
@@ -210,13 +210,13 @@ def test_a_round_of_one_station_takes_up_the_column_it_solved() -> None:
             decision = controller.ask("b", state(0.3))
             controller.tell(decision.id, 0.5)
     alone, round_ = one.ask("a", state(0.7)), other.ask_all({"a": state(0.7)})["a"]
-    assert (alone.arm, alone.mean, alone.width, alone.memo) == (round_.arm, round_.mean, round_.width, round_.memo)
+    assert (alone.arm, alone.mean, alone.std, alone.memo) == (round_.arm, round_.mean, round_.std, round_.memo)
 
 
 def test_a_declared_range_of_rewards_is_four_prior_deviations_wide() -> None:
     for span, deviation in (((0.0, 1.0), 0.25), ((-10.0, 30.0), 10.0), (None, 1.0)):
         decision = Controller(SPACE, ["a"], state=["load"], reward_range=span).ask("a", {"load": 0.2})
-        assert decision.width == pytest.approx(deviation)
+        assert decision.std == pytest.approx(deviation)
 
 
 def test_a_decision_is_told_by_its_id() -> None:
@@ -229,7 +229,7 @@ def test_a_decision_is_told_by_its_id() -> None:
 def test_alternatives_unpack_to_what_was_packed() -> None:
     rows = [(3, 0.25, None, -1.5), (0, None, None, None)]
     found = Alternatives(rows, None)
-    assert [(a.arm, a.mean, a.width, a.ucb) for a in found] == rows
+    assert [(a.arm, a.mean, a.std, a.ucb) for a in found] == rows
     assert found[-1] == found[1]
     assert found[:1] == (found[0],)
     assert found == Alternatives(rows, None) != Alternatives(rows[:1], None)

@@ -95,7 +95,7 @@ def test_decisions_are_explained_and_audited_by_the_matrix_of_then() -> None:
     asked = [e for e in list(controller.journal)[:place] if isinstance(e, Asked)][-1]
     reason = controller.explain(asked.decision.id)
     assert reason.evidence is not None
-    assert reason.evidence.width == pytest.approx(asked.decision.width)
+    assert reason.evidence.std == pytest.approx(asked.decision.std)
     found = lending_of(controller, told_rows_of(controller.settings, controller.journal), recent=4)
     for task in range(4):
         latest = [a.decision.id for a in controller.journal.asked.values() if a.task == task][-4:]

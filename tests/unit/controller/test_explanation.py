@@ -102,11 +102,11 @@ def test_evidence_of_a_past_decision_is_that_of_a_naive_posterior_of_then(seed: 
         assert found.shares == pytest.approx(expected, abs=1e-9)
         assert list(found.shares.values()) == sorted(found.shares.values(), reverse=True)
         point = np.array([asked.task]), asked.x[None]
-        assert found.width == pytest.approx(naive.posterior_width(data, kernel(), matrix, *point)[0], abs=1e-9)
+        assert found.std == pytest.approx(naive.posterior_width(data, kernel(), matrix, *point)[0], abs=1e-9)
         mine = own(data, asked.task)
-        assert found.width_alone == pytest.approx(naive.posterior_width(mine, kernel(), matrix, *point)[0], abs=1e-9)
+        assert found.std_alone == pytest.approx(naive.posterior_width(mine, kernel(), matrix, *point)[0], abs=1e-9)
         assert found.own_rows == len(mine.y)
-        assert found.width == pytest.approx(asked.decision.width)
+        assert found.std == pytest.approx(asked.decision.std)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -119,11 +119,11 @@ def test_what_was_borrowed_is_worth_so_many_rewards_of_the_stations_own(seed: in
         mine, point = own(known_then(controller, key), asked.task), (np.array([asked.task]), asked.x[None])
         # m rewards of noise λ in the same context are one of noise λ/m.
         more = with_row(mine, asked.task, asked.x, 0.0, NOISE / found.borrowed_worth)
-        assert naive.posterior_width(more, kernel(), ALIKE, *point)[0] == pytest.approx(found.width, rel=1e-6)
+        assert naive.posterior_width(more, kernel(), ALIKE, *point)[0] == pytest.approx(found.std, rel=1e-6)
         if found.own_rows:
             nothing = naive.Data(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
             only = with_row(nothing, asked.task, asked.x, 0.0, NOISE / found.own_worth)
-            assert naive.posterior_width(only, kernel(), ALIKE, *point)[0] == pytest.approx(found.width_alone, rel=1e-6)
+            assert naive.posterior_width(only, kernel(), ALIKE, *point)[0] == pytest.approx(found.std_alone, rel=1e-6)
 
 
 def test_what_is_told_later_changes_nothing_about_a_decision_of_the_past() -> None:
@@ -161,7 +161,7 @@ def test_shares_add_up_and_borrowing_grows_with_the_others_rows(seed: int, rows:
         part = Rows(all_.tasks[keep], all_.X[keep], all_.y[keep], all_.noise[keep])
         found, _ = weigh(part, 0, X=x, settings=controller.settings, K_Z=matrix)
         assert sum(found.shares.values()) == pytest.approx(1.0 if found.shares else 0.0)
-        assert found.width <= found.width_alone <= found.prior_width + 1e-12
+        assert found.std <= found.std_alone <= found.prior_std + 1e-12
         worth.append(found.borrowed_worth)
     assert worth[0] == 0.0
     assert all(later >= earlier - 1e-6 * (1.0 + earlier) for earlier, later in pairwise(worth))
@@ -195,8 +195,8 @@ def test_a_sparse_controller_is_weighed_exactly_and_the_difference_is_said() -> 
     asked, reason, data = controller.journal.find(key), controller.explain(key), known_then(controller, key)
     assert reason.evidence is not None
     exact = naive.posterior_width(data, kernel(), ALIKE, np.array([asked.task]), asked.x[None])[0]
-    assert reason.evidence.width == pytest.approx(exact, abs=1e-9)
-    stored = asked.decision.width
+    assert reason.evidence.std == pytest.approx(exact, abs=1e-9)
+    stored = asked.decision.std
     assert stored is not None
     assert abs(stored - exact) > 0.02 * exact  # three points cannot hold it
     assert f"which approximates, took {stored:.3f}" in reason.text
@@ -264,8 +264,8 @@ def test_the_needed_mean_closes_the_gap_of_scores() -> None:
     assert reason.runner_up is not None
     assert reason.against is not None
     assert reason.against.needed_mean is not None
-    width = reason.runner_up.width or 0.0
-    assert reason.against.needed_mean + BETA * width == pytest.approx(reason.decision.ucb)
+    std = reason.runner_up.std or 0.0
+    assert reason.against.needed_mean + BETA * std == pytest.approx(reason.decision.ucb)
 
 
 def test_a_reward_that_cannot_come_is_not_asked_for() -> None:
@@ -384,7 +384,7 @@ def test_worth_and_shares_by_hand() -> None:
 
 def test_numbers_that_are_set_against_each_other_can_be_told_apart() -> None:
     close = Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.0071, 0.0069, 6.0, 0.8)
-    assert evidence_text(close).endswith("in this state: alone the width would be 0.00710, not 0.00690.")
+    assert evidence_text(close).endswith("in this state: alone the standard deviation would be 0.00710, not 0.00690.")
     same = Evidence("a", {"a": 0.9, "b": 0.1}, 8, 40, 1.0, 0.00701, 0.00700, 6.0, 0.8)
     assert evidence_text(same).endswith("What was borrowed is worth 0.8 rewards of its own in this state.")
     next_best = Alternative(1, None, 0.9003, 0.02, 0.92)

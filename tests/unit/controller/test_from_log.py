@@ -82,10 +82,10 @@ def test_it_saves_loads_and_replays(bandit: Bandit, tmp_path: Path) -> None:
             assert one.arm == two.arm
             assert one.mean is not None
             assert two.mean is not None
-            assert one.width is not None
-            assert two.width is not None
+            assert one.std is not None
+            assert two.std is not None
             np.testing.assert_allclose(one.mean, two.mean, atol=1e-9)
-            np.testing.assert_allclose(one.width, two.width, atol=1e-9)
+            np.testing.assert_allclose(one.std, two.std, atol=1e-9)
 
 
 def test_what_is_given_is_left_as_it_is(bandit: Bandit) -> None:

@@ -99,7 +99,7 @@ def test_a_correction_reaches_every_decision_that_a_reward_was_mixed_into() -> N
     assert learned(wrong) == learned(right)
     assert wrong.journal.reward("d000002") == 0.8
     a, b = wrong.ask("a", {}), right.ask("a", {})
-    assert (a.mean, a.width) == pytest.approx((b.mean, b.width), abs=1e-12)
+    assert (a.mean, a.std) == pytest.approx((b.mean, b.std), abs=1e-12)
 
 
 def test_what_was_mixed_survives_saving(tmp_path: Path) -> None:

@@ -91,10 +91,10 @@ def test_a_newcomer_is_predicted_as_if_the_longer_matrix_had_been_there_from_the
     X = controller.settings.encoder.contexts({"load": 0.2})
     data, kernel, tasks = naive_data(controller.observations()), naive.rbf(LENGTH, VARIANCE), np.full(5, 6)
     mean = naive.posterior_mean(data, kernel, controller.current.K_Z, tasks, X, mean=MEAN)
-    width = naive.posterior_width(data, kernel, controller.current.K_Z, tasks, X)
+    std = naive.posterior_width(data, kernel, controller.current.K_Z, tasks, X)
     for found in decision.alternatives:
         assert found.mean == pytest.approx(mean[found.arm], abs=1e-8)
-        assert found.width == pytest.approx(width[found.arm], abs=1e-7)
+        assert found.std == pytest.approx(std[found.arm], abs=1e-7)
 
 
 def test_old_stations_believe_what_they_believed() -> None:
@@ -274,10 +274,10 @@ def test_groups_are_joined_as_the_newcomer_is_like_them(engine: str, linked: lis
     data = naive.Data(np.append(tasks, 7), np.vstack([X, [0.3, 0.2]]), np.append(y, 0.9), np.full(21, NOISE))
     at, Q = np.arange(8), rng.random((8, 2))
     mean = naive.posterior_mean(data, naive.rbf(LENGTH, VARIANCE), longer, at, Q, mean=MEAN)
-    width = naive.posterior_width(data, naive.rbf(LENGTH, VARIANCE), longer, at, Q)
+    std = naive.posterior_width(data, naive.rbf(LENGTH, VARIANCE), longer, at, Q)
     found = posterior.predict(at, Q)
     assert found.mean == pytest.approx(mean, abs=1e-8)
-    assert found.width == pytest.approx(width, abs=1e-7)
+    assert found.std == pytest.approx(std, abs=1e-7)
 
 
 def test_groups_of_a_sparse_engine_that_are_joined_learn_the_log_anew() -> None:

@@ -72,10 +72,10 @@ def test_the_reward_is_learned_for_what_ran_and_not_for_what_was_decided() -> No
     kernel, tasks = naive.rbf(LENGTH, VARIANCE), np.full(len(SPACE), 1)
     choice = controller.consider("b", STATE)
     assert choice.mean is not None
-    assert choice.width is not None
+    assert choice.std is not None
     mean = naive.posterior_mean(data, kernel, K_Z, tasks, x, mean=MEAN)
     np.testing.assert_allclose(choice.mean, mean, rtol=1e-9)
-    np.testing.assert_allclose(choice.width, naive.posterior_width(data, kernel, K_Z, tasks, x), rtol=1e-7)
+    np.testing.assert_allclose(choice.std, naive.posterior_width(data, kernel, K_Z, tasks, x), rtol=1e-7)
     assert abs(mean[arm] - mean[decision.arm]) > 0.01
     assert controller.journal.ran(decision.id) == arm != decision.arm
 
@@ -379,7 +379,7 @@ def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
         if arm != decision.arm and allowed is None:
             controller.ran(decision.id, SPACE[arm])
         scored = next(one for one in decision.alternatives if one.arm == arm)
-        assert controller.journal.foretold(decision.id) == (scored.mean, scored.width)
+        assert controller.journal.foretold(decision.id) == (scored.mean, scored.std)
         controller.tell(decision.id, 0.9)
         said.append(controller._memory.watch._evidence[0].value)
     assert said[0] != said[1]
@@ -405,9 +405,9 @@ def test_audits_hold_rewards_against_what_was_foretold_of_what_ran() -> None:
     for i, (key, asked) in enumerate(controller.journal.asked.items()):
         arm = (asked.decision.arm + 2) % 10 if i % 3 == 0 else asked.decision.arm
         scored = next(one for one in asked.decision.alternatives if one.arm == arm)
-        assert scored.width is not None
+        assert scored.std is not None
         assert found.mean[i] == scored.mean
-        assert found.variance[i] == pytest.approx(scored.width**2 + 0.05 + 0.01 * (i + 1))
+        assert found.variance[i] == pytest.approx(scored.std**2 + 0.05 + 0.01 * (i + 1))
         assert found.X[i].tolist() == controller.settings.encoder.contexts(asked.state or {})[arm].tolist()
         assert controller.journal.ran(key) == arm
     assert audit(controller).rewards == 6

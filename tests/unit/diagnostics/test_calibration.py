@@ -182,11 +182,11 @@ def test_predictions_are_those_of_asking_with_all_that_makes_a_reward_scatter() 
     assert len(found) == 2 * STATIONS + 1
     assert open_.id in controller.pending
     assert late.mean is not None
-    assert late.width is not None
-    assert found.z[-1] == pytest.approx((0.9 - late.mean) / math.sqrt(late.width**2 + NOISE + 0.07))
+    assert late.std is not None
+    assert found.z[-1] == pytest.approx((0.9 - late.mean) / math.sqrt(late.std**2 + NOISE + 0.07))
     assert found.rewards[2] == 0.123
     density = math.exp(found.log_density[-1])
-    spread = late.width**2 + NOISE + 0.07
+    spread = late.std**2 + NOISE + 0.07
     expected = math.exp(-((0.9 - late.mean) ** 2) / (2 * spread)) / math.sqrt(2 * math.pi * spread)
     assert density == pytest.approx(expected)
     assert found.rounds[:STATIONS].tolist() == [0] * STATIONS

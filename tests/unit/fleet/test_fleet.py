@@ -170,7 +170,7 @@ def test_corrections_and_calls_off_reach_their_shard() -> None:
     for one, two in zip(wrong.ask_all(states(1)).values(), right.ask_all(states(1)).values(), strict=True):
         assert one.arm == two.arm
         assert one.mean == pytest.approx(two.mean)
-        assert one.width == pytest.approx(two.width)
+        assert one.std == pytest.approx(two.std)
 
 
 def test_a_log_is_split_among_the_shards() -> None:

@@ -17,7 +17,7 @@ from kinband.controller.settings import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
 from kinband.planning import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
-from kinband.planning.borrowing import beliefs_of, shares, width_alone
+from kinband.planning.borrowing import beliefs_of, shares, std_alone
 from kinband.planning.making import Seen, Tried
 from kinband.planning.plan import safe_text
 from kinband.posterior import make_posterior
@@ -190,14 +190,14 @@ def test_width_alone_is_that_of_a_controller_of_this_station_only() -> None:
     together, alone = taught(), taught(K_Z=np.eye(3))
     for task in range(3):
         x = together.settings.encoder.contexts({"load": 0.7, "users": 31.0})[4]
-        expected = beliefs_of(alone).predict([task], x[None]).width[0]
-        assert width_alone(beliefs_of(together), task, x=x, K_Z=K_Z) == pytest.approx(expected)
+        expected = beliefs_of(alone).predict([task], x[None]).std[0]
+        assert std_alone(beliefs_of(together), task, x=x, K_Z=K_Z) == pytest.approx(expected)
 
 
 def test_stations_that_share_nothing_borrow_nothing() -> None:
     for change in plan_changes(taught(K_Z=np.eye(3)), everyone()).changes:
         assert (change.borrowed, change.lenders) == (0.0, ())
-        assert change.width == pytest.approx(change.width_alone)
+        assert change.std == pytest.approx(change.std_alone)
         assert f"its own {change.own_rows} rows" in change.reason
 
 
@@ -518,7 +518,7 @@ def test_the_plan_file_holds_the_numbers_and_the_reason(tmp_path: Path) -> None:
     (row,), (change,) = rows_of(tmp_path / "plan.csv"), plan.changes
     assert (row["present_threshold_dbm"], row["set_threshold_dbm"]) == ("-100", "-96")
     for name, value in {"expected_gain": change.gain.value, "gain_low": change.gain.low, "gain_high": change.gain.high,
-                        "borrowed_share": change.borrowed, "width_alone": change.width_alone}.items():  # fmt: skip
+                        "borrowed_share": change.borrowed, "std_alone": change.std_alone}.items():  # fmt: skip
         assert float(row[name]) == pytest.approx(value, rel=1e-5)
     assert row["lenders"].startswith("b ")
     assert row["reason"] == change.reason

@@ -20,7 +20,7 @@ from kinband.records import Choice, Observation, Query
 
 
 class Stub(Posterior):
-    """A posterior that believes what the context says: mean and width are its two features."""
+    """A posterior that believes what the context says: mean and std are its two features."""
 
     def __init__(self) -> None:
         super().__init__(RBF(), [[1.0]], noise=0.1)
@@ -172,11 +172,11 @@ def test_linucb_is_ridge_regression_per_arm() -> None:
     F, f = np.hstack([X, np.ones((12, 1))]), np.append(x, 1.0)
     A = ridge * np.eye(3) + F.T @ F
     mean = 0.2 + f @ np.linalg.solve(A, F.T @ (y - 0.2))
-    width = sqrt(f @ np.linalg.solve(A, f))
+    std = sqrt(f @ np.linalg.solve(A, f))
     assert choice.mean is not None
-    assert choice.width is not None
-    assert (choice.mean[0], choice.width[0]) == (pytest.approx(mean), pytest.approx(width))
-    assert (choice.mean[1], choice.width[1]) == (pytest.approx(0.2), pytest.approx(sqrt(f @ f / ridge)))
+    assert choice.std is not None
+    assert (choice.mean[0], choice.std[0]) == (pytest.approx(mean), pytest.approx(std))
+    assert (choice.mean[1], choice.std[1]) == (pytest.approx(0.2), pytest.approx(sqrt(f @ f / ridge)))
 
 
 def test_a_round_equals_the_same_stations_one_by_one() -> None:
@@ -194,7 +194,7 @@ def test_a_round_equals_the_same_stations_one_by_one() -> None:
         assert choice.score == pytest.approx(alone.score, abs=1e-11)
 
 
-@pytest.mark.parametrize("name", ["mean", "width", "score"])
+@pytest.mark.parametrize("name", ["mean", "std", "score"])
 def test_a_choice_with_numbers_that_are_not_finite_is_refused_with_where_to_look(name: str) -> None:
     query = Query(0, np.zeros((2, 1)), np.array([True, True]))
     odd: dict[str, Any] = {name: np.array([0.5, np.inf])}

@@ -74,7 +74,7 @@ def test_it_is_exact_up_to_the_limit_and_sparse_beyond(caplog: pytest.LogCapture
     posterior, exact = switching(), ExactPosterior(RBF(0.4, variance=0.6), K_Z, noise=0.07, mean=0.4)
     for one in (posterior, exact):
         tell(one, tasks[:25], X[:25], y[:25])
-    np.testing.assert_array_equal(posterior.predict(tasks, X).width, exact.predict(tasks, X).width)
+    np.testing.assert_array_equal(posterior.predict(tasks, X).std, exact.predict(tasks, X).std)
     assert is_sparse(posterior) == [False]
     assert not caplog.records
     tell(posterior, tasks[25:], X[25:], y[25:])
@@ -109,7 +109,7 @@ def test_a_stored_posterior_goes_on_on_either_side(stop: int) -> None:
     second.restore(first.state())
     assert is_sparse(second) == [stop > 25]
     tell(second, tasks[stop:], X[stop:], y[stop:])
-    np.testing.assert_array_equal(second.predict(tasks, X).width, whole.predict(tasks, X).width)
+    np.testing.assert_array_equal(second.predict(tasks, X).std, whole.predict(tasks, X).std)
 
 
 def test_a_hand_over_that_fails_leaves_the_exact_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_correction_after_the_switch_learns_the_corrected_log(small_switch: No
     wrong.correct(due, at)
     one, other = (control.ask("a", {"load": 0.6}) for control in (wrong, right))
     assert one.configuration == other.configuration
-    assert (one.mean, one.width) == pytest.approx((other.mean, other.width), abs=1e-10)
+    assert (one.mean, one.std) == pytest.approx((other.mean, other.std), abs=1e-10)
 
 
 def test_what_was_borrowed_is_told_from_an_exact_posterior_of_the_same_log(small_switch: None) -> None:

@@ -187,7 +187,7 @@ class Findings:
 
     @property
     def beta(self) -> float | str:
-        """The weight of the width in UCB."""
+        """The weight of the standard deviation in UCB."""
         return self.demo.runs[0].case.learner.beta
 
     @cached_property

@@ -47,21 +47,21 @@ def scatter_allowance(variance: float, *, unit: float, delta: float) -> float:
     return sqrt(2.0 * (variance + unit) * log1p(sqrt(ratio) / (2.0 * delta)))
 
 
-def doubt_allowance(width: float, *, unit: float, delta: float) -> float:
-    """Return what a sum of errors, whose standard deviations are `width` in all, stays below with probability 1 − δ.
+def doubt_allowance(std: float, *, unit: float, delta: float) -> float:
+    """Return what a sum of errors, whose standard deviations are `std` in all, stays below with probability 1 − δ.
 
     Args:
-        width: Q, the sum of standard deviations so far.
-        unit: q₀, the width around which the bound is tightest; fixed beforehand.
+        std: Q, the sum of standard deviations so far.
+        unit: q₀, the std around which the bound is tightest; fixed beforehand.
         delta: δ.
 
     Example:
-        >>> [round(doubt_allowance(width, unit=0.1, delta=0.05) / width, 2) for width in (0.1, 1.0, 100.0)]
+        >>> [round(doubt_allowance(std, unit=0.1, delta=0.05) / std, 2) for std in (0.1, 1.0, 100.0)]
         [3.24, 3.19, 3.5]
     """
-    if width <= 0.0:
+    if std <= 0.0:
         return 0.0
     known = log(1.0 / (_TAIL * delta))
     t = sqrt(2.0 * (known + 1.0))
-    u = width / unit
-    return width * (t / 2.0 + (known + log1p(1.0 / u) + _TAIL * log1p(u)) / t)
+    u = std / unit
+    return std * (t / 2.0 + (known + log1p(1.0 / u) + _TAIL * log1p(u)) / t)

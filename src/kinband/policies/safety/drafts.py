@@ -87,7 +87,7 @@ class Draft:
         return arm
 
     def beta(self, bounds: Bounds, *, noise: float) -> float:
-        """Return the weight of a width: the policy's own, or that of a rule, which counts decisions, not rewards.
+        """Return the weight of a standard deviation: the policy's own, or that of a rule, which counts decisions.
 
         Decisions of a round are made from the same rewards; a rule that unites over time has to tell them apart.
         """

@@ -40,7 +40,7 @@ def _lower(draft: Draft, arms: IntArray, running: int, rule: Floor, beliefs: Pos
     query = draft.query
     if rule.against == "difference":
         return lower_differences(beliefs, query.task, query.X[arms], against=query.X[running], beta=beta)
-    mean, width, _ = scores_of(draft.plain)
+    mean, std, _ = scores_of(draft.plain)
     at = np.searchsorted(draft.plain.arms, arms)
-    lower: FloatArray = mean[at] - beta * width[at] - mean[draft.plain.arms == running]
+    lower: FloatArray = mean[at] - beta * std[at] - mean[draft.plain.arms == running]
     return lower

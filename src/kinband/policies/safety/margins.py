@@ -1,7 +1,7 @@
 """What safe trials compare: lower bounds of what a trial earns beside what it replaces.
 
 Two beliefs at once need their covariance. Where f at two configurations is uncertain for a common reason, such as a
-load seldom seen, the difference between them is known far better than either, and its width is
+load seldom seen, the difference between them is known far better than either, and its std is
 
     σ(a − b)² = σ(a)² + σ(b)² − 2 cov(a, b).
 
@@ -25,13 +25,13 @@ def own_beta(choice: Choice) -> float:
     """Return the β that a UCB policy multiplied its widths by, read off its scores f̂ + βσ.
 
     Example:
-        >>> mean, width = np.array([0.5, 0.2]), np.array([0.1, 0.4])
-        >>> round(own_beta(Choice(0, np.arange(2), mean, width, mean + 1.5 * width)), 12)
+        >>> mean, std = np.array([0.5, 0.2]), np.array([0.1, 0.4])
+        >>> round(own_beta(Choice(0, np.arange(2), mean, std, mean + 1.5 * std)), 12)
         1.5
     """
-    mean, width, score = scores_of(choice)
-    widest = int(width.argmax())
-    return float((score[widest] - mean[widest]) / width[widest]) if width[widest] > 0 else 0.0
+    mean, std, score = scores_of(choice)
+    widest = int(std.argmax())
+    return float((score[widest] - mean[widest]) / std[widest]) if std[widest] > 0 else 0.0
 
 
 def lower_differences(
@@ -75,7 +75,7 @@ def margins(
         tasks: Whose trials, (m,).
         X: Contexts tried, (m, d).
         against: Contexts of the declared configurations, (m, d).
-        beta: Weight of each width, (m,).
+        beta: Weight of each standard deviation, (m,).
         rule: α, and what rewards are counted from.
 
     Example:
@@ -111,7 +111,7 @@ def _margins(
 
 
 def scores_of(choice: Choice) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean, width and score (m,) each of a UCB policy's choice."""
-    if choice.mean is None or choice.width is None or choice.score is None:
+    """Return mean, std and score (m,) each of a UCB policy's choice."""
+    if choice.mean is None or choice.std is None or choice.score is None:
         raise AssertionError("a UCB policy scores every arm")
-    return choice.mean, choice.width, choice.score
+    return choice.mean, choice.std, choice.score

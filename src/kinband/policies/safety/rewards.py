@@ -154,8 +154,8 @@ class RewardBudget:
         C = found.covariance()
         left = (1.0 - self.rule.alpha) * C[0, 1] / C[0, 0] if C[0, 0] > 0 else 0.0
         trial = replace(bare, share=1.0 - min(max(float(left), 0.0), 1.0))
-        added, width = self._added([trial], found.mean, C)
-        return replace(trial, lower=float(added[0]) - beta * width)
+        added, std = self._added([trial], found.mean, C)
+        return replace(trial, lower=float(added[0]) - beta * std)
 
     def _added(self, trials: Sequence[Trial], mean: FloatArray, C: FloatArray) -> tuple[FloatArray, float]:
         """Return what trials add by f's mean (2n,) and covariance (2n, 2n), (n,), and the deviation of their sum."""
@@ -172,9 +172,9 @@ class RewardBudget:
         if len(block) < _BLOCK:
             return
         found = believed(block, self._beliefs)
-        added, width = self._added(block, found.mean, found.covariance())
+        added, std = self._added(block, found.mean, found.covariance())
         np.add.at(self.settled, [trial.task for trial in block], added)
-        self.doubt[task, _WIDTH] += width
+        self.doubt[task, _WIDTH] += std
         self.open = [trial for trial in self.open if self._account(trial.task) != account]
 
     def _account(self, task: int) -> int:
@@ -185,9 +185,9 @@ class RewardBudget:
         """Return what an account holds for sure, its reserve put aside."""
         own = slice(account, account + 1) if self.rule.per_station else slice(None)
         delta = self.rule.probability / (4.0 * (len(self.settled) if self.rule.per_station else 1))
-        width, variance = self.doubt[own, [_WIDTH, _VARIANCE]].sum(axis=0)
+        std, variance = self.doubt[own, [_WIDTH, _VARIANCE]].sum(axis=0)
         reserve = scatter_allowance(variance, unit=self._noise, delta=delta)
-        reserve += doubt_allowance(width, unit=sqrt(self._noise), delta=delta)
+        reserve += doubt_allowance(std, unit=sqrt(self._noise), delta=delta)
         bounds = (trial.lower for trial in self.open if self._account(trial.task) == account)
         return fsum(self.settled[own]) + fsum(bounds) - reserve
 

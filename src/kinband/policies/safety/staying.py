@@ -23,7 +23,7 @@ def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> bo
         draft: What would be tried.
         beliefs: What is believed; read only.
         today: Arm of the declared configuration.
-        beta: Weight of the width.
+        beta: Weight of the standard deviation.
 
     Example:
         >>> import numpy as np
@@ -43,5 +43,5 @@ def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> bo
     arms = [running, today]
     found = draft.believed(arms) or beliefs.predict(query.task, query.X[arms])
     mean, C = found.mean, found.covariance()
-    width = sqrt(max(float(C[0, 0] + C[1, 1] - 2.0 * C[0, 1]), 0.0))
-    return bool(mean[0] - mean[1] - beta * width >= 0.0)
+    std = sqrt(max(float(C[0, 0] + C[1, 1] - 2.0 * C[0, 1]), 0.0))
+    return bool(mean[0] - mean[1] - beta * std >= 0.0)

@@ -80,8 +80,8 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
     for key, told in islice(reversed(rewards.items()), last):
         foretold = journal.foretold(key)
         if foretold is not None:
-            mean, width = foretold
-            found.append((told.reward - mean) / sqrt(width**2 + noise + (told.noise or 0.0)))
+            mean, std = foretold
+            found.append((told.reward - mean) / sqrt(std**2 + noise + (told.noise or 0.0)))
     return found
 
 

@@ -144,7 +144,7 @@ def _known(event: Event, read_model: ReadModel) -> dict[str, Any] | None:
     if item is None:
         return None
     made = item.decision
-    return {"entry": {"arm": made.arm, "configuration": made.configuration, "scores": [made.mean, made.width]}}
+    return {"entry": {"arm": made.arm, "configuration": made.configuration, "scores": [made.mean, made.std]}}
 
 
 def file_rows(operations: Operations, filters: Filters) -> Iterator[tuple[Any, ...]]:

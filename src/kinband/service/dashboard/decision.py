@@ -98,9 +98,9 @@ def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief
     """Return what was considered, best score first, with scores."""
     made = found.decision
     return [
-        (Belief(0.0, knobs(o.configuration), o.mean, o.width, o.arm == running, o.arm == made.arm, past=True), o.ucb)
+        (Belief(0.0, knobs(o.configuration), o.mean, o.std, o.arm == running, o.arm == made.arm, past=True), o.ucb)
         for o in made.alternatives
-        if o.mean is not None and o.width is not None
+        if o.mean is not None and o.std is not None
     ]
 
 

@@ -265,7 +265,7 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
     shares: Mapping[str, float] = shown.pop("shares")
     shown["own"] = shares.get(name)
     shown["lenders"] = [(each, part) for each, part in shares.items() if each != name and part >= _WORTH][:_LENDERS]
-    if found.mean is None or found.width is None:
+    if found.mean is None or found.std is None:
         return shown | {"no_outlook": "This policy predicts nothing, so that there is nothing to show."}
     names = names_of(operations)
     beliefs, space = _beliefs(found, names), names.space
@@ -278,13 +278,13 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
 
 
 def _beliefs(found: Outlook, names: Names) -> list[Belief]:
-    rows = zip(found.arms, found.configurations, found.mean or (), found.width or (), strict=True)
+    rows = zip(found.arms, found.configurations, found.mean or (), found.std or (), strict=True)
     return [
         Belief(
-            _number(next(iter(configuration.values()))), names.text(arm), mean, width,
+            _number(next(iter(configuration.values()))), names.text(arm), mean, std,
             running=arm == found.running, chosen=arm == found.choice,
         )
-        for arm, configuration, mean, width in rows
+        for arm, configuration, mean, std in rows
     ]  # fmt: skip
 
 

@@ -218,7 +218,7 @@ def outlook_of(controller: Controller, card: StationState, lending: Lending | No
         tuple(choice.arms.tolist()),
         tuple(space[arm] for arm in choice.arms.tolist()),
         _values(choice.mean),
-        _values(choice.width),
+        _values(choice.std),
         choice.arm,
         card.running,
         _lenders(controller, card, choice, lending or Lending()),

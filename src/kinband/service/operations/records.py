@@ -113,10 +113,10 @@ class DecisionRecord:
     @property
     def expected(self) -> Expected:
         """What was expected of the change that it proposes, by the scores of then."""
-        (proposed, proposed_width), (before, before_width) = self.scored(self.wanted), self.scored(self.running)
+        (proposed, proposed_std), (before, before_std) = self.scored(self.wanted), self.scored(self.running)
         gain, low, high = expected_gain(self) or (None, None, None)
         return Expected(
-            proposed=proposed, proposed_width=proposed_width, before=before, before_width=before_width,
+            proposed=proposed, proposed_std=proposed_std, before=before, before_std=before_std,
             gain=gain, gain_low=low, gain_high=high,
         )  # fmt: skip
 
@@ -124,7 +124,7 @@ class DecisionRecord:
         """Return mean and standard deviation of an arm when it was decided; None where they were not kept."""
         made = self.decision
         found = made if arm == made.arm else None if arm is None else alternative_of(made, arm)
-        return (None, None) if found is None or found.width is None else (found.mean, found.width)
+        return (None, None) if found is None or found.std is None else (found.mean, found.std)
 
     @property
     def open(self) -> bool:
@@ -244,7 +244,7 @@ class Outlook:
         arms: Arms in the order of the space.
         configurations: What they are.
         mean: Predicted rewards.
-        width: Standard deviations of them, noise excluded.
+        std: Standard deviations of them, noise excluded.
         choice: Arm that would be decided.
         running: Arm that runs.
         lenders: Whose evidence the choice rests on, as shares by station, the largest first; itself among them.
@@ -260,7 +260,7 @@ class Outlook:
     arms: tuple[int, ...]
     configurations: tuple[Mapping[str, Any], ...]
     mean: tuple[float, ...] | None
-    width: tuple[float, ...] | None
+    std: tuple[float, ...] | None
     choice: int
     running: int | None
     lenders: Mapping[str, float] = field(default_factory=dict)
@@ -269,8 +269,8 @@ class Outlook:
     def options(self) -> list[Option]:
         """What is believed, configuration by configuration."""
         blank = [None] * len(self.arms)
-        rows = zip(self.arms, self.configurations, self.mean or blank, self.width or blank, strict=True)
-        return [Option(arm=arm, configuration=dict(knobs), mean=mean, width=std) for arm, knobs, mean, std in rows]
+        rows = zip(self.arms, self.configurations, self.mean or blank, self.std or blank, strict=True)
+        return [Option(arm=arm, configuration=dict(knobs), mean=mean, std=std) for arm, knobs, mean, std in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,10 +233,10 @@ def test_the_plan_tells_what_is_expected_of_what_is_proposed_and_of_what_runs(cl
     scores = {other["configuration"]["tilt"]: other for other in made["alternatives"]}
     proposed, before = scores[planned["proposed"]["tilt"]], scores[4]
     expected = planned.pop("expected")
-    assert (expected["proposed"], expected["proposed_width"]) == (proposed["mean"], proposed["width"])
-    assert (expected["before"], expected["before_width"]) == (before["mean"], before["width"])
+    assert (expected["proposed"], expected["proposed_std"]) == (proposed["mean"], proposed["std"])
+    assert (expected["before"], expected["before_std"]) == (before["mean"], before["std"])
     assert expected["gain"] == pytest.approx(proposed["mean"] - before["mean"])
-    reach = 1.959963984540054 * (proposed["width"] ** 2 + before["width"] ** 2) ** 0.5
+    reach = 1.959963984540054 * (proposed["std"] ** 2 + before["std"] ** 2) ** 0.5
     assert [expected["gain_low"], expected["gain_high"]] == pytest.approx(
         [expected["gain"] - reach, expected["gain"] + reach]
     )

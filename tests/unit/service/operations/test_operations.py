@@ -277,9 +277,9 @@ def test_outlooks_say_what_is_believed_and_need_a_state(ledger: Ledger) -> None:
     operations.tell({item.id: 0.9 for item in made})
     outlook = operations.outlook("a")
     assert outlook.mean is not None
-    assert outlook.width is not None
+    assert outlook.std is not None
     assert outlook.mean[1] > 0.6
-    assert min(outlook.width) == outlook.width[1]
+    assert min(outlook.std) == outlook.std[1]
     assert sum(outlook.lenders.values()) == pytest.approx(1)
     assert set(outlook.lenders) == {"a", "b"}
     assert operations.outlook("a") is outlook  # nothing has happened since

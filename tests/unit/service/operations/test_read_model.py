@@ -84,7 +84,7 @@ def test_the_scores_of_one_arm_are_those_among_all(packed: bool) -> None:
     known = [
         Alternative(int(arm), names[int(arm)], *map(perhaps, rng.normal(size=3))) for arm in rng.permutation(9)[:6]
     ]
-    rows = [(one.arm, one.mean, one.width, one.ucb) for one in known]
+    rows = [(one.arm, one.mean, one.std, one.ucb) for one in known]
     others = Alternatives(rows, names) if packed else tuple(known)
     decision = Decision("d7", "a", known[0].arm, None, 0.4, 0.2, 0.6, others)
     for arm in range(9):

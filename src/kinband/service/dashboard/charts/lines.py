@@ -243,7 +243,7 @@ class Belief(NamedTuple):
         x: Its place along the knob; not used in a list.
         name: The configuration in words.
         mean: The expected reward.
-        width: Its standard deviation.
+        std: Its standard deviation.
         running: Whether it runs.
         chosen: Whether it would be decided.
         past: Whether that was so when a decision was made, not now.
@@ -252,7 +252,7 @@ class Belief(NamedTuple):
     x: float
     name: str
     mean: float
-    width: float
+    std: float
     running: bool = False
     chosen: bool = False
     past: bool = False
@@ -260,7 +260,7 @@ class Belief(NamedTuple):
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval."""
-        return self.mean - NORMAL_95 * self.width, self.mean + NORMAL_95 * self.width
+        return self.mean - NORMAL_95 * self.std, self.mean + NORMAL_95 * self.std
 
     @property
     def says(self) -> str:
