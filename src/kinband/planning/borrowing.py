@@ -15,10 +15,9 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.attribution import Hindsight, shares_of
 from kinband.errors import BadInputError
-from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Policy
 from kinband.policies.base import learn_block
-from kinband.policies.safety.policy import SafePolicy
+from kinband.policies.safety import Constrained
 from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
@@ -155,7 +154,7 @@ def _groups(posterior: BlockedPosterior) -> Iterator[tuple[Keeper, IntArray]]:
 
 def _posterior_of(policy: Policy) -> object:
     """What a policy believes, below floors and rules of safety; None where it has no posterior."""
-    while isinstance(policy, KpiPolicy | SafePolicy):
+    if isinstance(policy, Constrained):
         policy = policy.inner
     return policy.posterior if isinstance(policy, UCB) else None
 
