@@ -493,8 +493,7 @@ def _spread(workers: int, ray: str | None) -> Iterator[None]:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[None]:
-    from kinband.fleet.engine import processors
-    from kinband.fleet.on_ray import join
+    from kinband.cluster import join, processors
 
     leave = join(address, processors=processors())
     try:
