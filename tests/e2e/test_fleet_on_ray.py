@@ -17,7 +17,6 @@ import pytest
 
 from kinband import ConfigurationSpace, Decision
 from kinband.errors import NotPositiveDefiniteError
-from kinband.experiments.runner import Case, Job, Learner, Prior, run_cases, run_jobs
 from kinband.fleet import Fleet, FleetError, OnRay, shard_stations
 from kinband.fleet.on_ray import join, reach
 from kinband.kernels import RBF
@@ -220,33 +219,6 @@ def test_errors_of_a_policy_arrive_as_they_are_and_record_nothing(address: str) 
 def test_more_workers_than_the_cluster_can_hold_are_refused_in_time(address: str) -> None:
     with pytest.raises(FleetError, match=r"no room within 1 s .*give fewer workers"):
         make(on=OnRay(address, workers=4, patience=1.0))
-
-
-def test_jobs_run_on_the_cluster_and_their_results_come_back(address: str, tmp_path: Path) -> None:
-    def double(word: str) -> dict[str, Any]:  # sent as it stands: workers have no tests
-        return {"word": 2 * word}
-
-    def fail(reason: str) -> dict[str, Any]:
-        raise ValueError(reason)
-
-    jobs = [Job(tmp_path / f"{n}.json", double, (str(n),)) for n in range(5)]
-    (tmp_path / "3.json").write_text('{"word": "kept"}')
-    seen: list[str] = []
-    found = run_jobs(jobs, ray=address, tick=lambda job: seen.append(job.arguments[0]))
-    assert sorted(seen) == list("01234")
-    assert [one["word"] for one in found] == ["00", "11", "22", "kept", "44"]
-    assert [job.read() for job in jobs] == found
-    with pytest.raises(ValueError, match="the power went out"):
-        run_jobs([Job(tmp_path / "bad.json", fail, ("the power went out",))], ray=address)
-    assert sorted(f.stem for f in tmp_path.iterdir()) == list("01234")
-
-
-def test_experiments_on_the_cluster_give_the_results_of_this_machine(address: str, tmp_path: Path) -> None:
-    learner = Learner("embedding", "embedding", beta=0.7)
-    cases = [Case("synthetic", learner, 8, seed, log_rows=10, prior=Prior(0.3, 0.1), start=False) for seed in (1, 2, 3)]
-    there, here = run_cases(cases, tmp_path / "there", ray=address), run_cases(cases, tmp_path / "here", n_jobs=1)
-    for one, other in zip(there, here, strict=True):
-        np.testing.assert_array_equal(one.realised, other.realised)
 
 
 @pytest.mark.parametrize("command", [["kinband", "reproduce", "synthetic"], ["benchmarks.speed", "fleet"]])
