@@ -27,8 +27,9 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.environments import Slot, Truth
+from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
-from kinband.experiments.problems import Own, Problem, Referee, drawn_by_seed, problem_of, size_of
+from kinband.experiments.problems import Own, Problem, drawn_by_seed, problem_of, size_of
 from kinband.kernels import RBF, kernel_from_dict
 from kinband.model import Model, Search, learn_model
 from kinband.records import Decision, Samples
