@@ -56,12 +56,12 @@ _places: WeakKeyDictionary[Operations, tuple[object, dict[str, Site]]] = WeakKey
 
 def names_of(operations: Operations) -> Names:
     """Return the configurations to choose from."""
-    return _names(operations.durable.settings.encoder.space)
+    return _names(operations.space)
 
 
 def sites_of(operations: Operations) -> dict[str, Site]:
     """Return where sectors stand; worked out anew only when stations were described anew."""
-    told = operations.durable.controller.current.descriptors
+    told = operations.controller.current.descriptors
     known = _places.get(operations)
     if known is None or known[0] is not told:
         known = _places[operations] = told, operations.sites

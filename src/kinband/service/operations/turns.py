@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller
 from kinband.controller.events import Asked, Entry
-from kinband.errors import ConflictError, KinbandError
+from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
-from kinband.service.ledger.errors import LedgerUnavailableError
-from kinband.service.ledger.events import FIRST, Draft, Event, check_chain, draft_of
-from kinband.service.ledger.requests import Request
+from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
+from kinband.service.ledger.events import FIRST, Request, check_chain, draft_of
 from kinband.service.ledger.restoring import EntryReader, FollowingController, due, follow, restored, write_snapshot
-from kinband.service.ledger.store import Ledger, Writer
+from kinband.service.ledger.store import Writer
+from kinband.service.operations.read_model import ReadModel
 
 # --- A lock between threads that nobody waits for longer than for the database --------------------------------------
 #
@@ -90,20 +90,10 @@ class Mutex:
 # that has gone ahead of the ledger is thrown away and read again from it, the next time it is needed. The lock is held
 # while deciding: that is what makes it impossible to decide the same twice.
 #
-# A watcher follows the events beside the controller. It is shown what is recorded, never what is about to be, so that
-# it stays right when a turn fails, and can be looked at while the database is away.
+# The read model follows the events beside the controller. It is shown what is recorded, never what is about to be, so
+# that it stays right when a turn fails, and can be looked at while the database is away.
 
 _log = logging.getLogger(__name__)
-
-
-class Watcher(Protocol):
-    """Somebody who follows all events of a ledger beside the controller, whoever recorded them."""
-
-    def begin(self) -> None:
-        """Forget everything: all events are shown again, from the first."""
-
-    def take(self, event: Event, entry: Entry | None) -> None:
-        """Take in a recorded event, with its entry of the journal where it holds one."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,7 @@ class Call:
     """What identifies a call.
 
     Attributes:
-        digest: Of everything that was said (`requests.call_digest`).
+        digest: Of everything that was said (`events.call_digest`).
         key: The caller's key, under which it is done once; None where it has none.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
@@ -153,10 +143,6 @@ class Turn:
             )
         return found
 
-    def decided(self, station: str) -> Event | None:
-        """Return the decision of a station for the slot of the call."""
-        return None if self._call.slot is None else self.writer.slotted(station, self._call.slot)
-
     def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
         """Return the decisions of stations for the slot of the call, by station."""
         return {} if self._call.slot is None else self.writer.slots(stations, self._call.slot)
@@ -176,10 +162,6 @@ class Turn:
         """Append what happened around the controller."""
         self._add(Draft(kind, payload, station, decision), None)
 
-    def marked(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a payload that says by which call it came, where that has a key."""
-        return dict(payload) if self._call.key is None else {**payload, "call": self._call.digest}
-
     def write(self) -> None:
         """Write what was appended, in one go, in its order."""
         made = self.writer.append([draft for draft, _ in self._drafts])
@@ -189,8 +171,8 @@ class Turn:
 
     def _add(self, draft: Draft, entry: Entry | None) -> None:
         """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
-        if not self._drafts:
-            draft = replace(draft, key=self._call.key, payload=self.marked(draft.payload))
+        if not self._drafts and self._call.key is not None:
+            draft = replace(draft, key=self._call.key, payload={**draft.payload, "call": self._call.digest})
         self._drafts.append((replace(draft, actor=self._call.actor), entry))
 
 
@@ -199,23 +181,22 @@ class Turns:
 
     Args:
         ledger: The truth.
-        settings: What its controller was made with.
+        read_model: What follows the events beside the controller.
         snapshot_every: After how many events beliefs are stored.
-        watcher: Who follows the events beside the controller.
     """
 
-    def __init__(
-        self, ledger: Ledger, settings: Settings, *, snapshot_every: int, watcher: Watcher | None = None
-    ) -> None:
+    def __init__(self, ledger: Ledger, read_model: ReadModel, *, snapshot_every: int) -> None:
+        if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
+            raise BadInputError(f"snapshot_every must be a whole number from 1 on, got {snapshot_every!r}")
         self.ledger = ledger
-        self._watcher = watcher
-        self.settings = settings
+        self._read_model = read_model
+        self.settings = read_model.settings
         self.mutex = Mutex(ledger.name, seconds=ledger.timeout)
         self._every = snapshot_every
-        self._reader = EntryReader(settings)
+        self._reader = EntryReader(self.settings)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ
         self._seen = (0, "")  # number and checksum of the last event taken in
-        self._shown: tuple[int, str] | None = None  # the same of the watcher; None where it has to begin anew
+        self._shown: tuple[int, str] | None = None  # the same of the read model; None where it has to begin anew
         self._mark = 0  # entries of the journal that are on record
         self._snapshot = (0, 0)  # number and size of the last one
 
@@ -229,7 +210,7 @@ class Turns:
         return self._controller
 
     def watched(self) -> None:
-        """See to it that the watcher has taken in what was recorded; the database is asked only if it has not."""
+        """See to it that the read model has taken in what was recorded; the database is asked only if it has not."""
         if self._shown is None:
             self._controller = None
             self.present()
@@ -307,13 +288,12 @@ class Turns:
         self._show_all(read)
 
     def _look_back(self) -> None:
-        """Have the watcher begin anew where the ledger no longer holds what it was shown."""
+        """Have the read model begin anew where the ledger no longer holds what it was shown."""
         if self._shown is not None:
             seq, checksum = self._shown
             if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
                 return
-        if self._watcher is not None:
-            self._watcher.begin()
+        self._read_model.begin()
         self._shown = 0, FIRST
 
     def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
@@ -321,13 +301,12 @@ class Turns:
             self._show(event, entry)
 
     def _show(self, event: Event, entry: Entry | None) -> None:
-        """Show the watcher an event that it has not seen; one on which it fails has it begin anew."""
+        """Show the read model an event that it has not seen; one on which it fails has it begin anew."""
         seq, _ = self._shown or (0, FIRST)
         if event.seq <= seq:
             return
         try:
-            if self._watcher is not None:
-                self._watcher.take(event, entry)
+            self._read_model.take(event, entry)
         except BaseException:
             self._shown = None
             raise
