@@ -23,6 +23,7 @@ from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSettings
 from kinband.counting import counted
 from kinband.errors import BadInputError, KinbandError
+from kinband.html import table
 from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Constant
 from kinband.policies.base import learn_block
@@ -258,6 +259,15 @@ class ChangePlan:
     changes: tuple[Change, ...]
     left_alone: tuple[LeftAlone, ...]
     explore: bool = False
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.station, one.present, one.proposed, one.expected, one.gain.value, one.gain.low, one.gain.high)
+            for one in self.changes
+        ]
+        head = ["station", "present", "proposed", "expected", "gain", "95 % from", "to"]
+        caption = f"{counted(len(rows), 'change')}, {counted(len(self.left_alone), 'station')} left alone"
+        return table(head, rows, caption=caption)
 
     def write(self, folder: str | Path, *, replace: bool = False) -> list[Path]:
         """Write rollback.csv, plan.csv and left_alone.csv, and return their paths.

@@ -12,8 +12,8 @@ from tests.support.dashboard_network import HOSTILE, Network, network
 
 from kinband.errors import SavedStateError
 from kinband.service.api.metrics import recent_reward
-from kinband.service.dashboard.charts.svg import contrast
-from kinband.service.dashboard.frame import assets
+from kinband.service.dashboard.map import contrast
+from kinband.service.dashboard.rendering import assets
 from kinband.service.dashboard.text import figure
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 

@@ -1,56 +1,50 @@
 """What the pages work with: operations, visitors, and how a page is shown or a form is answered.
 
 A page is the same as long as nothing is recorded: it carries a weak ETag made of the number of the last event, of who
-looks, of the address and of the hour (of the minute where ages are shown), so that looking again costs next to nothing:
-a browser that has it is told so, and another gets it from memory. Whoever posts a form gets a redirection, and the
-message in a cookie.
+looks, of the address and of the hour (of the minute where ages are shown), so that looking again costs next to nothing.
+Whoever posts a form gets a redirection, and the message in a cookie.
 
 A page may be minutes old when its button is pressed: what contradicts the record is answered on the next page, in the
 record's own words.
 """
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Form, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from kinband.errors import BadInputError, ConflictError
-from kinband.service.dashboard.frame import (
+from kinband.service.dashboard.errors import public_words
+from kinband.service.dashboard.rendering import (
     SAID,
     SECURITY_HEADERS,
     Flash,
     asked_before,
     assets,
-    environment,
-    public_words,
     redirect,
+    render,
     unpacked,
 )
+from kinband.service.dashboard.sign_in import Visitors
 from kinband.service.dashboard.text import station_url
-from kinband.service.dashboard.visitors import Visitors
 from kinband.service.operations import Operations
 from kinband.service.paths import read
 from kinband.version import __version__
 
 STALE = "The ledger cannot be reached: this is how things stood when it last could."
 """What is said above a page while the ledger is away."""
-MOST_BYTES = 16_000_000
-"""How many bytes of pages are kept; the page that was not asked for longest goes first."""
 
 Text = Annotated[str, Query(max_length=500)]
 Line = Annotated[str, Form(max_length=2000)]
 _Ids = Annotated[list[str], Form()]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """How things stand when a page is asked for, as the frame around every page shows it.
 
     Attributes:
@@ -63,37 +57,12 @@ class Seen:
 
     seq: int
     now: datetime
-    waiting: int = 0
-    stopped: str | None = None
-    stale: str = ""
+    waiting: int
+    stopped: str | None
+    stale: str
 
 
-class Kept:
-    """Pages made a moment ago by their ETag, which stands for all that they depend on. Threads may share it."""
-
-    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
-        self._most, self._size = most_bytes, 0
-        self._pages: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, etag: str) -> bytes | None:
-        """Return a page, None where it is not kept."""
-        with self._lock:
-            if etag in self._pages:
-                self._pages.move_to_end(etag)
-            return self._pages.get(etag)
-
-    def put(self, etag: str, body: bytes) -> None:
-        """Keep a page."""
-        with self._lock:
-            self._size += len(body) - len(self._pages.pop(etag, b""))
-            self._pages[etag] = body
-            while self._size > self._most:
-                self._size -= len(self._pages.popitem(last=False)[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """What somebody sent by a form: who, which station, why, and what else there is to choose."""
 
     actor: str
@@ -104,13 +73,12 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Dashboard:
     """What the pages work with."""
 
     router: APIRouter
     operations: Operations
     visitors: Visitors
-    kept: Kept = field(default_factory=Kept)
 
     def seen(self) -> Seen:
         """Return how things stand, with what other processes have recorded."""
@@ -143,14 +111,8 @@ class Desk:
         headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Cookie", **SECURITY_HEADERS}
         if flash is None and asked_before(request, etag):
             return Response(status_code=304, headers=headers)
-        body = None if flash is not None else self.kept.get(etag)
-        if body is None:
-            live = "" if still else etag
-            frame = {"visitor": visitor, "flash": flash, "seen": seen, "etag": live, "path": request.url.path}
-            body = environment().get_template(template).render(frame | context()).encode()
-        if flash is None:
-            self.kept.put(etag, body)
-        response = HTMLResponse(body, headers=headers)
+        frame = {"visitor": visitor, "flash": flash, "seen": seen, "etag": "" if still else etag}
+        response = HTMLResponse(render(template, **frame, path=request.url.path, **context()), headers=headers)
         if SAID in request.cookies:
             response.headers["Cache-Control"] = "no-store"
             response.delete_cookie(SAID, path="/", httponly=True, samesite="strict")
@@ -182,7 +144,7 @@ class Desk:
                 except (BadInputError, ConflictError) as error:
                     said = Flash(f"Nothing was done: {public_words(error)}.", "bad")
                 flash = said if isinstance(said, Flash) else Flash(said)
-                return redirect(back or station_url(sent.station), flash, visitor=visitor)
+                return redirect(back or station_url(sent.station), flash, key=visitor.mark)
 
         return add
 
