@@ -34,55 +34,6 @@ Parts = tuple[tuple[str, ...], FloatArray, str, dict[str, Any]]
 """Stations, matrix, method, details: what a file holds, not yet checked for meaning."""
 
 
-def write_task_matrix(
-    path: str | PathLike[str],
-    stations: Sequence[str],
-    *,
-    matrix: FloatArray,
-    method: str,
-    details: Mapping[str, Any],
-) -> None:
-    """Write a task matrix (M, M) with its names to a `.npz` or `.csv` file, in a folder that is made if need be.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_task_matrix(f"{folder}/k.csv", ["a"], matrix=np.eye(1), method="given", details={})
-        ...     read_task_matrix(f"{folder}/k.csv")
-        (('a',), array([[1.]]), 'given', {})
-    """
-    path = path_of(path, what="a task matrix")
-    suffix = _suffix(path)
-    _make_folder(path)
-    if suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([method, *stations])
-            for name, row in zip(stations, matrix.tolist(), strict=True):
-                writer.writerow([name, *map(repr, row)])
-        return
-    about = {"format": FORMAT, "version": VERSION, "stations": list(stations), "method": method}
-    text = json.dumps({**about, "details": dict(details)}, allow_nan=False)
-    with path.open("wb") as binary:  # a path would let NumPy change the name
-        np.savez(binary, matrix=matrix, about=np.array(text))
-
-
-def read_task_matrix(path: str | PathLike[str]) -> Parts:
-    """Return stations, matrix (M, M), method and details from a `.npz` or `.csv` file.
-
-    Example:
-        >>> read_task_matrix("no/such/file.npz")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: there is no file no/such/file.npz
-    """
-    path = path_of(path, what="a task matrix")
-    suffix = _suffix(path)
-    if not path.is_file():
-        raise BadInputError(f"there is no file {path}")
-    return _read_csv(path) if suffix == ".csv" else _read_npz(path)
-
-
 def _make_folder(path: Path) -> None:
     """Make the folder of a file, or say what is in the way."""
     try:
@@ -109,16 +60,7 @@ def _read_npz(path: Path) -> Parts:
             raise ValueError(f"its format is {about['format']!r}")
         version = int(about["version"])
         parts = (tuple(about["stations"]), matrix, about["method"], dict(about["details"]))
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-    ) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SavedStateError(f"{path} is not a task matrix that kinband wrote, or it is damaged: {error}") from error
     if version > VERSION:
         raise SavedStateError(f"{path} has version {version}, this kinband reads up to {VERSION}: upgrade kinband")
@@ -276,7 +218,20 @@ class TaskMatrix:
             a,1.0,0.0
             b,0.0,1.0
         """
-        write_task_matrix(path, self.stations, matrix=self.matrix, method=self.method, details=self.details)
+        path = path_of(path, what="a task matrix")
+        suffix = _suffix(path)
+        _make_folder(path)
+        if suffix == ".csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow([self.method, *self.stations])
+                for name, row in zip(self.stations, self.matrix.tolist(), strict=True):
+                    writer.writerow([name, *map(repr, row)])
+            return
+        about = {"format": FORMAT, "version": VERSION, "stations": self.stations, "method": self.method}
+        text = json.dumps({**about, "details": self.details}, allow_nan=False)
+        with path.open("wb") as binary:  # a path would let NumPy change the name
+            np.savez(binary, matrix=self.matrix, about=np.array(text))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "TaskMatrix":
@@ -290,9 +245,13 @@ class TaskMatrix:
             ...     TaskMatrix.load(path).stations
             ('a', 'b')
         """
-        stations, matrix, method, details = read_task_matrix(path)
+        path = path_of(path, what="a task matrix")
+        suffix = _suffix(path)
+        if not path.is_file():
+            raise BadInputError(f"there is no file {path}")
+        parts = _read_csv(path) if suffix == ".csv" else _read_npz(path)
         try:
-            return cls(stations, matrix, method, details)
+            return cls(*parts)
         except BadInputError as error:
             raise BadInputError(f"{path} does not hold a task matrix: {error}") from error
 
