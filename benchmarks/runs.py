@@ -25,7 +25,7 @@ from kinband.model import Model, Search, learn_model
 from kinband.progress import progress
 from kinband.records import Samples
 from kinband.similarity import Embedding, Joint, ProjectionWarning
-from kinband.similarity.learned import without_level
+from kinband.similarity.base import without_level
 from kinband.version import __version__
 
 JOINT, ALONE, POOLED, EMBEDDING = "joint", "alone", "pooled", "embedding"

@@ -346,6 +346,21 @@ def labels_of(columns: Columns, labels: tuple[str, ...], *, size: int) -> tuple[
     return tuple(map(str, columns if columns is not None else range(size)))
 
 
+class OnColumns(KernelBase):
+    """A kernel that looks at some columns of a context, by its fields `columns` and `labels`."""
+
+    @property
+    def _columns(self) -> Columns:
+        columns: Columns = self.columns  # type: ignore[attr-defined]  # a field, cleaned by __post_init__
+        return columns
+
+    def bind(self, features: Sequence[str]) -> Self:
+        """Return the kernel with column names turned into positions among `features`."""
+        columns, labels = bind_columns(self._columns, features)
+        changes: dict[str, Any] = {"columns": columns, "labels": labels}
+        return replace(self, **changes)
+
+
 # --- Sums and products of context kernels ---------------------------------------------------------------------------
 #
 # Both are kernels again. A sum pulls a gradient back to both terms; a product pulls it back to each factor
