@@ -24,10 +24,9 @@ from kinband.controller.stations import CurrentSettings
 from kinband.counting import counted
 from kinband.errors import BadInputError, KinbandError
 from kinband.html import table
-from kinband.kpis import KpiPolicy
 from kinband.policies import UCB, Constant
 from kinband.policies.base import learn_block
-from kinband.policies.safety.policy import SafePolicy
+from kinband.policies.safety import Constrained
 from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
@@ -409,7 +408,7 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
     Contributions can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
     """
     settings, policy = controller.current, controller.policy
-    while isinstance(policy, KpiPolicy | SafePolicy):
+    if isinstance(policy, Constrained):
         policy = policy.inner
     known = policy.posterior if settings.config.policy == "ucb" and isinstance(policy, UCB) else None
     if isinstance(known, BlockedPosterior) and all(isinstance(block, _Keeper) for block in known.blocks):

@@ -73,7 +73,7 @@ def live(controller: Controller, rng: np.random.Generator, steps: int) -> None:
 def test_nothing_that_breaks_a_floor_is_played_while_something_keeps_it(seed: int) -> None:
     controller, rng = make(seed), np.random.default_rng([seed, 1])
     live(controller, rng, 20)
-    beliefs = controller.policy.beliefs  # type: ignore[attr-defined]
+    beliefs = controller.policy.constraints[0].beliefs  # type: ignore[attr-defined]
     for station in controller.stations:
         state = {"load": float(rng.normal())}
         allowed = rng.random(8) < 0.7
@@ -81,7 +81,7 @@ def test_nothing_that_breaks_a_floor_is_played_while_something_keeps_it(seed: in
         decision = controller.ask(station, state, allowed=allowed)
         X, task = controller.settings.encoder.contexts(state), controller.current.task(station)
         keeps = allowed.copy()
-        for belief in beliefs.each:
+        for belief in beliefs:
             found = belief.posterior.predict(np.full(8, task), X)
             mean = belief.kpi.mean + belief.kpi.scale * found.mean
             std = belief.kpi.floor.beta * belief.kpi.scale * found.std

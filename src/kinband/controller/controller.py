@@ -44,7 +44,7 @@ from kinband.controller.telling import (
 from kinband.drift import timed_state
 from kinband.html import table
 from kinband.policies import Policy, PolicyFactory
-from kinband.policies.base import ChoosesRounds, check_choice
+from kinband.policies.base import check_choice, choose_round
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed, ConfigurationSpace
@@ -571,10 +571,7 @@ class Controller:
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
-        if isinstance(self.policy, ChoosesRounds):
-            choices = self.policy.choose_round(queries, rngs)
-        else:
-            choices = [self.policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+        choices = choose_round(self.policy, queries, rngs)
         return [check_choice(choice, query) for choice, query in zip(choices, queries, strict=True)]
 
     def _record(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kinband.arrays import FloatArray
-from kinband.policies.safety.allowances import doubt_allowance, scatter_allowance
+from kinband.policies.budget import doubt_allowance, scatter_allowance
 
 
 def area(values: FloatArray, at: FloatArray) -> float:
