@@ -23,7 +23,7 @@ from benchmarks.studies.newcomers.scene import Scene, warm_up
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
-from kinband.experiments.metrics import saving_of
+from kinband.experiments.compare import saving_of
 from kinband.experiments.problems import problem_of
 from kinband.experiments.runner import Job
 from kinband.model import Model, learn_model

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kinband.experiments.figures import blank, save
+from kinband.experiments.pages import blank, save
 
 LINES = {
     "exact.botorch": ("BoTorch", "#999999", "s"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.trust.targets import Target
-from kinband.experiments.figures import save
+from kinband.experiments.pages import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

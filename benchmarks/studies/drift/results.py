@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.experiments.metrics import mean_of, saving_of
+from kinband.experiments.compare import mean_of, saving_of
 from kinband.stats import Estimate
 
 PLAIN, FORGETTING, RESETS, BOTH = "plain", "forgetting", "resets", "both"

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.studies.neighbours.plan import CELL
 from kinband.arrays import FloatArray
-from kinband.experiments.metrics import mean_of
+from kinband.experiments.compare import mean_of
 from kinband.stats import Estimate
 
 

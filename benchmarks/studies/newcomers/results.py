@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinband.experiments.metrics import mean_of, saving_of
+from kinband.experiments.compare import mean_of, saving_of
 from kinband.stats import Estimate
 
 DESCRIBED, AVERAGE, ALONE = "described", "on average", "alone"

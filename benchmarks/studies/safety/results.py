@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from benchmarks.metrics import ratio_of
 from benchmarks.studies.safety.rules import ALPHA, PLAIN
 from kinband.arrays import FloatArray, IntArray
-from kinband.experiments.metrics import mean_of, ratio_of
+from kinband.experiments.compare import mean_of
 from kinband.stats import Estimate, share_of
 
 

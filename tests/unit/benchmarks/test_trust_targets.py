@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.metrics import ratio_of, saving_gap_of
 from benchmarks.trust import PARTS, measured, parts_named
 from benchmarks.trust.figure import draw_targets
 from benchmarks.trust.running import Call, Part, Runner
@@ -15,7 +16,6 @@ from benchmarks.trust.table import BEGIN, END, cells, in_words, kept, markdown, 
 from benchmarks.trust.targets import Size, Target, target_of
 
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.metrics import ratio_of, saving_gap_of
 from kinband.stats import Estimate
 from kinband.version import __version__
 
