@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kinband.experiments.runner import Case, Job, Learner, Prior, run_cases, run_jobs
-from kinband.fleet.on_ray import join
+from kinband.cluster import join
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'kinband[ray]'")
 

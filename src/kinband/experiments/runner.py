@@ -486,7 +486,7 @@ def _on_processes(calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tu
 
 def _on_cluster(calls: Sequence[tuple[Any, ...]], address: str) -> Iterator[tuple[int, Record]]:
     """Make calls on a Ray cluster; joblib's backend for it could not hand results over as they come."""
-    from kinband.fleet.on_ray import join
+    from kinband.cluster import join
 
     leave = join(address, processors=1)
     try:

@@ -12,8 +12,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.environments.contract import whole_number
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
-from kinband.trace.columns import Table, table_of
-from kinband.trace.values import RowError, floats, looks_like_number, settings, station_names
+from kinband.trace.columns import RowError, Table, floats, looks_like_number, settings, station_names, table_of
 
 # --- Which columns of a table of measurements are what: the task, the outcome, the knobs, the marks of failed runs
 #
