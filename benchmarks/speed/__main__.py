@@ -28,7 +28,7 @@ def bench(
     out: Annotated[Path, typer.Option(help="Folder for the results and the plot.")] = Path("out/bench"),
     ray: Annotated[
         str | None,
-        typer.Option(help="Where the fleet runs: the Ray cluster at host:port, 'auto', or 'local' to start one here."),
+        typer.Option(help="Where shards run: the Ray cluster at host:port, 'auto', or 'local' to start one here."),
     ] = None,
     ledger: Annotated[
         str | None,

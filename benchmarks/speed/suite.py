@@ -7,9 +7,9 @@ from functools import partial
 from threadpoolctl import threadpool_limits
 
 from benchmarks.speed.exact import bench_exact
-from benchmarks.speed.fleet import bench_fleet
 from benchmarks.speed.measure import Measured
 from benchmarks.speed.rounds import bench_round
+from benchmarks.speed.shards import bench_shards
 from benchmarks.speed.similarity import bench_similarity
 from benchmarks.speed.simulator import bench_simulator
 from benchmarks.speed.sparse import bench_sparse
@@ -18,8 +18,8 @@ Tick = Callable[[str], None]
 Suite = Callable[[bool, Tick], Iterator[Measured]]
 
 
-def _fleet(quick: bool, tick: Tick, *, ray: str | None = None) -> Iterator[Measured]:
-    return bench_fleet(stations=500 if quick else 10_000, rows=200 if quick else 2_000, ray=ray, tick=tick)
+def _shards(quick: bool, tick: Tick, *, ray: str | None = None) -> Iterator[Measured]:
+    return bench_shards(stations=500 if quick else 10_000, rows=200 if quick else 2_000, ray=ray, tick=tick)
 
 
 SUITES: dict[str, Suite] = {
@@ -31,7 +31,7 @@ SUITES: dict[str, Suite] = {
     "sparse": lambda quick, tick: bench_sparse(
         **({"early": 1000, "late": 2000, "inducing_points": 64} if quick else {}), tick=tick
     ),
-    "fleet": _fleet,
+    "shards": _shards,
     "simulator": lambda quick, tick: bench_simulator(sectors=21 if quick else 105, tick=tick),
 }
 
@@ -39,11 +39,11 @@ SUITES: dict[str, Suite] = {
 def run_suite(name: str, *, threads: int, quick: bool, ray: str | None = None, tick: Tick) -> list[Measured]:
     """Run one benchmark with so many BLAS threads; the simulator always has one. Small sizes have no aims.
 
-    With `ray`, an address or "local", the fleet is on a Ray cluster.
+    With `ray`, an address or "local", shards are on a Ray cluster.
     """
     suite = SUITES[name]
-    if name == "fleet" and ray is not None:
-        suite = partial(_fleet, ray=ray)
+    if name == "shards" and ray is not None:
+        suite = partial(_shards, ray=ray)
     with threadpool_limits(limits=1 if name == "simulator" else threads):
         found = list(suite(quick, tick))
     return [replace(line, aim="") for line in found] if quick else found

@@ -22,7 +22,7 @@ ROOMS = [
     "kinband.environments.radio",
     "kinband.errors",
     "kinband.ope",
-    "kinband.fleet",
+    "kinband.cluster",
     "kinband.guardrails",
     "kinband.kernels",
     "kinband.likelihood",

@@ -20,10 +20,10 @@ from benchmarks.studies.drift.results import (
 from kinband.controller import Controller
 from kinband.drift import Drift
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.environments.contract import Referee
 from kinband.environments.drifting import Drifting, How
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, stage_of
-from kinband.experiments.problems import Referee
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace

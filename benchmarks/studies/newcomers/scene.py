@@ -8,9 +8,9 @@ import numpy as np
 
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
+from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, City, Stage
-from kinband.experiments.problems import Referee
 from kinband.experiments.runner import decide
 from kinband.model import learn_model
 from kinband.trace import Trace

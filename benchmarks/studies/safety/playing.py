@@ -10,9 +10,9 @@ from benchmarks.studies.safety.results import Finding, Played, Tally, findings, 
 from benchmarks.studies.safety.rules import PROBLEMS, rules_of
 from kinband.controller import Controller
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
+from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, stage_of
-from kinband.experiments.problems import Referee
 from kinband.model import Search, learn_model
 from kinband.space import ConfigurationSpace
 

@@ -51,6 +51,8 @@ from kinband.trace import Trace
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from kinband.cluster import OnRay
+
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +68,7 @@ class Controller:
         running: What runs today: one configuration for all stations, or configurations by station.
         descriptors: What is known of stations, by station: position, land use, antenna. Stations that join later start
             from those they resemble (docs/learning.md).
+        on: The Ray cluster on which shards learn, `kinband.cluster.OnRay(...)`; by default they do so in this process.
         config: How it works.
         given: Settings by name, such as `similarity=`, `kernel=`, `noise=`, `policy=`, `beta=`, `safety=`, `drift=`,
             `seed=`: all fields of `ControllerConfig`, which describes them. They count before those of `config`.
@@ -89,12 +92,13 @@ class Controller:
         log: Samples | None = None,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> None:
         settings = cold_settings(
             space, stations, config_from(config, given), state=state, features=features, log=log, running=running,
-            descriptors=descriptors,
+            descriptors=descriptors, on=on,
         )  # fmt: skip
         self._memory = Memory(settings)
 
@@ -107,6 +111,7 @@ class Controller:
         start: bool = True,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> "Controller":
@@ -122,6 +127,7 @@ class Controller:
             start: Whether beliefs start from the rows of the log.
             running: What runs today: one configuration for all stations, or configurations by station.
             descriptors: What is known of stations, by station.
+            on: The Ray cluster on which shards learn; None for this process.
             config: How it works.
             given: Settings by name: fields of `ControllerConfig`.
 
@@ -134,7 +140,7 @@ class Controller:
             >>> controller.ask("a", {"load": 0.5}).configuration
             {'tilt': 2}
         """
-        about: Any = {"start": start, "running": running, "descriptors": descriptors}
+        about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
         return cls.from_settings(settings_from_trace(trace, space, config_from(config, given), **about))
 
     @classmethod
@@ -146,6 +152,7 @@ class Controller:
         start: bool = True,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> "Controller":
@@ -159,6 +166,7 @@ class Controller:
             start: Whether beliefs start from the rows of the log.
             running: What runs today.
             descriptors: What is known of stations, by station.
+            on: The Ray cluster on which shards learn; None for this process.
             config: How it works.
             given: Settings by name: fields of `ControllerConfig`.
 
@@ -171,7 +179,7 @@ class Controller:
             >>> controller.similarity.method, len(controller)
             ('joint', 1)
         """
-        about: Any = {"start": start, "running": running, "descriptors": descriptors}
+        about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
         return cls.from_settings(settings_from_log(log, space, config_from(config, given), **about))
 
     @classmethod
@@ -505,17 +513,25 @@ class Controller:
         save_controller(self, path, beliefs=beliefs)
 
     @classmethod
-    def load(cls, path: str | Path, *, policy: PolicyFactory | None = None, rebuild: bool = False) -> "Controller":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        policy: PolicyFactory | None = None,
+        rebuild: bool = False,
+        on: "OnRay | None" = None,
+    ) -> "Controller":
         """Read a controller from a folder.
 
         Args:
             path: What `save` wrote.
             policy: The factory of a policy of your own, which cannot be stored.
             rebuild: Whether to learn the log anew rather than to take up stored beliefs; the result is the same.
+            on: The Ray cluster on which shards learn; None for this process.
         """
         from kinband.controller.storage import load_controller
 
-        return load_controller(path, policy=policy, rebuild=rebuild)
+        return load_controller(path, policy=policy, rebuild=rebuild, on=on)
 
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""

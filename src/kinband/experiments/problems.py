@@ -24,7 +24,7 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,6 @@ from kinband.contexts import StateScaler
 from kinband.environments import (
     ClassificationBandit,
     DrawsLogs,
-    Environment,
     KnowsTruth,
     SmoothFit,
     SmoothTraceEnvironment,
@@ -43,6 +42,7 @@ from kinband.environments import (
     split_by_group,
     split_trace,
 )
+from kinband.environments.contract import Referee
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.synthetic import DrawnBandit, groups
 from kinband.environments.trace import LEAST
@@ -54,10 +54,6 @@ from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 # --- What a learner meets -------------------------------------------------------------------------------------------
-
-
-class Referee(Environment, KnowsTruth, Protocol):
-    """An environment on which regret can be counted."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from kinband.kernels.base import (
     labels_of,
     limits,
     pick,
+    set_fields,
     spread_scales,
 )
 
@@ -69,18 +70,17 @@ class Scaled(KernelBase):
     def __post_init__(self) -> None:
         groups = clean_groups(self.groups)
         columns = clean_columns(self.columns)
-        cleaned: dict[str, Any] = {
-            "length_scale": clean_scales(self.length_scale, groups=groups),
-            "variance": positive_number(self.variance, name="variance"),
-            "columns": columns,
-            "groups": groups,
-            "fixed": clean_fixed(self.fixed, known=("length_scale", "variance")),
-            "length_scale_bounds": limits(self.length_scale_bounds, name="length_scale_bounds"),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-            "labels": tuple(self.labels),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            length_scale=clean_scales(self.length_scale, groups=groups),
+            variance=positive_number(self.variance, name="variance"),
+            columns=columns,
+            groups=groups,
+            fixed=clean_fixed(self.fixed, known=("length_scale", "variance")),
+            length_scale_bounds=limits(self.length_scale_bounds, name="length_scale_bounds"),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+            labels=tuple(self.labels),
+        )
         if columns is not None:
             self.scales_of(len(columns))
 
@@ -195,13 +195,12 @@ class Constant(KernelBase):
     kind: ClassVar[str] = "constant"
 
     def __post_init__(self) -> None:
-        cleaned: dict[str, Any] = {
-            "variance": positive_number(self.variance, name="variance"),
-            "fixed": clean_fixed(self.fixed, known=("variance",)),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            variance=positive_number(self.variance, name="variance"),
+            fixed=clean_fixed(self.fixed, known=("variance",)),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+        )
 
     def parameters(self) -> list[Parameter]:
         """Return the variance."""
@@ -254,16 +253,15 @@ class Linear(KernelBase):
         bias = finite_number(self.bias, name="bias")
         if bias < 0:
             raise BadInputError(f"bias is a variance and must not be negative, got {bias:g}")
-        cleaned: dict[str, Any] = {
-            "variance": positive_number(self.variance, name="variance"),
-            "bias": bias,
-            "columns": clean_columns(self.columns),
-            "fixed": clean_fixed(self.fixed, known=("variance", "bias")),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-            "labels": tuple(self.labels),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            variance=positive_number(self.variance, name="variance"),
+            bias=bias,
+            columns=clean_columns(self.columns),
+            fixed=clean_fixed(self.fixed, known=("variance", "bias")),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+            labels=tuple(self.labels),
+        )
 
     def parameters(self) -> list[Parameter]:
         """Return the variance, then the bias if there is one."""
@@ -503,7 +501,7 @@ class Forgetting(Stationary):
             raise BadInputError(f"keep is the share that never fades, from 0 on and below 1, got {keep:g}")
         if self.columns is not None and len(self.columns) != 1:
             raise BadInputError(f"a clock is one column, got {len(self.columns)}")
-        object.__setattr__(self, "keep", keep)
+        set_fields(self, keep=keep)
 
     def _profile(self, r2: FloatArray) -> FloatArray:
         K = np.sqrt(r2, out=r2)

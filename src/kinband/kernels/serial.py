@@ -19,6 +19,7 @@ from kinband.kernels.base import (
     bind_columns,
     clean_columns,
     pick,
+    set_fields,
     theta_like,
 )
 from kinband.kernels.functions import RBF, Categorical, Constant, Forgetting, Linear, Matern32, Matern52, Scaled
@@ -56,9 +57,7 @@ class SklearnKernel(KernelBase):
         from sklearn.base import clone
 
         _check(self.obj)
-        object.__setattr__(self, "obj", clone(self.obj))
-        object.__setattr__(self, "columns", clean_columns(self.columns))
-        object.__setattr__(self, "labels", tuple(self.labels))
+        set_fields(self, obj=clone(self.obj), columns=clean_columns(self.columns), labels=tuple(self.labels))
 
     @property
     def theta(self) -> FloatArray:

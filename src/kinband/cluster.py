@@ -1,4 +1,8 @@
-"""A fleet on Ray."""
+"""A Ray cluster: joining one, and workers on it that hold objects of ours.
+
+Blocks of a posterior may live on other machines (`kinband.posterior.remote`), and experiments may run there.
+Ray moves Python objects between its processes by pickle: run it on a network you trust. Files are never pickled.
+"""
 
 import importlib
 import logging
@@ -8,20 +12,37 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from kinband.errors import BadInputError, KinbandError
-from kinband.fleet.engine import Call, FleetError, Origin, ShardLog, Standing, Worker, one_blas_thread, processors
 from kinband.version import __version__
+
+__all__ = ["ClusterError", "OnRay", "join", "processors", "reach"]
 
 # --- Joining a Ray cluster: one that runs, or one started on this machine; and a clear sentence when there is none
 #
 # Ray waits for minutes for a cluster that is not there and may end the process in the end. So its address is tried
 # first: the port by a plain connection, then the cluster by a process of its own that can be given up. Ray starts
 # quietly: no dashboard, no usage statistics, nothing printed.
+
+
+class ClusterError(KinbandError, RuntimeError):
+    """What runs on a Ray cluster failed; whatever is on record is as it was before the call.
+
+    Example:
+        >>> reach("127.0.0.1:1", timeout=2.0)
+        Traceback (most recent call last):
+            ...
+        kinband.cluster.ClusterError: no Ray cluster answers at 127.0.0.1:1 (...): ...
+    """
+
+    code = "cluster"
+
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 _STORE = 512 * 2**20  # bytes for results in flight, where we start the cluster; Ray would take a third of the memory
@@ -39,9 +60,9 @@ def ray_module() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise FleetError(
+        raise ClusterError(
             "Ray is not installed",
-            hint="pip install 'kinband[ray]', or run the fleet in this process",
+            hint="pip install 'kinband[ray]', or leave Ray out",
             code="no_ray",
         ) from error
 
@@ -50,6 +71,12 @@ def join(address: str | None, *, processors: int, timeout: float = 15.0) -> Call
     """Connect this process to a cluster and return what disconnects it again.
 
     A process that is connected already stays where it is, and stays connected.
+
+    Example:
+        >>> join("127.0.0.1:1", processors=1, timeout=2.0)
+        Traceback (most recent call last):
+            ...
+        kinband.cluster.ClusterError: no Ray cluster answers at 127.0.0.1:1 (...): ...
 
     Args:
         address: "auto" for the cluster that this machine belongs to, "host:port" for a named one, None to start
@@ -112,11 +139,11 @@ def _split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _unreachable(address: str, why: str) -> FleetError:
-    return FleetError(
+def _unreachable(address: str, why: str) -> ClusterError:
+    return ClusterError(
         f"no Ray cluster answers at {address} ({why})",
         hint="start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, or "
-        "run the fleet in this process",
+        "leave Ray out, to run in this process",
         code="no_cluster",
         argument="address",
         value=address,
@@ -131,26 +158,38 @@ def _leave() -> None:
     ray_module().shutdown()
 
 
-# --- Shards on a Ray cluster: workers hold shards, and what dies is rebuilt from the log ----------------------------
+# --- Workers: processes on the cluster that hold objects, and rebuild them when they have died ----------------------
 #
-# A worker is an actor, a process that Ray places on some machine; it holds one shard, or several where there are more
-# shards than processors. Ray never restarts a worker or repeats a call behind our back. When a worker dies in the
-# middle of a call, another takes its place, and the shards that have not answered yet are rebuilt there from their
-# logs, which do not contain the call; it is repeated with the same ids, and so the same random numbers and decisions.
-# Shards that had answered keep their answers and are rebuilt when they are next called. Nothing is lost or done twice,
-# because only the log counts and only the driver writes it.
-#
-# Ray moves Python objects between its processes by pickle: run it on a network you trust. Files are never pickled.
+# A worker is an actor, a process that Ray places on some machine. Ray never restarts a worker or repeats a call behind
+# our back. When one dies in the middle of a call, another takes its place, what it held is made again from what the
+# owner keeps, which does not contain the call, and the call is repeated. So nothing is lost or done twice, because only
+# what the owner keeps counts.
 
 _DEATHS = 3  # of one worker in one call, before we stop trying
+_KEYS = count()
+
+
+@dataclass(eq=False)
+class Remote:
+    """An object that lives on a worker, and what it is made of again there if need be.
+
+    Attributes:
+        make: Makes it, empty.
+        past: What is done to it then, one function after the other, each with its arguments.
+        key: Its name on the worker.
+    """
+
+    make: Callable[[], Any]
+    past: list[tuple[Callable[..., Any], tuple[Any, ...]]] = field(default_factory=list)
+    key: int = field(default_factory=lambda: next(_KEYS))
 
 
 class OnRay:
-    """Shards on a Ray cluster.
+    """Workers on a Ray cluster.
 
     Args:
         address: "auto" or "host:port" of a cluster that runs; None starts one on this machine.
-        workers: How many processes hold shards; None for one per free processor, and no more than shards.
+        workers: How many processes hold shards; None for one per free processor.
         patience: How many seconds to wait for the cluster to answer and to place the workers.
 
     Example:
@@ -162,83 +201,102 @@ class OnRay:
 
     def __init__(self, address: str | None = None, *, workers: int | None = None, patience: float = 60.0) -> None:
         if workers is not None and workers < 1:
-            raise BadInputError(f"workers must be at least 1, got {workers}")
+            raise BadInputError(f"workers must be at least 1, got {workers}", argument="workers", value=workers)
         self._address, self._wanted, self._patience = address, workers, patience
-        self._logs: Sequence[ShardLog] = ()
-        self._standing = Standing()
-        self._workers: list[Any] = []
-        self._leave: Any = None
+        self._workers: list[Any] = []  # None where one has died
+        self._held: list[set[int]] = []  # keys of what each worker holds
+        self._leave: Callable[[], None] | None = None
 
-    def open(self, logs: Sequence[ShardLog]) -> None:
-        """Join the cluster and place the workers."""
+    def __enter__(self) -> "OnRay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def open(self) -> None:
+        """Join the cluster and place the workers, unless that is done."""
+        if self._workers:
+            return
         self._leave = join(self._address, processors=self._wanted or processors())
         try:
-            self._workers = self._hire(min(self._wanted or _free_processors(), len(logs)))
+            self._workers = self._hire(self._wanted or _free_processors())
         except BaseException:
             self.close()
             raise
-        self._logs = logs
+        self._held = [set() for _ in self._workers]
 
-    def run(self, calls: Mapping[int, Call]) -> dict[int, Any]:
-        """Carry out the calls, all at once; where a worker dies, again on another."""
+    def run(self, calls: Sequence[tuple[Remote, Callable[..., Any], tuple[Any, ...]]]) -> list[Any]:
+        """Call functions on remote objects, all workers at once; where a worker dies, again on another."""
+        self.open()
         if not ray_module().is_initialized():  # Ray would start a cluster of its own, without our workers
-            raise FleetError("this process is no longer connected to its Ray cluster: load the fleet again to go on")
+            raise ClusterError("this process is no longer connected to its Ray cluster: start it again to go on")
         answers: dict[int, Any] = {}
         deaths: Counter[int] = Counter()
-        while waiting := {shard: call for shard, call in calls.items() if shard not in answers}:
+        while waiting := [i for i in range(len(calls)) if i not in answers]:
             self._fill_places()
-            for worker, error in self._attempt(waiting, answers).items():
+            for worker, error in self._attempt(calls, waiting, answers).items():
                 self._dismiss(worker)
                 deaths[worker] += 1
                 if deaths[worker] == _DEATHS:
-                    raise self._gave_up(worker, error)
-        return {shard: answers[shard] for shard in calls}
+                    raise ClusterError(
+                        f"a worker died {_DEATHS} times in one call ({_sentence(error)}): nothing of the call counts; "
+                        "look for lack of memory there, then call again"
+                    )
+        return [answers[i] for i in range(len(calls))]
 
-    def forget(self, shards: Iterable[int], *, learned: bool) -> None:
-        """Put these shards back to their logs before their next call."""
-        self._standing.forget(shards, learned=learned)
+    def forget(self, objects: Sequence[int]) -> None:
+        """Let workers drop objects, by key; those that are called again are made again."""
+        for worker, held in zip(self._workers, self._held, strict=True):
+            mine = [key for key in objects if key in held]
+            if mine and worker is not None and ray_module().is_initialized():
+                worker.drop.remote(mine)
+                held.difference_update(mine)
 
     def close(self) -> None:
         """End the workers and leave the cluster; one that was started here ends too."""
         for worker in self._workers:
             if worker is not None and ray_module().is_initialized():
                 ray_module().kill(worker)
-        self._workers, self._logs, self._standing = [], (), Standing()
+        self._workers, self._held = [], []
         if self._leave is not None:
             self._leave()
             self._leave = None
 
-    def _attempt(self, calls: Mapping[int, Call], answers: dict[int, Any]) -> dict[int, Exception]:
+    def _attempt(
+        self, calls: Sequence[tuple[Remote, Callable[..., Any], tuple[Any, ...]]], waiting: Sequence[int],
+        answers: dict[int, Any],
+    ) -> dict[int, Exception]:  # fmt: skip
         """Run calls, gather answers, and return the workers that died with what Ray says of it."""
         exceptions = ray_module().exceptions
-        sent = [(shard, self._send(shard, call)) for shard, call in calls.items()]
+        by_worker: dict[int, list[int]] = {}
+        for i in waiting:
+            by_worker.setdefault(calls[i][0].key % len(self._workers), []).append(i)
+        sent = [(worker, mine, self._send(worker, [calls[i] for i in mine])) for worker, mine in by_worker.items()]
         lost: dict[int, Exception] = {}
-        for shard, pending in sent:
+        failed: Exception | None = None
+        for worker, mine, pending in sent:
             try:
-                answers[shard] = _received(pending)
-                self._standing.reached(shard)
-            except exceptions.RayTaskError as error:  # a bug in a policy, say: as it would be in this process
-                raise error.cause from error
+                answers.update(zip(mine, ray_module().get(pending), strict=True))
+            except exceptions.RayTaskError as error:  # as it would be raised in this process
+                failed = failed or error
             except exceptions.RayError as error:
-                lost[self._home(shard)] = error
+                lost[worker] = error
+        if failed is not None:
+            for worker in lost:
+                self._dismiss(worker)
+            raise failed.cause from failed  # type: ignore[attr-defined]
         return lost
 
-    def _send(self, shard: int, call: Call) -> Any:
-        origin = self._standing.origin(shard, self._logs)
-        return self._workers[self._home(shard)].answer.remote(shard, call, origin)
-
-    def _home(self, shard: int) -> int:
-        return shard % len(self._workers)
-
-    def _shards_of(self, worker: int) -> list[int]:
-        return [shard for shard in range(len(self._logs)) if self._home(shard) == worker]
+    def _send(self, worker: int, calls: Sequence[tuple[Remote, Callable[..., Any], tuple[Any, ...]]]) -> Any:
+        held = self._held[worker]
+        made = {one.key: (one.make, one.past) for one, _, _ in calls if one.key not in held}
+        held.update(made)
+        return self._workers[worker].run.remote(made, [(one.key, function, args) for one, function, args in calls])
 
     def _dismiss(self, worker: int) -> None:
         """Make sure that a worker is gone, and leave its place empty."""
         ray_module().kill(self._workers[worker])
-        self._standing.lose(self._shards_of(worker))
-        self._workers[worker] = None
+        self._workers[worker], self._held[worker] = None, set()
 
     def _fill_places(self) -> None:
         """Put workers into empty places; they claim no processor, since that of the dead may be gone for good."""
@@ -249,7 +307,7 @@ class OnRay:
     def _hire(self, count: int, *, claim: int = 1) -> list[Any]:
         """Return workers that have reported for duty."""
         ray, until = ray_module(), time.monotonic() + self._patience
-        actor = ray.remote(num_cpus=claim, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(RayWorker)
+        actor = ray.remote(num_cpus=claim, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(Worker)
         ready: list[Any] = []
         hired: list[Any] = [actor.remote() for _ in range(count)]
         try:
@@ -270,56 +328,62 @@ class OnRay:
         try:
             _check_same(ray.get(worker.about.remote(), timeout=max(0.0, until - time.monotonic())))
         except ray.exceptions.GetTimeoutError as error:
-            raise FleetError(
+            raise ClusterError(
                 f"the cluster had no room within {self._patience:g} s ({_free_processors(0)} processors are free): "
                 "give fewer workers=, or wait for other jobs"
             ) from error
         except ray.exceptions.RayError as error:
             if getattr(error, "actor_init_failed", False) or time.monotonic() > until:
-                raise FleetError(
+                raise ClusterError(
                     f"a worker could not start ({_sentence(error)}): is kinband installed there?"
                 ) from error
             return False
         return True
 
-    def _gave_up(self, worker: int, error: Exception) -> FleetError:
-        shards = self._shards_of(worker)
-        named = ", ".join(f"s{shard:03d}" for shard in shards[:5]) + (", ..." if len(shards) > 5 else "")
-        return FleetError(
-            f"the worker of shard(s) {named} died {_DEATHS} times in one call ({_sentence(error)}): nothing of the "
-            "call was recorded; look for lack of memory there, then call again"
-        )
 
+class Worker:
+    """Holds objects in a process of its own, and calls functions on them with one BLAS thread."""
 
-class RayWorker(Worker):
-    """A worker in a process of its own.
+    def __init__(self) -> None:
+        self._held: dict[int, Any] = {}
 
-    Example:
-        >>> sorted(RayWorker().about())
-        ['kinband', 'numpy']
-    """
+    def run(
+        self, made: Mapping[int, tuple[Callable[[], Any], Sequence[Any]]], calls: Sequence[tuple[int, Any, Any]]
+    ) -> list[Any]:
+        """Make what is missing, then call functions on held objects, in order."""
+        from threadpoolctl import threadpool_limits
 
-    def answer(self, shard: int, call: Call, origin: Origin | None) -> Any:
-        """Carry out a call with one BLAS thread."""
-        with one_blas_thread():
-            return super().answer(shard, call, origin)
+        with threadpool_limits(1, "blas"):
+            for key, (make, past) in made.items():
+                self._held[key] = make()
+                for function, arguments in past:
+                    function(self._held[key], *arguments)
+            return [function(self._held[key], *arguments) for key, function, arguments in calls]
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Let objects go."""
+        for key in keys:
+            self._held.pop(key, None)
 
     def about(self) -> dict[str, str]:
         """Return the versions that decisions depend on."""
         return {"kinband": __version__, "numpy": np.__version__}
 
 
-def _received(pending: Any) -> Any:
-    answer = ray_module().get(pending)
-    if isinstance(answer, KinbandError):
-        raise answer
-    return answer
+def processors() -> int:
+    """Return how many processors this process may use.
+
+    Example:
+        >>> processors() >= 1
+        True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_same(about: Mapping[str, str]) -> None:
-    for package, version in RayWorker().about().items():
+    for package, version in Worker().about().items():
         if about[package] != version:
-            raise FleetError(
+            raise ClusterError(
                 f"a worker runs {package} {about[package]}, this process {version}: decisions may differ by rounding "
                 "or worse; install the same versions on every machine"
             )

@@ -1,18 +1,10 @@
-"""Connected users: who comes, where, for how long, how they move and what walls stand around them.
-
-Users of each land use arrive at random at a rate that follows the hour, in places drawn from the demand map, stay
-for a random time and leave; a user with a file under way stays until it is over. Indoor users stand still behind a
-wall of a low-loss or high-loss building, outdoor users walk or ride. Slots of fixed arrays are used again and
-again, so that every step works on whole arrays.
-"""
+"""Who is connected and where: the same people with the same wishes for every control that is played."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
-from kinband.environments.radio.hashing import mixed, uniforms
-from kinband.environments.radio.layout import Layout
-from kinband.environments.radio.maps import Float32Array
+from kinband.environments.radio.city import Float32Array, Layout
 from kinband.environments.radio.parameters import Parameters
 from kinband.environments.radio.propagation import (
     INDOOR_DEPTH_M,
@@ -20,6 +12,41 @@ from kinband.environments.radio.propagation import (
     WALL_DEVIATION_DB,
     wall_loss_db,
 )
+
+# --- Random numbers keyed by who and when, so that demand does not depend on how the network treats it --------------
+#
+# A user's sessions and turns are looked up, not drawn in sequence: the same traffic seed brings the same people with
+# the same wishes whatever thresholds are played, and two settings can be compared in pairs. The mixing is the
+# finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), applied once per key.
+
+KeyArray = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def mixed(keys: KeyArray) -> KeyArray:
+    """Return well-mixed 64-bit words of keys, (n,)."""
+    z = keys + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+def uniforms(keys: KeyArray, *, moment: int, stream: int) -> FloatArray:
+    """Return numbers spread evenly over (0, 1), one per key, (n,), for a moment and a purpose."""
+    salt = mixed(np.array([moment * 16 + stream], dtype=np.uint64))
+    words = mixed(mixed(keys) ^ salt)
+    numbers: FloatArray = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return numbers
+
+
+# --- Connected users: who comes, where, for how long, how they move and what walls stand around them ----------------
+#
+# Users of each land use arrive at random at a rate that follows the hour, in places drawn from the demand map, stay
+# for a random time and leave; a user with a file under way stays until it is over. Indoor users stand still behind a
+# wall of a low-loss or high-loss building, outdoor users walk or ride. Slots of fixed arrays are used again and
+# again, so that every step works on whole arrays.
 
 REFERENCE_STATIONS = 105
 """The number of stations that the user numbers of the land uses are meant for."""
@@ -36,13 +63,6 @@ class People:
         layout: Where they may be.
         parameters: How many, how fast, behind which walls.
         seed: Who comes; the same whatever the network does.
-
-    Example:
-        >>> from kinband.environments.radio.layout import draw_layout
-        >>> people = People(draw_layout(6), Parameters(), seed=1)
-        >>> people.fill(hour=20.0)
-        >>> bool(people.alive.sum() > 50)
-        True
     """
 
     def __init__(self, layout: Layout, parameters: Parameters, *, seed: int | tuple[int, ...]) -> None:

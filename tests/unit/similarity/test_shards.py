@@ -5,8 +5,8 @@ import pytest
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, NotFoundError
-from kinband.fleet import DescriptorLikeness, Shards, coarse_blocks, shard_blocks, shard_stations
 from kinband.similarity import TaskMatrix
+from kinband.similarity.shards import DescriptorLikeness, Shards, coarse_blocks, shard_blocks, shard_stations
 
 RNG = np.random.default_rng(20)
 
@@ -176,7 +176,7 @@ def test_likeness_by_descriptors_is_a_gaussian_of_their_distance() -> None:
 
 
 def test_what_cannot_be_sharded_is_refused() -> None:
-    with pytest.raises(BadInputError, match="size must be a whole number from 1 on"):
+    with pytest.raises(BadInputError, match="a whole number of stations from 1 on"):
         shard_stations(np.eye(2), stations=["a", "b"], size=0)
     with pytest.raises(BadInputError, match="does not name its stations"):
         shard_stations(np.eye(2))

@@ -1,30 +1,31 @@
-"""Which stations go together."""
+"""Shards: a network of thousands of stations, cut into groups that learn apart.
+
+A posterior costs the square of the rewards it knows, so thousands of stations are not one. They are split by how alike
+they are, none of the groups larger than a limit, and the task matrix is set to zero between groups: the posterior then
+falls into as many blocks (`kinband.posterior.blocks`), and everything else stays as it is. `Controller(shards=100)`
+does so with whatever similarity it has learned or was given.
+
+A task matrix that cannot be measured as a whole is measured inside blocks: regions, vendors, bands, or neighbours on a
+map (`coarse_blocks`, `shard_blocks`).
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_array
-from kinband.controller import Settings
-from kinband.controller.config import ControllerConfig, checked_seed
-from kinband.controller.settings import checked_space, cold_settings
+from kinband.arrays import FloatArray, IntArray, finite_array, positive_number
 from kinband.errors import BadInputError, NotFoundError
-from kinband.model import learn_model
-from kinband.records import Samples
-from kinband.similarity import TaskMatrix
-from kinband.similarity.matrix import check_stations
-from kinband.space import ConfigurationSpace
-from kinband.trace import Trace
+from kinband.similarity.matrix import TaskMatrix, check_stations
 
 # --- Groups of bounded size that keep likeness together: the arithmetic of sharding ---------------------------------
 #
 # Average linkage with a limit: every station begins alone, and the two groups with the largest average likeness that
 # still fit into one are merged, until none fit. A natural cluster that fits stays whole; a giant one is cut where its
-# members are least alike; stations that resemble nobody are put together all the same, because a controller keeps
-# strangers apart by itself (`posterior.grouped`). No two groups are left that would fit into one.
+# members are least alike; stations that resemble nobody are put together all the same, because a posterior keeps
+# strangers apart by itself. No two groups are left that would fit into one.
 #
 # Among stations that are all alike this ends with groups a little above half the limit. So afterwards the smallest
 # groups are dissolved, their members going one by one where they are liked most and there is room, as long as that
@@ -161,14 +162,12 @@ class _Merging:
 
 # --- Which stations learn together: shards of bounded size, and what is lost by parting the rest --------------------
 #
-# A round costs the square of the rewards that one controller knows, so a country is not one controller. Stations are
-# split into shards by how alike they are; each shard gets a controller of its own, and likeness between shards is given
-# up. `Shards` says how much that was: the share of Σ|ρ| over pairs of stations, ρ being K_Z scaled to ones on its
-# diagonal, that lies between shards.
+# Similarity between shards is given up. `Shards` says how much that was: the share of Σ|ρ| over pairs of stations, ρ
+# being K_Z scaled to ones on its diagonal, that lies between shards.
 #
 # A task matrix of 10,000 stations has 10⁸ entries, and measuring them all from logs is out of reach. Networks come
 # with a coarse order of their own: regions, vendors, bands, kinds of site. So there are two ways in: `shard_stations`
-# for a whole matrix (a city, a region), and `shard_blocks` for a country: blocks first (see `blocks`), likeness
+# for a whole matrix (a city, a region), and `shard_blocks` for a country: blocks first, similarity
 # measured inside each block only. What lies between blocks is then estimated from a sample of stations.
 
 Likeness = Callable[[tuple[str, ...]], ArrayLike | TaskMatrix]
@@ -218,6 +217,24 @@ class Shards:
         """All stations, shard by shard."""
         return tuple(name for part in self.parts for name in part.stations)
 
+    def matrix(self, stations: Sequence[str] | None = None) -> TaskMatrix:
+        """Return the task matrix of all stations, or of these in their order, which is zero between shards.
+
+        Example:
+            >>> shard_stations(np.full((3, 3), 0.5) + 0.5 * np.eye(3), stations=["a", "b", "c"], size=2).matrix().matrix
+            array([[1. , 0.5, 0. ],
+                   [0.5, 1. , 0. ],
+                   [0. , 0. , 1. ]])
+        """
+        names = self.stations if stations is None else check_stations(stations)
+        place = {name: m for m, name in enumerate(names)}
+        K_Z = np.zeros((len(names), len(names)))
+        for part in self.parts:
+            rows = np.array([place[name] for name in part.stations])
+            K_Z[np.ix_(rows, rows)] = part.matrix
+        details = {"shards": len(self), "largest": max(map(len, self.parts)), "lost": self.lost}
+        return TaskMatrix(names, K_Z, self.parts[0].method, {**self.parts[0].details, **details})
+
     @property
     def lost(self) -> float:
         """The share of likeness that is given up, 0 to 1."""
@@ -240,16 +257,18 @@ def shard_stations(
         >>> [part.stations for part in shard_stations(alike, size=3).parts]
         [('a', 'b'), ('c', 'd')]
     """
-    method = similarity.method if isinstance(similarity, TaskMatrix) else "given"
+    limit = checked_size(size)
     if isinstance(similarity, TaskMatrix):
-        names, K_Z = check_stations(similarity.stations if stations is None else stations), similarity.matrix
-        if names != similarity.stations:
-            K_Z = similarity.reindex(names).matrix
+        whole = similarity if stations is None else similarity.reindex(stations)
     elif stations is None:
-        raise BadInputError("a plain matrix does not name its stations: give stations=")
+        raise BadInputError("a plain matrix does not name its stations: give stations=", argument="stations")
     else:
-        names, K_Z = check_stations(stations), _square(similarity, len(stations))
-    return _shards_of(names, K_Z, method=method, size=_checked_size(size))
+        whole = TaskMatrix(check_stations(stations), _square(similarity, len(stations)), "given")
+    alike = np.abs(whole.correlation())
+    groups = pack(alike, size=limit)
+    kept, cut = likeness_within(alike, groups)
+    parts = [whole.reindex([whole.stations[m] for m in group]) for group in groups]
+    return Shards(tuple(parts), kept, cut)
 
 
 def shard_blocks(
@@ -269,10 +288,10 @@ def shard_blocks(
         >>> print(shard_blocks([north, south], pooled, rng=np.random.default_rng(0), size=3))
         5 stations in 2 shards of 2 to 3; about 60 % of their likeness lies between shards
     """
-    limit = _checked_size(size)
+    limit = checked_size(size)
     if not blocks or not all(len(block) for block in blocks):
         raise BadInputError("shard_blocks takes at least one block, and no empty ones")
-    found = [_measured(tuple(block), likeness, size=limit) for block in blocks]
+    found = [shard_stations(likeness(tuple(block)), stations=tuple(block), size=limit) for block in blocks]
     parts = tuple(part for shards in found for part in shards.parts)
     kept, cut = sum(shards.kept for shards in found), sum(shards.cut for shards in found)
     if len(found) == 1:
@@ -281,42 +300,23 @@ def shard_blocks(
     return Shards(parts, kept, cut + between, sampled=True)
 
 
-def _shards_of(names: tuple[str, ...], K_Z: FloatArray, *, method: str, size: int) -> Shards:
-    alike = _alike(K_Z)
-    groups = pack(alike, size=size)
-    kept, cut = likeness_within(alike, groups)
-    parts = [TaskMatrix(tuple(names[m] for m in group), K_Z[np.ix_(group, group)], method) for group in groups]
-    return Shards(tuple(parts), kept, cut)
-
-
-def _measured(names: tuple[str, ...], likeness: Likeness, *, size: int) -> Shards:
-    found = likeness(names)
-    if isinstance(found, TaskMatrix):
-        return shard_stations(found, stations=names, size=size)
-    return _shards_of(check_stations(names), _square(found, len(names)), method="given", size=size)
-
-
 def _between_blocks(blocks: Sequence[tuple[str, ...]], likeness: Likeness, *, rng: np.random.Generator) -> float:
     """Estimate Σ|ρ| over pairs of stations in different blocks from a sample of stations."""
     names = [name for block in blocks for name in block]
     block_of = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
     chosen = np.sort(rng.choice(len(names), size=min(_SAMPLE, len(names)), replace=False))
     found = likeness(tuple(names[m] for m in chosen))
-    K_Z = _square(found.matrix if isinstance(found, TaskMatrix) else found, len(chosen))
+    K_Z = (
+        found
+        if isinstance(found, TaskMatrix)
+        else TaskMatrix(tuple(names[m] for m in chosen), _square(found, len(chosen)), "given")
+    )
     apart = np.not_equal.outer(block_of[chosen], block_of[chosen])
     if not apart.any():
         return 0.0
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
     pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
-    return float(_alike(K_Z)[apart].mean() * pairs)
-
-
-def _alike(K_Z: FloatArray) -> FloatArray:
-    """Return |ρ|, the size of the correlations of a task matrix, (M, M)."""
-    if not np.all(np.diagonal(K_Z) > 0):
-        raise BadInputError("a task matrix needs a diagonal above zero")
-    scale = np.sqrt(np.diagonal(K_Z))
-    return np.abs(K_Z / np.multiply.outer(scale, scale))
+    return float(np.abs(K_Z.correlation())[apart].mean() * pairs)
 
 
 def _square(K_Z: ArrayLike, size: int) -> FloatArray:
@@ -326,113 +326,117 @@ def _square(K_Z: ArrayLike, size: int) -> FloatArray:
     return matrix
 
 
-def _checked_size(size: int) -> int:
+def checked_size(size: Any) -> int:
+    """Return the most stations of a shard as a plain number, or say what came instead."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise BadInputError(f"size must be a whole number from 1 on, got {size!r}")
+        raise BadInputError(
+            f"shards hold a whole number of stations from 1 on, got {size!r}", argument="shards", value=size
+        )
     return int(size)
 
 
-# --- How a fleet comes about: from what the user declares, or from a log; one set of settings per shard -------------
+# --- Blocks of a country: by region, then by what is known of stations ----------------------------------------------
+#
+# Descriptors are what an operator knows of a station before any log: where it stands, its band, its height. A block is
+# halved at the median of the descriptor that spreads most inside it, as in a k-d tree (Bentley, Communications of the
+# ACM 18(9), 1975), until it is small enough: stations beside each other stay together, and blocks end up equally large.
 
 
-def declared_settings(
-    space: ConfigurationSpace, shards: Shards, config: ControllerConfig, *, log: Samples | None, **common: Any
-) -> list[Settings]:
-    """Return the settings of every shard of a fleet that is declared."""
-    if not isinstance(shards, Shards):
-        raise BadInputError(f"shards must be Shards, got {type(shards).__name__}: shard_stations() makes them")
-    parts = [part.stations for part in shards.parts]
-    logs: Sequence[Samples | None] = [None] * len(parts) if log is None else split_samples(log, parts)
-    return [
-        cold_settings(space, part.stations, _of_shard(config, part, shard), log=rows, **common)
-        for shard, (part, rows) in enumerate(zip(shards.parts, logs, strict=True))
-    ]
-
-
-def _of_shard(config: ControllerConfig, part: TaskMatrix, shard: int) -> ControllerConfig:
-    return config.replace(similarity=part, seed=shard_seed(config.seed, shard))
-
-
-def settings_of_trace(
-    trace: Trace,
-    space: ConfigurationSpace | None,
-    config: ControllerConfig,
+def coarse_blocks(
+    stations: Sequence[str],
+    descriptors: ArrayLike | None = None,
     *,
-    blocks: Mapping[str, Hashable] | None,
-    size: int,
-    start: bool,
-) -> tuple[list[Settings], Shards]:
-    """Return the settings of a fleet that has learned from a trace, and its shards.
+    regions: Mapping[str, Hashable] | None = None,
+    size: int = 1000,
+) -> list[tuple[str, ...]]:
+    """Return stations in blocks of at most `size`, never over a region's border.
 
-    Every block has one model (scaling, kernel, similarity, noise and mean), learned from the rows of its stations; the
-    shards inside it share all but the similarity, of which each has its part.
-    """
-    if not isinstance(trace, Trace):
-        raise BadInputError(f"from_trace takes a Trace, got {type(trace).__name__}: Trace.read(path) makes one")
-    trace = trace.with_space(trace.space() if space is None else checked_space(space))
-    settings: list[Settings] = []
-    found: list[Shards] = []
-    for number, rows in enumerate(_rows_of_blocks(trace, blocks)):
-        part = trace.select(rows)
-        encoder = part.encoder()
-        samples = part.samples(encoder)
-        similarity: Any = "embedding" if config.similarity is None else config.similarity
-        model = learn_model(
-            samples, similarity, rng=np.random.default_rng([config.seed, 0, number]), log=part,
-            kernel=config.kernel, noise=config.noise, mean=config.mean,
-        )  # fmt: skip
-        learned = config.replace(kernel=model.kernel, noise=model.noise, mean=model.mean)
-        shards = shard_stations(model.similarity, size=size)
-        logs = split_samples(samples, [part.stations for part in shards.parts])
-        for alike, log in zip(shards.parts, logs, strict=True):
-            settings.append(
-                cold_settings(
-                    encoder.space, alike.stations, _of_shard(learned, alike, len(settings)), state=encoder.state,
-                    log=log if start else None,
-                )
-            )  # fmt: skip
-        found.append(shards)
-    parts = tuple(part for shards in found for part in shards.parts)
-    return settings, Shards(parts, sum(s.kept for s in found), sum(s.cut for s in found))
-
-
-def split_samples(samples: Samples, parts: Sequence[tuple[str, ...]]) -> list[Samples]:
-    """Return the rows of each group of stations, with tasks numbered anew.
+    Args:
+        stations: Their names, (M,).
+        descriptors: What is known of each, (M, q), in any unit; needed where a region is larger than `size`.
+        regions: The region (or vendor, or band) of every station; None for a country without.
+        size: The most stations of a block.
 
     Example:
-        >>> log = Samples(("a", "b"), np.array([1, 0, 1]), np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]), None, ("load",))
-        >>> [(part.stations, part.tasks.tolist(), part.y.tolist()) for part in split_samples(log, [("b",), ("a",)])]
-        [(('b',), [0, 0], [1.0, 3.0]), (('a',), [0], [2.0])]
+        >>> coarse_blocks(["a", "b", "c", "d"], [[0.0], [9.0], [1.0], [8.0]], size=2)
+        [('a', 'c'), ('b', 'd')]
     """
-    place = {name: (shard, task) for shard, names in enumerate(parts) for task, name in enumerate(names)}
-    if missing := [name for name in samples.stations if name not in place]:
-        raise NotFoundError(f"the log has {len(missing)} station(s) that are in no shard, such as {missing[0]!r}")
-    where = np.array([place[name] for name in samples.stations], dtype=np.int64).reshape(-1, 2)
-    shards, tasks = where[samples.tasks, 0], where[samples.tasks, 1]
-    renumbered = replace(samples, tasks=tasks)
-    return [
-        replace(renumbered.take(np.flatnonzero(shards == shard)), stations=names) for shard, names in enumerate(parts)
-    ]
+    names = check_stations(stations)
+    if size < 1:
+        raise BadInputError(f"size must be at least 1, got {size}")
+    Z = None if descriptors is None else standardised(descriptors, rows=len(names))
+    found: list[tuple[str, ...]] = []
+    for members in _by_region(names, regions):
+        if len(members) > size and Z is None:
+            raise BadInputError(
+                f"{len(members)} stations are more than a block of {size}: give descriptors to split by, or more room"
+            )
+        parts = [members] if Z is None else _halved(members, Z, size)
+        found += [tuple(names[m] for m in np.sort(part)) for part in parts]
+    return found
 
 
-def shard_seed(seed: int, shard: int) -> int:
-    """Return the seed of a shard: shards with one seed in common would draw the same numbers.
+class DescriptorLikeness:
+    """Likeness of stations by what is known of them: a Gaussian of the distance of their descriptors, as in (18).
+
+    Args:
+        stations: Their names, (M,).
+        descriptors: What is known of each, (M, q); each column is standardised.
+        scale: Distance, in standard deviations, at which likeness has fallen to exp(−1/2).
 
     Example:
-        >>> shard_seed(7, 0) == shard_seed(7, 0) != shard_seed(7, 1)
-        True
+        >>> alike = DescriptorLikeness(["a", "b", "c"], [[0.0], [0.0], [3.0]], scale=1.0)
+        >>> alike(("a", "b")).round(2).tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
     """
-    return int(np.random.SeedSequence([checked_seed(seed), shard]).generate_state(1)[0])
+
+    def __init__(self, stations: Sequence[str], descriptors: ArrayLike, *, scale: float = 1.0) -> None:
+        names = check_stations(stations)
+        self._row = {name: row for row, name in enumerate(names)}
+        self._Z = standardised(descriptors, rows=len(names)) / positive_number(scale, name="scale")
+
+    def __call__(self, stations: tuple[str, ...]) -> FloatArray:
+        """Return the likeness of the named stations, (m, m)."""
+        from scipy.spatial.distance import cdist
+
+        try:
+            Z = self._Z[[self._row[name] for name in stations]]
+        except KeyError as error:
+            raise NotFoundError(f"no descriptors are known of station {error.args[0]!r}") from None
+        return np.exp(-0.5 * cdist(Z, Z, "sqeuclidean"))
 
 
-def _rows_of_blocks(trace: Trace, blocks: Mapping[str, Hashable] | None) -> list[Any]:
-    """Return which rows belong to each block, (n,) booleans, in order of the blocks' first station."""
-    if blocks is None:
-        return [np.ones(len(trace), dtype=np.bool_)]
-    if missing := [name for name in trace.stations if name not in blocks]:
-        raise NotFoundError(f"blocks does not say where station {missing[0]!r} belongs")
-    numbers: dict[Hashable, int] = {}
-    for name in trace.stations:
-        numbers.setdefault(blocks[name], len(numbers))
-    of_row = np.array([numbers[blocks[name]] for name in trace.station.tolist()])
-    return [of_row == number for number in range(len(numbers))]
+def standardised(descriptors: ArrayLike, *, rows: int) -> FloatArray:
+    """Return descriptors (M, q) with mean 0 and standard deviation 1 each; one that never varies becomes 0.
+
+    Example:
+        >>> standardised([[1.0, 5.0], [3.0, 5.0]], rows=2).tolist()
+        [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    Z = finite_array(descriptors, name="descriptors", ndim=2)
+    if len(Z) != rows:
+        raise BadInputError(f"descriptors have {len(Z)} rows, there are {rows} stations")
+    spread = Z.std(axis=0)
+    spread[np.ptp(Z, axis=0) == 0] = np.inf
+    return np.asarray((Z - Z.mean(axis=0)) / spread)
+
+
+def _by_region(names: tuple[str, ...], regions: Mapping[str, Hashable] | None) -> list[IntArray]:
+    if regions is None:
+        return [np.arange(len(names))]
+    found: dict[Hashable, list[int]] = {}
+    for m, name in enumerate(names):
+        if name not in regions:
+            raise NotFoundError(f"regions does not say where station {name!r} lies")
+        found.setdefault(regions[name], []).append(m)
+    return [np.array(members, dtype=np.int64) for members in found.values()]
+
+
+def _halved(members: IntArray, Z: FloatArray, size: int) -> list[IntArray]:
+    """Halve at the median of the descriptor that spreads most, until every part is small enough."""
+    if len(members) <= size:
+        return [members]
+    widest = int(np.argmax(Z[members].std(axis=0)))
+    order = members[np.argsort(Z[members, widest], kind="stable")]
+    half = len(order) // 2
+    return [*_halved(order[:half], Z, size), *_halved(order[half:], Z, size)]
