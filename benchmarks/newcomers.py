@@ -17,13 +17,11 @@ import numpy as np
 
 from benchmarks.findings import Size
 from benchmarks.runs import BETAS
-from benchmarks.studies.newcomers.playing import first_decisions, joined
-from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, STARTS
-from benchmarks.studies.newcomers.scene import Scene, warm_up
+from benchmarks.studies.newcomers import ALONE, AVERAGE, DESCRIBED, STARTS, Scene, first_decisions, joined, warm_up
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
-from kinband.experiments.metrics import saving_of
+from kinband.experiments.compare import saving_of
 from kinband.experiments.problems import problem_of
 from kinband.experiments.runner import Job
 from kinband.model import Model, learn_model

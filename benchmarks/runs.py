@@ -25,7 +25,7 @@ from kinband.model import Model, Search, learn_model
 from kinband.progress import progress
 from kinband.records import Samples
 from kinband.similarity import Embedding, Joint, ProjectionWarning
-from kinband.similarity.learned import without_level
+from kinband.similarity.base import without_level
 from kinband.version import __version__
 
 JOINT, ALONE, POOLED, EMBEDDING = "joint", "alone", "pooled", "embedding"
@@ -117,10 +117,10 @@ def model_for(learner: str, problem: Problem, seed: int) -> Model:
         if learner == PLAIN:
             noise, search = 0.1 * spread_of(log.y), Search(pull=2.0, starts=3)
             return learn_model(log, "independent", rng=rng, kernel=_plain_kernel(log), noise=noise, search=search)
-        if problem.likeness is None or learner not in (JOINT, EMBEDDING):
+        if problem.similarity_log is None or learner not in (JOINT, EMBEDDING):
             return learn_model(log, SIMILARITIES[learner], rng=rng)
         alone = learn_model(log, "independent", rng=rng)
-        said = Embedding(without_level(alone.kernel), regularisation=alone.noise).fit(problem.likeness)
+        said = Embedding(without_level(alone.kernel), regularisation=alone.noise).fit(problem.similarity_log)
         return learn_model(log, Joint(alike=said.matrix) if learner == JOINT else said, rng=rng)
 
 

@@ -5,7 +5,7 @@ looks at every page over HTTP. The empty page is `/help`: the same sign-in, the 
 figures.
 
 Every look at a page is the first after a new event, a reward, so that the page has to be made anew; a second look
-follows, when nothing has changed and the service has the page in memory. When all rewards of a slot have been told,
+follows, when nothing has changed and the browser says that it has the page. When all rewards of a slot have been told,
 all stations are asked for the next one.
 
 On a machine that others use as well, what takes longer is interrupted more often, so that ratios of times come out too
@@ -138,16 +138,18 @@ class Browser:
             self.close()
             raise LoadError(f"signing in was answered {answer.status}")
         self._headers = {"Cookie": cookie}
+        self._seen: dict[str, dict[str, str]] = {}
 
     def look(self, path: str) -> float:
-        """Return how long a page took, to its last byte."""
+        """Return how long a page took, to its last byte; what was seen before is asked for as browsers do."""
         begun = perf_counter()
-        self._connection.request("GET", path, headers=self._headers)
+        self._connection.request("GET", path, headers=self._headers | self._seen.get(path, {}))
         answer = self._connection.getresponse()
         answer.read()
         took = perf_counter() - begun
-        if answer.status != 200:
+        if answer.status not in (200, 304):
             raise LoadError(f"GET {path} was answered {answer.status}")
+        self._seen[path] = {"If-None-Match": answer.getheader("ETag") or ""}
         return took
 
     def close(self) -> None:

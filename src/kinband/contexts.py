@@ -78,7 +78,8 @@ class StateScaler:
         scaler = cls(names, centre, scale)
         if scaler.constant:
             listed = ", ".join(map(repr, scaler.constant))
-            warnings.warn(f"the state feature(s) {listed} never vary and will be ignored", UserWarning, stacklevel=2)
+            text = f"the state feature(s) {listed} never vary in the log: nothing is learned from them"
+            warnings.warn(text, UserWarning, stacklevel=2)
         return scaler
 
     @classmethod
@@ -287,6 +288,9 @@ def _numbers(state: Mapping[str, Any], names: Sequence[str]) -> FloatArray:
     values = np.empty(len(names))
     for column, name in enumerate(names):
         value = state[name]
+        if type(value) is float and math.isfinite(value):  # as it nearly always is
+            values[column] = value
+            continue
         if isinstance(value, str | bytes):
             raise BadInputError(f"state feature {name!r} must be a number, got {value!r}")
         if isinstance(value, bool | np.bool_):  # as a log has it that names such a column as state: 1 or 0

@@ -61,7 +61,7 @@ ENVIRONMENTS: dict[str, Factory] = {
     "synthetic, arm told": lambda: SyntheticBandit(arm_feature=True),
     "synthetic, from zero": lambda: SyntheticBandit(3, 4, first_task=0),
     "synthetic, larger": lambda: SyntheticBandit(7, 9),
-    "drawn, opposed": lambda: DrawnBandit(groups([1, -1, 1, -1], likeness=0.7), arms=6),
+    "drawn, opposed": lambda: DrawnBandit(groups([1, -1, 1, -1], similarity=0.7), arms=6),
     "trace": lambda: TraceEnvironment(a_trace()),
     "trace, everybody's rows": lambda: TraceEnvironment(a_trace(), pooled=True, stations=["d", "a", "b"]),
     "trace, not cached": lambda: TraceEnvironment(a_trace(), neighbours=1, cache=False),

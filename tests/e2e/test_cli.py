@@ -12,7 +12,7 @@ import pytest
 from kinband.cli import main
 from kinband.cli.app import KEEPING, interrupted, remember
 from kinband.cli.commands import COMMANDS
-from kinband.fleet.on_ray import _unreachable
+from kinband.cluster import _unreachable
 
 ROOT = Path(__file__).parents[2]
 

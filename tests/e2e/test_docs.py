@@ -22,17 +22,22 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from typer import Context
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import kinband
+from kinband import ControllerConfig
 from kinband.cli import main
+from kinband.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 PAGES = [*NAMED, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
-WITH_NAMES = ["docs/paper.md", "docs/paper.md"]
+WITH_NAMES = ["docs/paper.md"]
 
 FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -44,9 +49,6 @@ TOO_LONG = {
     "python -m benchmarks.city": "minutes",
     "kinband compare": "half a minute",
     "kinband simulate": "minutes",
-    "python -m benchmarks.coverage": "a minute",
-    "python -m pip": "installs packages",
-    "python tools/": "needs packages of others",
 }
 NUMBER = re.compile(r"(?<![\w.])[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 NEARLY, DIGITS, SMALL = 0.05, 5, 0.001  # how far numbers may be off: a share, units of the last digit, in any case
@@ -106,8 +108,15 @@ def check_name(span: str) -> None:
     if match is None:
         raise ValueError(f"`{span}` is no path such as `kinband.theory.log_g` or `kinband.theory.log_g(noise=)`")
     found, argument = resolve(match["path"]), match["argument"]
-    if argument is not None and argument not in inspect.signature(found).parameters:
+    if argument is not None and argument not in arguments_of(found):
         raise AttributeError(f"{match['path']} has no argument {argument!r}")
+
+
+def arguments_of(function: Any) -> set[str]:
+    """Names of the arguments of a function or class, those that it takes as `**given: Unpack[...]` among them."""
+    parameters = inspect.signature(function).parameters
+    unpacked = (get_args(p.annotation) for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD)
+    return set(parameters) | {name for kinds in unpacked for kind in kinds for name in inspect.get_annotations(kind)}
 
 
 def prose(text: str) -> str:
@@ -399,6 +408,43 @@ def test_every_public_name_is_in_the_reference_and_every_name_there_exists() -> 
     for name in listed:
         resolve(name)
     assert {f"kinband.{name}" for name in kinband.__all__ if not name.startswith("_")} <= set(listed)
+
+
+# --- Nothing is left out ----------------------------------------------------------------------------------------
+
+
+def options_by_command(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Every option of a command and of those below it, with the words that are typed."""
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(Context(command)):
+            yield from options_by_command(command.get_command(Context(command), name), (*path, name))
+        return
+    for parameter in command.params:
+        for option in (*parameter.opts, *parameter.secondary_opts):
+            if option.startswith("--"):
+                yield " ".join(path), option
+
+
+def is_named(word: str, text: str) -> bool:
+    """Whether an option or a setting stands in a text, not as the beginning of a longer one."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+def test_every_option_of_every_command_is_in_the_docs() -> None:
+    pages = "\n".join(map(text_of, PAGES))
+    options = list(options_by_command(get_command(app)))
+    assert len(options) > 100
+    assert [found for found in options if not is_named(found[1], pages)] == []
+
+
+def test_every_setting_of_a_controller_is_in_the_docs() -> None:
+    page = text_of("docs/quickstart.md")
+    assert [one.name for one in dataclasses.fields(ControllerConfig) if f"`{one.name}=`" not in page] == []
+
+
+def test_an_option_is_not_taken_for_a_longer_one() -> None:
+    assert is_named("--rows", "`--rows 5`")
+    assert not is_named("--rows", "`--rows-of 5`, `--log--rows`")
 
 
 # --- Figures ------------------------------------------------------------------------------------------------

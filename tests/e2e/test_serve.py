@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.ledger_stores import OnRecord
 from tests.support.serving import Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
-from kinband.service.ledger import DurableController, Ledger
+from kinband.service.ledger import Ledger
 
 RAILS = "knobs: {tilt: {max: 6}}\n"
 
@@ -177,7 +178,7 @@ def test_a_range_of_rewards_other_than_the_one_on_record_is_refused(
     given: tuple[str, str], known: tuple[float, float] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(Ledger.open(tmp_path / "l.db")) as ledger:
-        DurableController.open(ledger, Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], reward_range=known))
+        OnRecord(ledger, Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], reward_range=known))
     assert main(["serve", "--ledger", str(tmp_path / "l.db"), "--port", "0", "--reward-range", *given]) == 2
     started = "0 1" if known else "none"
     assert f"is {' '.join(given)}, but the ledger was started with {started}: leave it out" in capsys.readouterr().err

@@ -11,20 +11,17 @@ from rich.text import Text
 
 from kinband.cli.options import AsJson, make_folder
 from kinband.controller import Controller, Explanation
-from kinband.controller.explain import explain
 from kinband.counting import counted
 from kinband.diagnostics import Audit, Calibrated, Transferred, audit
-from kinband.diagnostics.calibration import FITS, LEVELS, Recorded, check_told, settings_of
+from kinband.diagnostics.calibration import FITS, LEVELS, check_told
 from kinband.diagnostics.transfer import EVEN, HURTS, MOST_ROWS, RECENT
-from kinband.errors import NotFoundError, SavedStateError
-from kinband.fleet.engine import ShardLog, split_id
-from kinband.fleet.saving import folder_of, load_logs
+from kinband.errors import SavedStateError
 
 _SHOWN = 12  # stations of a table
 
 
 def audit_command(
-    state: Annotated[Path, typer.Argument(metavar="STATE", help="The folder of a saved controller or fleet.")],
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The folder of a saved controller.")],
     decision: Annotated[
         str | None, typer.Option(metavar="ID", help="Say why this decision was made, instead of auditing all.")
     ] = None,
@@ -47,15 +44,15 @@ def audit_command(
 
     Example: kinband audit state --out out/audit
     """
-    records = _records(state)
+    controller = _loaded(state)
     if decision is not None:
-        _tell_why(_explained(records, decision, most_rows=most_rows), as_json=as_json)
+        _tell_why(controller.explain(decision, most_rows=most_rows), as_json=as_json)
         return
-    check_told(records)
+    check_told([controller])
     if out is not None:
         make_folder(out)
     with Console(stderr=True, quiet=as_json).status("weighing the evidence"):
-        found = audit(*records, recent=recent, most_rows=most_rows)
+        found = audit(controller, recent=recent, most_rows=most_rows)
         files = [] if out is None else _written(found, out, state)
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "files": [str(file) for file in files]}, indent=1, allow_nan=False))
@@ -64,28 +61,10 @@ def audit_command(
     typer.echo("\n".join([*found.words, *(f"file: {file}" for file in files)]))
 
 
-def _records(state: Path) -> list[Recorded]:
-    """Return the controller of a folder, or the shards of a fleet."""
-    if (state / "fleet.json").is_file():
-        logs, _ = load_logs(folder_of(state), policy=None, rebuild=False)
-        return list(logs)
+def _loaded(state: Path) -> Controller:
     if not state.is_dir():
-        raise SavedStateError(f"{state} is no folder: give what controller.save() or fleet.save() wrote")
-    return [Controller.load(state)]
-
-
-def _explained(records: list[Recorded], decision: str, *, most_rows: int) -> Explanation:
-    """Return why a decision of one of the records was made."""
-    recorded, local = records[0], decision
-    if isinstance(recorded, ShardLog):
-        shard, local = split_id(decision)
-        if shard >= len(records):
-            raise NotFoundError(f"no decision has the id {decision!r}: the fleet has {len(records)} shards")
-        recorded = records[shard]
-    journal = recorded.journal
-    asked = journal.find(local)
-    settings = settings_of(recorded, at=asked)
-    return explain(asked, reward=journal.reward(local), settings=settings, journal=journal, most_rows=most_rows)
+        raise SavedStateError(f"{state} is no folder: give what controller.save() wrote")
+    return Controller.load(state)
 
 
 def _tell_why(reason: Explanation, *, as_json: bool) -> None:

@@ -39,7 +39,7 @@ from kinband.experiments.compare import (
     in_words,
 )
 from kinband.experiments.compare import compare as fairly
-from kinband.experiments.figures import save
+from kinband.experiments.pages import save
 from kinband.experiments.paper import SHARING
 from kinband.experiments.problems import part_trace, problem_from
 from kinband.experiments.runner import Mode

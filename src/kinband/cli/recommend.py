@@ -35,8 +35,17 @@ from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.counting import counted
 from kinband.errors import BadInputError
-from kinband.planning import Change, ChangePlan, Present, plan_changes, read_present
-from kinband.planning.plan import LENT, check_folder, check_step, share_text
+from kinband.planning import (
+    NEGLIGIBLE,
+    Change,
+    ChangePlan,
+    Present,
+    check_folder,
+    check_step,
+    plan_changes,
+    read_present,
+    share_text,
+)
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.files import located
@@ -228,7 +237,7 @@ def _digits(largest: float) -> int:
 
 def _cells(change: Change, *, digits: int) -> list[str]:
     gain, low, high = (f"{value:+.{digits}f}" for value in (change.gain.value, change.gain.low, change.gain.high))
-    lender = f"{change.lenders[0][0]} {share_text(change.lenders[0][1])}" if change.borrowed >= LENT else "-"
+    lender = f"{change.lenders[0][0]} {share_text(change.lenders[0][1])}" if change.borrowed >= NEGLIGIBLE else "-"
     return [change.station, _moves(change), gain, f"{low} to {high}", share_text(change.borrowed), lender]
 
 

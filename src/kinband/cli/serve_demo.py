@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.environments.radio.land_use import LAND_USES
+from kinband.environments.radio.parameters import LAND_USES
 from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.experiments.city import City, city_of
@@ -88,7 +88,7 @@ class DemoClock:
 # --- The simulated network of `kinband serve --demo`: hours that come and go, rewards for whatever stations run -----
 #
 # Every sector of the bundled city has 540 measured periods. In an hour of the day a sector is as busy as its land use
-# is then (`environments.radio.land_use`), and its state is that of the row which is as busy by its own standards. What
+# is then (`environments.radio`), and its state is that of the row which is as busy by its own standards. What
 # a configuration earns in that state is the mean reward of the nearest rows, as in `environments.trace`, with some
 # noise. A sector can be put into trouble for some hours, so that there is something to roll back. It is made to be
 # looked at: days are alike, neighbours do not disturb each other, and nothing here is measured. `kinband demo`

@@ -30,7 +30,7 @@ from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
-from kinband.similarity.learned import without_level
+from kinband.similarity.base import without_level
 from kinband.similarity.matrix import sharing_text
 from kinband.trace import Trace
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,9 +45,13 @@ from kinband.similarity.newcomers import (
     checked_descriptors,
     useful_descriptor_kernel,
 )
+from kinband.similarity.shards import shard_stations
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +85,7 @@ class Settings:
         running: Arms of the configurations declared for stations, by station.
         descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
         notes: How the settings came about (fits, similarity), for people.
+        on: The cluster that blocks of the posterior live on, None for this process; where it runs is never stored.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -102,6 +107,7 @@ class Settings:
     running: Mapping[str, int] = field(default_factory=dict)
     descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    on: "OnRay | None" = None
 
     def __post_init__(self) -> None:
         keeps_rows = self.config.engine in ("exact", "schur")
@@ -126,6 +132,7 @@ class Settings:
             inducing_points=self.config.inducing_points,
             options=self.config.options,
             configurations=self.encoder.space.features if self.features is None else None,
+            on=self.on,
         )
 
     def factory(self) -> PolicyFactory:
@@ -281,6 +288,7 @@ def cold_settings(
     log: Samples | None = None,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller whose model is declared."""
     config, drift = without_log(config), config.drift
@@ -304,7 +312,7 @@ def cold_settings(
         config, model, encoder, names, features=None if features is None else columns, start=log,
         notes={"similarity": model.similarity.method},
         kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
-        running=running, descriptors=descriptors,
+        running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -316,6 +324,7 @@ def settings_from_trace(
     start: bool = True,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller that has learned from a trace."""
     if not isinstance(trace, Trace):
@@ -338,7 +347,7 @@ def settings_from_trace(
         samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
     return _learned(
         samples, encoder, config.replace(drift=drift), kernel=kernel, log=trace, rewards=rewards, start=start,
-        running=running, descriptors=descriptors,
+        running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -350,6 +359,7 @@ def settings_from_log(
     start: bool = True,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller that has learned from context rows."""
     samples, kernel, drift = checked_samples(log), config.kernel, config.drift
@@ -365,7 +375,7 @@ def settings_from_log(
         samples = samples if timed is None else timed
     return _learned(
         samples, timed_encoder(encoder, drift), config, kernel=kernel, log=samples, rewards=samples.y, start=start,
-        features=samples.features, running=running, descriptors=descriptors,
+        features=samples.features, running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -427,6 +437,9 @@ def _settings(
     arms = declared_arms(running, stations, encoder.space)
     _check_rules(config, arms, stations)
     drift = learned_drift(config.drift, model.kernel)
+    if config.shards is not None:
+        shards = shard_stations(model.similarity, size=config.shards)
+        model, notes = replace(model, similarity=shards.matrix(stations)), {**notes, "shards": str(shards)}
     made = config.replace(
         kernel=model.kernel, noise=model.noise, mean=model.mean, similarity=model.similarity, drift=drift,
         options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],

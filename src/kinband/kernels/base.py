@@ -51,27 +51,27 @@ class Kernel(Protocol):
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the covariances of the rows of X (n, d) and of Y (m, d) as a new array (n, m)."""
-        ...
+        raise NotImplementedError
 
     def diag(self, X: FloatArray) -> FloatArray:
         """Return the variance at each row of X (n, d): (n,)."""
-        ...
+        raise NotImplementedError
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return the kernel with other free parameters, theta (p,)."""
-        ...
+        raise NotImplementedError
 
     def vjp(self, X: FloatArray) -> tuple[FloatArray, Pullback]:
         """Return K = k(X, X) (n, n) and the function that pulls a gradient back from K to theta."""
-        ...
+        raise NotImplementedError
 
     def bind(self, features: Sequence[str]) -> Self:
         """Return the kernel with column names turned into positions among `features`."""
-        ...
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as JSON-able values; `kernel_from_dict` reads them."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Parameter:
     bounds: Sequence[float]
 
 
-class KernelBase:
+class KernelBase(Kernel):
     """What the kernels of this package share: operators, theta from `parameters()`, a short repr.
 
     A kernel of your own may derive from it, as a frozen dataclass with a `kind` and a field `fixed`, or
@@ -106,22 +106,6 @@ class KernelBase:
 
     def parameters(self) -> list[Parameter]:
         """Return every parameter, fixed ones included, in the order of theta."""
-        raise NotImplementedError
-
-    def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
-        raise NotImplementedError
-
-    def diag(self, X: FloatArray) -> FloatArray:
-        """Return the variance at each row of X (n, d): (n,)."""
-        raise NotImplementedError
-
-    def vjp(self, X: FloatArray) -> tuple[FloatArray, Pullback]:
-        """Return K = k(X, X) (n, n) and the function that pulls a gradient back from K to theta."""
-        raise NotImplementedError
-
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions among `features`."""
         raise NotImplementedError
 
     def _free(self) -> list[Parameter]:
@@ -176,6 +160,12 @@ class KernelBase:
 
     def __mul__(self, other: object) -> "KernelBase":
         return multiply(self, other)
+
+
+def set_fields(record: object, **values: Any) -> None:
+    """Set fields of a frozen record while it is made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
 
 
 def theta_like(theta: FloatArray, size: int) -> FloatArray:
@@ -354,6 +344,21 @@ def labels_of(columns: Columns, labels: tuple[str, ...], *, size: int) -> tuple[
     if labels:
         return labels
     return tuple(map(str, columns if columns is not None else range(size)))
+
+
+class OnColumns(KernelBase):
+    """A kernel that looks at some columns of a context, by its fields `columns` and `labels`."""
+
+    @property
+    def _columns(self) -> Columns:
+        columns: Columns = self.columns  # type: ignore[attr-defined]  # a field, cleaned by __post_init__
+        return columns
+
+    def bind(self, features: Sequence[str]) -> Self:
+        """Return the kernel with column names turned into positions among `features`."""
+        columns, labels = bind_columns(self._columns, features)
+        changes: dict[str, Any] = {"columns": columns, "labels": labels}
+        return replace(self, **changes)
 
 
 # --- Sums and products of context kernels ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The kernels of contexts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -11,12 +11,11 @@ from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels.base import (
     Column,
-    Columns,
     KernelBase,
     Limits,
+    OnColumns,
     Parameter,
     Pullback,
-    bind_columns,
     clean_columns,
     clean_fixed,
     clean_groups,
@@ -24,6 +23,7 @@ from kinband.kernels.base import (
     labels_of,
     limits,
     pick,
+    set_fields,
     spread_scales,
 )
 
@@ -38,7 +38,7 @@ VARIANCE_BOUNDS: Limits = (1e-6, 1e4)
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(KernelBase):
+class Scaled(OnColumns):
     """The arguments common to `RBF`, `Matern32`, `Matern52` and `Categorical`.
 
     Attributes:
@@ -69,18 +69,17 @@ class Scaled(KernelBase):
     def __post_init__(self) -> None:
         groups = clean_groups(self.groups)
         columns = clean_columns(self.columns)
-        cleaned: dict[str, Any] = {
-            "length_scale": clean_scales(self.length_scale, groups=groups),
-            "variance": positive_number(self.variance, name="variance"),
-            "columns": columns,
-            "groups": groups,
-            "fixed": clean_fixed(self.fixed, known=("length_scale", "variance")),
-            "length_scale_bounds": limits(self.length_scale_bounds, name="length_scale_bounds"),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-            "labels": tuple(self.labels),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            length_scale=clean_scales(self.length_scale, groups=groups),
+            variance=positive_number(self.variance, name="variance"),
+            columns=columns,
+            groups=groups,
+            fixed=clean_fixed(self.fixed, known=("length_scale", "variance")),
+            length_scale_bounds=limits(self.length_scale_bounds, name="length_scale_bounds"),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+            labels=tuple(self.labels),
+        )
         if columns is not None:
             self.scales_of(len(columns))
 
@@ -94,9 +93,8 @@ class Scaled(KernelBase):
 
     def bind(self, features: Sequence[str]) -> Self:
         """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        bound = replace(self, columns=columns, labels=labels)
-        bound.scales_of(len(labels))
+        bound = super().bind(features)
+        bound.scales_of(len(bound.labels))
         return bound
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -137,10 +135,6 @@ class Scaled(KernelBase):
     def _profile_and_slope(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Turn r² (n, m) into covariances k and h = −2 ∂k/∂r², both (n, m); may write over it."""
         raise NotImplementedError
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
     def scales_of(self, d: int) -> FloatArray:
         """The length-scale of each of d columns, (d,)."""
@@ -195,13 +189,12 @@ class Constant(KernelBase):
     kind: ClassVar[str] = "constant"
 
     def __post_init__(self) -> None:
-        cleaned: dict[str, Any] = {
-            "variance": positive_number(self.variance, name="variance"),
-            "fixed": clean_fixed(self.fixed, known=("variance",)),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            variance=positive_number(self.variance, name="variance"),
+            fixed=clean_fixed(self.fixed, known=("variance",)),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+        )
 
     def parameters(self) -> list[Parameter]:
         """Return the variance."""
@@ -226,7 +219,7 @@ class Constant(KernelBase):
 
 
 @dataclass(frozen=True, repr=False)
-class Linear(KernelBase):
+class Linear(OnColumns):
     """k(x, y) = variance · Σ_j x_j y_j + bias.
 
     Attributes:
@@ -254,27 +247,21 @@ class Linear(KernelBase):
         bias = finite_number(self.bias, name="bias")
         if bias < 0:
             raise BadInputError(f"bias is a variance and must not be negative, got {bias:g}")
-        cleaned: dict[str, Any] = {
-            "variance": positive_number(self.variance, name="variance"),
-            "bias": bias,
-            "columns": clean_columns(self.columns),
-            "fixed": clean_fixed(self.fixed, known=("variance", "bias")),
-            "variance_bounds": limits(self.variance_bounds, name="variance_bounds"),
-            "labels": tuple(self.labels),
-        }
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            variance=positive_number(self.variance, name="variance"),
+            bias=bias,
+            columns=clean_columns(self.columns),
+            fixed=clean_fixed(self.fixed, known=("variance", "bias")),
+            variance_bounds=limits(self.variance_bounds, name="variance_bounds"),
+            labels=tuple(self.labels),
+        )
 
     def parameters(self) -> list[Parameter]:
         """Return the variance, then the bias if there is one."""
         variance = Parameter("variance", (self.variance,), ("",), self.variance_bounds)
         bias = Parameter("bias", (self.bias,), ("",), self.variance_bounds)
         return [variance, bias] if self.bias else [variance]
-
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        return replace(self, columns=columns, labels=labels)
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
@@ -306,10 +293,6 @@ class Linear(KernelBase):
             return np.array([gradient[name] for name in free], dtype=np.float64)
 
         return K, pullback
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
 
 @dataclass(frozen=True, repr=False)
@@ -503,7 +486,7 @@ class Forgetting(Stationary):
             raise BadInputError(f"keep is the share that never fades, from 0 on and below 1, got {keep:g}")
         if self.columns is not None and len(self.columns) != 1:
             raise BadInputError(f"a clock is one column, got {len(self.columns)}")
-        object.__setattr__(self, "keep", keep)
+        set_fields(self, keep=keep)
 
     def _profile(self, r2: FloatArray) -> FloatArray:
         K = np.sqrt(r2, out=r2)

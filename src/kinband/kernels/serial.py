@@ -10,15 +10,16 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels.base import (
     Column,
-    Columns,
     Kernel,
     KernelBase,
+    OnColumns,
     Product,
     Pullback,
     Sum,
     bind_columns,
     clean_columns,
     pick,
+    set_fields,
     theta_like,
 )
 from kinband.kernels.functions import RBF, Categorical, Constant, Forgetting, Linear, Matern32, Matern52, Scaled
@@ -33,7 +34,7 @@ _MODULE = "sklearn.gaussian_process.kernels"
 
 
 @dataclass(frozen=True, repr=False)
-class SklearnKernel(KernelBase):
+class SklearnKernel(OnColumns):
     """A kernel object of scikit-learn, on all columns of a context or on some.
 
     Attributes:
@@ -56,9 +57,7 @@ class SklearnKernel(KernelBase):
         from sklearn.base import clone
 
         _check(self.obj)
-        object.__setattr__(self, "obj", clone(self.obj))
-        object.__setattr__(self, "columns", clean_columns(self.columns))
-        object.__setattr__(self, "labels", tuple(self.labels))
+        set_fields(self, obj=clone(self.obj), columns=clean_columns(self.columns), labels=tuple(self.labels))
 
     @property
     def theta(self) -> FloatArray:
@@ -97,11 +96,6 @@ class SklearnKernel(KernelBase):
         K, slopes = self.obj(pick(X, self._columns), eval_gradient=True)
         return K, lambda W: np.einsum("ij,ijp->p", W, slopes)
 
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        return replace(self, columns=columns, labels=labels)
-
     def to_dict(self) -> dict[str, Any]:
         """Return class names and parameters, JSON-able; kernel classes must be scikit-learn's own."""
         extra: dict[str, Any] = {} if self._columns is None else {"columns": list(self._columns)}
@@ -113,10 +107,6 @@ class SklearnKernel(KernelBase):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the kernel that `to_dict` described; only scikit-learn's kernel classes are built."""
         return cls(_decode(data.get("obj")), columns=data.get("columns"), labels=data.get("labels", ()))
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={self.columns!r}"

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, positive_number
 from kinband.errors import BadInputError
-from kinband.kernels.base import Kernel, Limits, limits, theta_like
+from kinband.kernels.base import Kernel, Limits, limits, set_fields, theta_like
 
 # --- A task matrix K_Z: its checks, its structure, and the product kernel (7) of tasks and contexts -----------------
 
@@ -131,15 +131,17 @@ class MultiTaskKernel:
 
 
 def _semi_definite(K_Z: FloatArray, tolerance: float) -> FloatArray:
-    """Return K_Z if it is positive semi-definite up to rounding; a Cholesky factor is the cheapest proof."""
-    try:
-        np.linalg.cholesky(K_Z + tolerance * np.eye(len(K_Z)))
-    except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(K_Z)[0])
-        raise BadInputError(
-            f"task matrix is not positive semi-definite, smallest eigenvalue {smallest:g}: "
-            "project it with nearest_correlation"
-        ) from None
+    """Return K_Z if it is positive semi-definite up to rounding; factors of its blocks are the cheapest proof."""
+    for members in components(K_Z):
+        block = K_Z[np.ix_(members, members)]
+        try:
+            np.linalg.cholesky(block + tolerance * np.eye(len(block)))
+        except np.linalg.LinAlgError:
+            smallest = float(np.linalg.eigvalsh(block)[0])
+            raise BadInputError(
+                f"task matrix is not positive semi-definite, smallest eigenvalue {smallest:g}: "
+                "project it with nearest_correlation"
+            ) from None
     return K_Z
 
 
@@ -157,8 +159,8 @@ TaskPullback = Callable[[FloatArray], FloatArray]
 """W_Z (M, M), symmetric → the vector of Σ W_Z ∘ ∂K_Z/∂θ_p, (p,)."""
 
 
-class TaskModel(Protocol):
-    """A matrix of task similarities with parameters that can be fitted.
+class TaskModel:
+    """A matrix of task similarities with parameters that can be fitted: none, unless a model says otherwise.
 
     Example:
         >>> model: TaskModel = FixedTasks(np.eye(2))
@@ -169,43 +171,54 @@ class TaskModel(Protocol):
     @property
     def K_Z(self) -> FloatArray:
         """Task similarities, (M, M)."""
-        ...
+        return self.vjp()[0]
 
     @property
     def theta(self) -> FloatArray:
         """The free parameters, (p,)."""
-        ...
+        return np.empty(0)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Readable names of the free parameters."""
-        ...
+        return ()
 
     @property
     def bounds(self) -> FloatArray:
         """Lower and upper limit of each entry of theta, (p, 2)."""
-        ...
+        return np.empty((0, 2))
 
     @property
     def units(self) -> FloatArray:
         """Usual size of a change in each entry of theta, (p,): 1 for logarithms."""
-        ...
+        return np.ones(len(self.theta))
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return the model with other free parameters, theta (p,)."""
-        ...
+        theta_like(theta, 0)
+        return self
 
     def vjp(self) -> tuple[FloatArray, TaskPullback]:
         """Return K_Z (M, M) and the function that pulls a gradient back from K_Z to theta."""
-        ...
+        raise NotImplementedError
 
-    def draw(self, rng: np.random.Generator) -> Self:
+    def draw(self, rng: np.random.Generator) -> Self:  # noqa: ARG002
         """Return the model with random parameters, a further start for a fit."""
-        ...
+        return self
+
+    def __repr__(self) -> str:
+        numbers = "".join(f", {name}={value:.6g}" for name, value in vars(self).items() if isinstance(value, float))
+        return f"{type(self).__name__}(<{len(self.K_Z)} tasks>{numbers})"
+
+    def __eq__(self, other: object) -> bool:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True) if type(self) is type(other) else ()
+        return type(self) is type(other) and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FixedTasks:
+class FixedTasks(TaskModel):
     """A given K_Z (M, M) with nothing to fit.
 
     Example:
@@ -213,55 +226,18 @@ class FixedTasks:
         array([], dtype=float64)
     """
 
-    K_Z: FloatArray
+    matrix: FloatArray
 
     def __init__(self, K_Z: ArrayLike) -> None:
-        object.__setattr__(self, "K_Z", frozen(check_task_matrix(K_Z)))
-
-    @property
-    def theta(self) -> FloatArray:
-        """Nothing is free: (0,)."""
-        return np.empty(0)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Nothing is free."""
-        return ()
-
-    @property
-    def bounds(self) -> FloatArray:
-        """Nothing is free: (0, 2)."""
-        return np.empty((0, 2))
-
-    @property
-    def units(self) -> FloatArray:
-        """Nothing is free: (0,)."""
-        return np.empty(0)
-
-    def with_theta(self, theta: FloatArray) -> Self:
-        """Return the model itself; theta must be empty."""
-        theta_like(theta, 0)
-        return self
+        set_fields(self, matrix=frozen(check_task_matrix(K_Z)))
 
     def vjp(self) -> tuple[FloatArray, TaskPullback]:
         """Return K_Z (M, M) and a pull-back to nothing."""
-        return self.K_Z, lambda _: np.empty(0)
-
-    def draw(self, rng: np.random.Generator) -> Self:  # noqa: ARG002
-        """Return the model itself."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"FixedTasks(<{len(self.K_Z)} tasks>)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FixedTasks) and np.array_equal(self.K_Z, other.K_Z)
-
-    __hash__ = None  # type: ignore[assignment]
+        return self.matrix, lambda _: np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianTasks:
+class GaussianTasks(TaskModel):
     """K_Z = exp(−D²/(2σ_Z²)) (18), with the width σ_Z free.
 
     Attributes:
@@ -286,14 +262,8 @@ class GaussianTasks:
             apart = D2[D2 > 0]
             typical = float(np.sqrt(np.median(apart))) if len(apart) else sigma
             sigma_bounds = (1e-2 * typical, 1e2 * typical)
-        object.__setattr__(self, "squared_distances", frozen(D2))
-        object.__setattr__(self, "sigma", sigma)
-        object.__setattr__(self, "sigma_bounds", limits(sigma_bounds, name="sigma_bounds"))
-
-    @property
-    def K_Z(self) -> FloatArray:
-        """Task similarities, (M, M)."""
-        return np.exp(-self.squared_distances / (2.0 * self.sigma**2))
+        bounds = limits(sigma_bounds, name="sigma_bounds")
+        set_fields(self, squared_distances=frozen(D2), sigma=sigma, sigma_bounds=bounds)
 
     @property
     def theta(self) -> FloatArray:
@@ -310,11 +280,6 @@ class GaussianTasks:
         """Limits of log σ_Z, (1, 2)."""
         return np.log([self.sigma_bounds])
 
-    @property
-    def units(self) -> FloatArray:
-        """One logarithm, (1,)."""
-        return np.ones(1)
-
     def with_theta(self, theta: FloatArray) -> Self:
         """Return the model with another width, theta (1,)."""
         sigma = float(np.exp(theta_like(theta, 1)[0]))
@@ -322,7 +287,7 @@ class GaussianTasks:
 
     def vjp(self) -> tuple[FloatArray, TaskPullback]:
         """Return K_Z (M, M) and its pull-back: ∂K_Z/∂log σ_Z = K_Z ∘ D²/σ_Z²."""
-        K_Z = self.K_Z
+        K_Z = np.exp(-self.squared_distances / (2.0 * self.sigma**2))
         slope = K_Z * self.squared_distances / self.sigma**2
         return K_Z, lambda W_Z: np.array([np.vdot(W_Z, slope)])
 
@@ -331,21 +296,9 @@ class GaussianTasks:
         theta = self.theta + rng.uniform(-np.log(5), np.log(5), size=1)
         return self.with_theta(np.clip(theta, *self.bounds.T))
 
-    def __repr__(self) -> str:
-        return f"GaussianTasks(<{len(self.squared_distances)} tasks>, sigma={self.sigma:.6g})"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, GaussianTasks)
-            and (self.sigma, self.sigma_bounds) == (other.sigma, other.sigma_bounds)
-            and np.array_equal(self.squared_distances, other.squared_distances)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartialPooling:
+class PartialPooling(TaskModel):
     """K_Z = share · 1 + (1 − share) · S: what all stations have in common, and how the rest of each is related.
 
     Attributes:
@@ -365,13 +318,7 @@ class PartialPooling:
         share = positive_number(share, name="share")
         if share >= 1.0:
             raise BadInputError(f"share must lie between 0 and 1, got {share:g}")
-        object.__setattr__(self, "own", frozen(check_task_matrix(own)))
-        object.__setattr__(self, "share", share)
-
-    @property
-    def K_Z(self) -> FloatArray:
-        """Task similarities, (M, M)."""
-        return self.share + (1.0 - self.share) * self.own
+        set_fields(self, own=frozen(check_task_matrix(own)), share=share)
 
     @property
     def theta(self) -> FloatArray:
@@ -400,23 +347,16 @@ class PartialPooling:
     def vjp(self) -> tuple[FloatArray, TaskPullback]:
         """Return K_Z (M, M) and its pull-back: ∂K_Z/∂logit = share (1 − share) (1 − S)."""
         slope = self.share * (1.0 - self.share) * (1.0 - self.own)
-        return self.K_Z, lambda W_Z: np.array([np.vdot(W_Z, slope)])
+        K_Z = self.share + (1.0 - self.share) * self.own
+        return K_Z, lambda W_Z: np.array([np.vdot(W_Z, slope)])
 
     def draw(self, rng: np.random.Generator) -> Self:
         """Return the model with a share drawn evenly between its bounds."""
         return type(self)(self.own, rng.uniform(0.02, MOST_SHARED))
 
-    def __repr__(self) -> str:
-        return f"PartialPooling(<{len(self.own)} tasks>, share={self.share:.6g})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartialPooling) and self.share == other.share and np.array_equal(self.own, other.own)
-
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactorTasks:
+class FactorTasks(TaskModel):
     """K_Z = BBᵀ + diag(v), the intrinsic coregionalisation of Bonilla et al. (2008).
 
     All entries of B are free, and the logarithms of v. K_Z carries the scale of the rewards: fix the variance of
@@ -448,14 +388,7 @@ class FactorTasks:
         if v_bounds is None:
             typical = float(np.mean(v) + np.sum(B * B) / len(B))
             v_bounds = (1e-6 * typical, 1e4 * typical)
-        object.__setattr__(self, "B", frozen(B))
-        object.__setattr__(self, "v", frozen(v))
-        object.__setattr__(self, "v_bounds", limits(v_bounds, name="v_bounds"))
-
-    @property
-    def K_Z(self) -> FloatArray:
-        """Task similarities, (M, M)."""
-        return self.B @ self.B.T + np.diag(self.v)
+        set_fields(self, B=frozen(B), v=frozen(v), v_bounds=limits(v_bounds, name="v_bounds"))
 
     @property
     def theta(self) -> FloatArray:
@@ -493,7 +426,7 @@ class FactorTasks:
         def pullback(W_Z: FloatArray) -> FloatArray:
             return np.concatenate([(2.0 * W_Z @ self.B).ravel(), np.diag(W_Z) * self.v])
 
-        return self.K_Z, pullback
+        return self.B @ self.B.T + np.diag(self.v), pullback
 
     def draw(self, rng: np.random.Generator) -> Self:
         """Return the model with random factors and variances, on the scale of the present diagonal of K_Z."""
@@ -506,16 +439,6 @@ class FactorTasks:
 
     def __repr__(self) -> str:
         return f"FactorTasks(<{self.B.shape[0]} tasks, {self.B.shape[1]} factors>)"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, FactorTasks)
-            and self.v_bounds == other.v_bounds
-            and np.array_equal(self.B, other.B)
-            and np.array_equal(self.v, other.v)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _check_distances(squared_distances: ArrayLike) -> FloatArray:

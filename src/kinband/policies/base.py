@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
 from kinband.posterior import INDUCING_POINTS, BlockedPosterior, Column, Posterior, Prediction, make_posterior
 from kinband.records import Choice, Observation, Query
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 # --- What a policy is: it answers queries and learns from rewards. Yours plugs in wherever ours do ------------------
 #
@@ -122,6 +125,7 @@ class Setting:
         inducing_points: Inducing points of a sparse posterior.
         options: Further options of the policy, by name.
         configurations: Features of the arms, (N, f), where contexts are a state followed by one of these; else None.
+        on: The cluster that blocks of the posterior live on; None for this process.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -139,6 +143,7 @@ class Setting:
     inducing_points: int = INDUCING_POINTS
     options: Mapping[str, Any] = field(default_factory=dict)
     configurations: FloatArray | None = None
+    on: "OnRay | None" = None
 
     def posterior(self, K_Z: FloatArray | None = None) -> BlockedPosterior:
         """Return a posterior with nothing learned yet, on the setting's task matrix or another."""
@@ -150,6 +155,7 @@ class Setting:
             engine=self.engine,
             inducing_points=self.inducing_points,
             configurations=self.configurations,
+            on=self.on,
         )
 
 

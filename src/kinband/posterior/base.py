@@ -34,6 +34,16 @@ class Column:
     Attributes:
         solved: Its entries, (n,); rows that came since are solved on top.
         factor: Identity of the factor that it was solved with; with any other it is solved anew.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> from kinband.posterior import ExactPosterior
+        >>> posterior = ExactPosterior(RBF(0.5), [[1.0]], noise=0.1)
+        >>> posterior.update([0], [[0.2]], [0.9])
+        >>> kept = posterior.predict([0], [[0.4]]).column(0)  # of a context that may be played
+        >>> posterior.update([0], [[0.4]], [0.7], column=kept)  # nothing is solved twice
+        >>> len(kept.solved), len(posterior)
+        (1, 2)
     """
 
     solved: FloatArray
@@ -203,14 +213,13 @@ class Posterior(ABC):
     def __len__(self) -> int:
         """Return how many rewards are known."""
 
-    @abstractmethod
     def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return what is believed about f for tasks (m,), or one task, at contexts X (m, d).
+        """Return mean (9) and std (11) of f for tasks (m,), or one task, at contexts X (m, d).
 
         `columns`, one for each context, are work kept from earlier predictions there.
         """
+        return self._predict(*self._checked_contexts(tasks, X), columns)
 
-    @abstractmethod
     def update(
         self,
         tasks: ArrayLike,
@@ -225,6 +234,18 @@ class Posterior(ABC):
         `noise` is the variance of each reward, one number or (n,), nan where unknown; None and nan mean the
         engine's default. `column`, for a single row, is work kept from a prediction there.
         """
+        rows = self._checked_rows(tasks, X, y, noise)
+        if len(rows.y):
+            self._learn(rows, column)
+            self._features = rows.X.shape[1]
+
+    def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
+        """Return what `predict` does, for checked contexts."""
+        raise NotImplementedError
+
+    def _learn(self, rows: "Rows", column: Column | None) -> None:
+        """Learn checked rows, one at least; all or nothing."""
+        raise NotImplementedError
 
     @abstractmethod
     def correct(self, index: int, y: float) -> None:
@@ -356,45 +377,23 @@ _NAMES = ("tasks", "X", "y", "noise")
 
 
 class LearnedRows:
-    """Tasks, contexts, rewards and noise of all rows so far, in arrays that grow; properties view what is filled."""
+    """Tasks (n,), contexts (n, d), rewards (n,) and noise (n,) of all rows so far: views of arrays that grow."""
 
     def __init__(self) -> None:
-        self._filled = 0
-        self._tasks = np.empty(0, dtype=np.int64)
-        self._X = np.empty((0, 0))
-        self._y, self._noise = np.empty(0), np.empty(0)
+        self._take(Rows(np.empty(0, dtype=np.int64), np.empty((0, 0)), np.empty(0), np.empty(0)), 0)
 
     def __len__(self) -> int:
-        return self._filled
-
-    @property
-    def tasks(self) -> IntArray:
-        """Task of each row, (n,)."""
-        return self._tasks[: self._filled]
-
-    @property
-    def X(self) -> FloatArray:
-        """Context of each row, (n, d)."""
-        return self._X[: self._filled]
-
-    @property
-    def y(self) -> FloatArray:
-        """Reward of each row, (n,)."""
-        return self._y[: self._filled]
-
-    @property
-    def noise(self) -> FloatArray:
-        """Variance of each reward, (n,)."""
-        return self._noise[: self._filled]
+        return len(self.y)
 
     def append(self, rows: Rows) -> None:
         """Add rows at the end."""
-        start, stop = self._filled, self._filled + len(rows.y)
-        if stop > len(self._y) or not start:
-            self._grow(max(stop, 2 * start, 16), rows.X.shape[1])
-        self._tasks[start:stop], self._X[start:stop] = rows.tasks, rows.X
-        self._y[start:stop], self._noise[start:stop] = rows.y, rows.noise
-        self._filled = stop
+        start, stop = len(self), len(self) + len(rows.y)
+        room = self._room
+        if stop > len(room.y) or not start:
+            room = self._grown(max(stop, 2 * start, 16), rows.X.shape[1])
+        room.tasks[start:stop], room.X[start:stop] = rows.tasks, rows.X
+        room.y[start:stop], room.noise[start:stop] = rows.y, rows.noise
+        self._take(room, stop)
 
     def remove(self, index: int) -> None:
         """Take out one row; later rows move up."""
@@ -406,15 +405,18 @@ class LearnedRows:
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
         """Take up what `state` returned."""
-        self._tasks = np.array(state["tasks"], dtype=np.int64)
-        self._X = np.array(state["X"], dtype=np.float64)
-        self._y, self._noise = np.array(state["y"], np.float64), np.array(state["noise"], np.float64)
-        self._filled = len(self._y)
+        X, y, noise = (np.array(state[name], dtype=np.float64) for name in ("X", "y", "noise"))
+        self._take(Rows(np.array(state["tasks"], dtype=np.int64), X, y, noise), len(y))
 
-    def _grow(self, capacity: int, width: int) -> None:
-        tasks, X = np.zeros(capacity, dtype=np.int64), np.zeros((capacity, width))
-        y, noise = np.zeros(capacity), np.zeros(capacity)
-        if self._filled:
-            tasks[: self._filled], X[: self._filled] = self.tasks, self.X
-            y[: self._filled], noise[: self._filled] = self.y, self.noise
-        self._tasks, self._X, self._y, self._noise = tasks, X, y, noise
+    def _take(self, room: Rows, filled: int) -> None:
+        """Keep arrays of which so many rows are filled."""
+        self._room = room
+        self.tasks, self.X = room.tasks[:filled], room.X[:filled]
+        self.y, self.noise = room.y[:filled], room.noise[:filled]
+
+    def _grown(self, capacity: int, width: int) -> Rows:
+        n, y = len(self), np.zeros(capacity)
+        room = Rows(np.zeros(capacity, dtype=np.int64), np.zeros((capacity, width)), y, y.copy())
+        if n:
+            room.tasks[:n], room.X[:n], room.y[:n], room.noise[:n] = self.tasks, self.X, self.y, self.noise
+        return room

@@ -274,33 +274,21 @@ class ExactPosterior(Posterior):
         """Log-determinant of K̃ + diag(noise)."""
         return self._factor.log_determinant
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return mean (9) and width (11) of f for tasks (m,) at contexts X (m, d), and how they hang together."""
-        index, X = self._checked_contexts(tasks, X)
-        prior = self.kernel.diag(index, X)
+    def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
+        prior = self.kernel.diag(tasks, X)
         # Below a panel of rows there is nothing to gain from what arms share.
-        shares = self._shared.shares(index, X) if len(self) >= PANEL and not columns else None
+        shares = self._shared.shares(tasks, X) if len(self) >= PANEL and not columns else None
         if shares is not None:
-            return self._predict_shared(shares, index, X, prior)
-        V = self._solved(index, X, columns)
+            return self._predict_shared(shares, tasks, X, prior)
+        V = self._solved(tasks, X, columns)
         variance = prior - np.einsum("ij,ij->j", V, V)
-        joint = SolvedJoint(self.kernel, index, X, V, V, self._factor.identity)
+        joint = SolvedJoint(self.kernel, tasks, X, V, V, self._factor.identity)
         return Prediction(self.mean + self._w @ V, np.sqrt(np.maximum(variance, 0.0)), joint)
 
-    def update(
-        self,
-        tasks: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        noise: ArrayLike | None = None,
-        column: Column | None = None,
-    ) -> None:
-        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing."""
-        rows = self._checked_rows(tasks, X, y, noise)
+    def _learn(self, rows: Rows, column: Column | None) -> None:
         if len(rows.y) == 1:
             self._append(rows, column)
-        elif len(rows.y):
+        else:
             self._extend(rows)
 
     def correct(self, index: int, y: float) -> None:
@@ -372,7 +360,6 @@ class ExactPosterior(Posterior):
     def _take_in(self, rows: Rows) -> None:
         self.rows.append(rows)
         self._shared.append(rows.X)
-        self._features = rows.X.shape[1]
 
     def _solved_rewards(self) -> FloatArray:
         return self._factor.solve((self.rows.y - self.mean)[:, None])[:, 0]

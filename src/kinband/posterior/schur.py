@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel
-from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, SolvedJoint, State
+from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, Rows, SolvedJoint, State
 
 _STRIPE = 256  # rows updated at a time, so that no n × n temporary is made
 
@@ -44,37 +44,23 @@ class SchurPosterior(Posterior):
         """(K̃ + diag(noise))⁻¹, (n, n)."""
         return self._storage[: len(self), : len(self)]
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return mean (9) and std (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
-        del columns
-        index, X = self._checked_contexts(tasks, X)
-        K, prior = self._cross(index, X), self.kernel.diag(index, X)
+    def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
+        del columns  # of no use here, as is the one of an update
+        K, prior = self._cross(tasks, X), self.kernel.diag(tasks, X)
         AK = self.inverse @ K
         mean = self.mean + (self.rows.y - self.mean) @ AK
         variance = prior - np.einsum("ij,ij->j", K, AK)
-        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), SolvedJoint(self.kernel, index, X, K, AK))
+        return Prediction(mean, np.sqrt(np.maximum(variance, 0.0)), SolvedJoint(self.kernel, tasks, X, K, AK))
 
-    def update(
-        self,
-        tasks: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        noise: ArrayLike | None = None,
-        column: Column | None = None,
-    ) -> None:
-        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d) by (13); `column` is of no use here."""
+    def _learn(self, rows: Rows, column: Column | None) -> None:
+        """Learn checked rows by (13)."""
         del column
-        rows = self._checked_rows(tasks, X, y, noise)
-        if not len(rows.y):
-            return
         U = self._cross(rows.tasks, rows.X)
         C = self.kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X) + np.diag(rows.noise)
         AU = self.inverse @ U
         S_inverse = _definite_inverse(C - U.T @ AU)
         self._grow_inverse(AU, S_inverse)
         self.rows.append(rows)
-        self._features = rows.X.shape[1]
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`."""

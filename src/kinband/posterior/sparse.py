@@ -198,6 +198,18 @@ class Sight:
 class InducedBelief:
     """A Gaussian belief about f through at most `inducing_points` of them, and one more while points change places.
 
+    Attributes:
+        size: How many points there are, m.
+        tasks: Tasks of the points, (m,).
+        X: Their contexts, (m, d).
+        mu: Mean of the coordinates, (m,).
+        Q: What whitens the points, (m, m).
+        C: Covariance of the coordinates, (m, m).
+        prior: k(z, z) of the points, (m,).
+        precision: Diagonal of K⁻¹, (m,); its inverse is the prior variance of a point given all others.
+        learned: Diagonal of K⁻¹ − K⁻¹ΣK⁻¹, (m,).
+        weight: K⁻¹ f̂ at the points, (m,).
+
     Example:
         >>> from kinband.kernels import RBF
         >>> belief = InducedBelief(MultiTaskKernel(RBF(0.5), np.eye(1)), inducing_points=2, width=1)
@@ -209,9 +221,9 @@ class InducedBelief:
     """
 
     def __init__(self, kernel: MultiTaskKernel, *, inducing_points: int, width: int) -> None:
-        self.kernel, self.inducing_points, self.size = kernel, inducing_points, 0
-        self._width = width
+        self.kernel, self.inducing_points, self._width = kernel, inducing_points, width
         self._allocate(self._capacity(0))
+        self._resize(0)
 
     def _capacity(self, size: int) -> int:
         """Return how many points the arrays hold; of the size alone, so that restored arrays have the same layout."""
@@ -226,50 +238,12 @@ class InducedBelief:
         self._mu = np.zeros(capacity)
         self._vectors = np.zeros((4, capacity))  # of the points: prior, precision, learned, weight
 
-    @property
-    def tasks(self) -> IntArray:
-        """Tasks of the points, (m,)."""
-        return self._tasks[: self.size]
-
-    @property
-    def X(self) -> FloatArray:
-        """Contexts of the points, (m, d)."""
-        return self._X[: self.size]
-
-    @property
-    def prior(self) -> FloatArray:
-        """k(z, z) of the points, (m,)."""
-        return self._vectors[0, : self.size]
-
-    @property
-    def mu(self) -> FloatArray:
-        """Mean of the coordinates, (m,)."""
-        return self._mu[: self.size]
-
-    @property
-    def precision(self) -> FloatArray:
-        """Diagonal of K⁻¹, (m,); its inverse is the prior variance of a point given all others."""
-        return self._vectors[1, : self.size]
-
-    @property
-    def learned(self) -> FloatArray:
-        """Diagonal of K⁻¹ − K⁻¹ΣK⁻¹, (m,)."""
-        return self._vectors[2, : self.size]
-
-    @property
-    def weight(self) -> FloatArray:
-        """K⁻¹ f̂ at the points, (m,)."""
-        return self._vectors[3, : self.size]
-
-    @property
-    def Q(self) -> FloatArray:
-        """What whitens the points, (m, m)."""
-        return self._Q[: self.size, : self.size]
-
-    @property
-    def C(self) -> FloatArray:
-        """Covariance of the coordinates, (m, m)."""
-        return self._C[: self.size, : self.size]
+    def _resize(self, size: int) -> None:
+        """View what so many points fill of the arrays."""
+        m = self.size = size
+        self.tasks, self.X, self.mu = self._tasks[:m], self._X[:m], self._mu[:m]
+        self.Q, self.C = self._Q[:m, :m], self._C[:m, :m]
+        self.prior, self.precision, self.learned, self.weight = self._vectors[:, :m]
 
     def predict(self, tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return mean and variance (n,) of f for tasks (n,) at contexts X (n, d), their coordinates V and CV (m, n)."""
@@ -308,7 +282,7 @@ class InducedBelief:
         m, root = self.size, np.sqrt(sight.residual)
         total = noise + sight.residual + sight.spread
         self._make_room(m + 1)
-        self.size = m + 1
+        self._resize(m + 1)
         self._tasks[m], self._X[m] = sight.task, sight.x
         self._Q[m, :m], self._Q[:m, m], self._Q[m, m] = sight.a / -root, 0.0, 1.0 / root
         self._C[m, :m], self._C[:m, m], self._C[m, m] = 0.0, 0.0, 1.0
@@ -356,9 +330,10 @@ class InducedBelief:
 
     def begin(self, tasks: IntArray, X: FloatArray, *, Q: FloatArray, C: FloatArray, mu: FloatArray) -> None:
         """Take up points, tasks (m,) and contexts (m, d), with the belief N(mu (m,), C (m, m))."""
-        m = self.size = len(mu)
+        m = len(mu)
         if self._capacity(m) != len(self._tasks):
             self._allocate(self._capacity(m))
+        self._resize(m)
         self._tasks[:m], self._X[:m] = tasks, X
         self.Q[:], self.C[:], self.mu[:] = Q, C, mu
         self.prior[:] = self.kernel.diag(tasks, X)
@@ -373,21 +348,19 @@ class InducedBelief:
 
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
         """Take up what `state` returned."""
-        self.size = len(state["tasks"])
-        self._allocate(self._capacity(self.size))
-        self._fill(state)
+        self._fill(state, self._capacity(len(state["tasks"])))
 
-    def _fill(self, state: Mapping[str, FloatArray | IntArray]) -> None:
-        m = self.size
+    def _fill(self, state: Mapping[str, FloatArray | IntArray], capacity: int) -> None:
+        m = len(state["tasks"])
+        self._allocate(capacity)
+        self._resize(m)
         self._tasks[:m], self._X[:m], self._vectors[:, :m] = state["tasks"], state["X"], state["vectors"]
         self.Q[:], self.C[:], self.mu[:] = state["whitening"], state["covariance"], state["mu"]
 
     def _make_room(self, size: int) -> None:
         capacity = self._capacity(size)
         if capacity > len(self._tasks):
-            before = self.state()
-            self._allocate(capacity)
-            self._fill(before)
+            self._fill(self.state(), capacity)
 
     def _reflect(self, e: FloatArray) -> None:
         """Reflect coordinates so that the unit vector e (m,) becomes the last axis, up to its sign."""
@@ -407,7 +380,7 @@ class InducedBelief:
         self._Q[:, point] = self._Q[:, last]
         self._tasks[point], self._X[point] = self._tasks[last], self._X[last]
         self._vectors[:, point] = self._vectors[:, last]
-        self.size = last
+        self._resize(last)
 
 
 # --- The first points, chosen from a block of rows, and all that the block tells through them -----------------------
@@ -591,38 +564,20 @@ class SparsePosterior(Posterior):
         """By which factor at most the exact variance exceeds the sparse one, anywhere; 1 while nothing is forgotten."""
         return 1.0 + self._allowance.total
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return mean (9) and std (11) of f for tasks (m,) at contexts X (m, d); `columns` are of no use here."""
-        del columns
-        index, X = self._checked_contexts(tasks, X)
-        prior = self.kernel.diag(index, X)
+    def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
+        del columns  # of no use here, as is the one of an update
         if self._belief is None:
-            V = np.empty((0, len(X)))
-            return Prediction(np.full(len(X), self.mean), np.sqrt(prior), SolvedJoint(self.kernel, index, X, V, V))
-        mean, variance, V, CV = self._belief.predict(index, X)
-        return Prediction(self.mean + mean, np.sqrt(variance), SolvedJoint(self.kernel, index, X, V, V - CV))
+            V, std = np.empty((0, len(X))), np.sqrt(self.kernel.diag(tasks, X))
+            return Prediction(np.full(len(X), self.mean), std, SolvedJoint(self.kernel, tasks, X, V, V))
+        mean, variance, V, CV = self._belief.predict(tasks, X)
+        return Prediction(self.mean + mean, np.sqrt(variance), SolvedJoint(self.kernel, tasks, X, V, V - CV))
 
-    def update(
-        self,
-        tasks: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        noise: ArrayLike | None = None,
-        column: Column | None = None,
-    ) -> None:
-        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing.
-
-        A first block of many rows chooses its points with all of them in view; later rows are learned one by one.
-        `column` is of no use here.
-        """
+    def _learn(self, rows: Rows, column: Column | None) -> None:
+        """Learn checked rows; a first block of many chooses its points with all of them in view."""
         del column
-        rows = self._checked_rows(tasks, X, y, noise)
-        if not len(rows.y):
-            return
         before = self.state() if len(rows.y) > 1 else None
         try:
-            self._learn(rows)
+            self._learn_all(rows)
         except NotPositiveDefiniteError:
             if before is not None:
                 self.restore(before)
@@ -664,10 +619,10 @@ class SparsePosterior(Posterior):
             spent = np.array(state["spent"], dtype=np.float64)
             self._allowance = Allowance(self.kernel.K_Z, spent, float(state["total"][0]))
 
-    def _learn(self, rows: Rows) -> None:
+    def _learn_all(self, rows: Rows) -> None:
         if self._belief is None:
-            self._features = rows.X.shape[1]
-            self._belief = InducedBelief(self.kernel, inducing_points=self.inducing_points, width=self._features)
+            width = rows.X.shape[1]
+            self._belief = InducedBelief(self.kernel, inducing_points=self.inducing_points, width=width)
             if len(rows.y) > 1:
                 self._begin(rows, self._belief)
                 return

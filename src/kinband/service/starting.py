@@ -9,9 +9,9 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, rails_from_text
 from kinband.guardrails.yaml import text_of
 from kinband.service.ledger import Event, Ledger
-from kinband.service.ledger.origin import read_settings
+from kinband.service.ledger.restoring import read_settings
 from kinband.service.operations import Clock, Mode, Operations
-from kinband.service.operations.rails import rails_on_record
+from kinband.service.operations.review import rails_on_record
 
 _LOG = logging.getLogger("kinband.service")
 

@@ -1,16 +1,19 @@
-"""What similarities are measured with: rows by station, kernels in pieces, and the operators of embeddings."""
+"""What similarities are measured with: rows by station, a kernel, its values in pieces, and operators of embeddings."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.kernels import RBF, Kernel, Product
+from kinband.kernels import RBF, Constant, FixedTasks, Kernel, Linear, Product, Sum, as_kernel
 from kinband.kernels.base import Columns, pick
+from kinband.kernels.functions import Scaled
+from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, Fit, fit, starting_kernel
 from kinband.records import Samples
+from kinband.trace import Trace
 
 # --- Many kernel values at once, by matrix products where the kernel allows it --------------------------------------
 #
@@ -89,23 +92,7 @@ BLOCK_ENTRIES = 2**18
 """Numbers in one piece of the kernel matrix: two megabytes."""
 
 
-class HasSamples(Protocol):
-    """A log that can turn itself into numbers, such as a `Trace`.
-
-    Example:
-        >>> class Notebook:
-        ...     def samples(self) -> Samples:
-        ...         return Samples(("a",), np.array([0]), np.zeros((1, 1)), np.array([0.5]), None, ("load",))
-        >>> samples_of(Notebook()).stations
-        ('a',)
-    """
-
-    def samples(self) -> Samples:
-        """Return the log in numbers."""
-        ...
-
-
-Log = Samples | HasSamples
+Log = Samples | Trace
 """What estimators learn from."""
 
 
@@ -201,6 +188,119 @@ def kernel_blocks(contexts: Sequence[FloatArray], kernel: Kernel) -> Iterator[Bl
             starts = begins[first:last] - begins[first]
             yield Block(m, slice(first, last), rows, starts, between(slice(int(begins[m]), int(ends[m])), rows))
             first = last
+
+
+# --- The context kernel that an estimator works with: given by the user, or learned from the log ---------------------
+#
+# Estimators measure stations with one kernel for all. When none is given, the default kernel is fitted by marginal
+# likelihood with independent stations: rows speak for the kernel, none for another station, so similarity is not
+# assumed before it is measured. Of a long log a part is looked at. A kernel that is given is used as it is; only noise
+# and mean are then learned.
+
+STARTS = 3
+"""Starts of the search for a kernel."""
+
+
+def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None, rng: np.random.Generator) -> Fit:
+    """Return kernel, noise variance and mean for a log: what was given as it is, the rest by likelihood.
+
+    Example:
+        >>> rng = np.random.default_rng(3)
+        >>> x = rng.uniform(size=(40, 1))
+        >>> log = Samples(("a", "b"), np.arange(40) % 2, x, np.sin(5 * x[:, 0]), None, ("load",))
+        >>> learn_kernel(log, None, noise=None, rng=rng).kernel.names
+        ('rbf.length_scale[load]', 'rbf.variance', 'constant.variance')
+    """
+    given = None if kernel is None else as_kernel(kernel).bind(samples.features)
+    tasks = FixedTasks(np.eye(len(samples.stations)))
+    if given is not None and noise is not None:
+        return Fit(given, tasks, noise, float(samples.y.mean()), log_likelihood=np.nan)
+    return fit(
+        samples,
+        starting_kernel(samples) if given is None else given,
+        tasks=tasks,
+        noise=noise,
+        fit_kernel=given is None,
+        fit_noise=noise is None,
+        starts=STARTS if given is None else 1,
+        max_rows=MAX_ROWS,
+        block_rows=BLOCK_ROWS,
+        rng=rng,
+        quiet=True,
+    )
+
+
+def unit_rewards(samples: Samples) -> tuple[Samples, float, float]:
+    """Return the log with rewards of mean 0 and variance 1, and the mean and scale they had.
+
+    Limits and first guesses of a fit then suit any unit of the reward.
+
+    Example:
+        >>> log = Samples(("a",), np.array([0, 0]), np.zeros((2, 1)), np.array([10.0, 30.0]), None, ("load",))
+        >>> unit, centre, scale = unit_rewards(log)
+        >>> unit.y.tolist(), centre, scale
+        ([-1.0, 1.0], 20.0, 10.0)
+    """
+    centre = float(samples.y.mean())
+    scale = float(samples.y.std()) if np.ptp(samples.y) > 0 else 1.0
+    noise = None if samples.noise is None else samples.noise / scale**2
+    return replace(samples, y=(samples.y - centre) / scale, noise=noise), centre, scale
+
+
+def with_variance(kernel: Kernel, factor: float, *, fixed: bool = False) -> Kernel:
+    """Return the kernel with its variance multiplied by `factor`, or fixed at `factor`.
+
+    Of a product the first factor carries the variance; the terms of a sum keep their ratio, where the first is fixed.
+    Kernels without a variance of their own come back as they are.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> with_variance(RBF(0.7, variance=2.0), 3.0), with_variance(RBF(0.7, variance=2.0), 1.0, fixed=True)
+        (RBF(length_scale=0.7, variance=6.0), RBF(length_scale=0.7, fixed=('variance',)))
+    """
+    if isinstance(kernel, Sum):
+        first = with_variance(kernel.left, factor, fixed=fixed)
+        ratio = factor / _variance_of(kernel.left) if fixed else factor
+        return Sum(first, with_variance(kernel.right, ratio))
+    if isinstance(kernel, Product):
+        right = with_variance(kernel.right, 1.0, fixed=True) if fixed else kernel.right
+        return Product(with_variance(kernel.left, factor, fixed=fixed), right)
+    if not isinstance(kernel, Scaled | Linear | Constant):
+        return kernel
+    variance = factor if fixed else kernel.variance * factor
+    low, high = kernel.variance_bounds
+    bounds = (low, high) if low < variance < high else (low * factor, high * factor)
+    names = tuple(dict.fromkeys([*kernel.fixed, "variance"])) if fixed else kernel.fixed
+    return replace(kernel, variance=variance, variance_bounds=bounds, fixed=names)
+
+
+def _variance_of(kernel: Kernel) -> float:
+    """The variance that `with_variance` multiplies; 1 for kernels without one."""
+    while isinstance(kernel, Product | Sum):
+        kernel = kernel.left
+    return kernel.variance if isinstance(kernel, Scaled | Linear | Constant) else 1.0
+
+
+def without_level(kernel: Kernel) -> Kernel:
+    """Return the kernel without a constant that is added to it: what compares the shape of rewards, not their level.
+
+    Example:
+        >>> from kinband.kernels import RBF
+        >>> without_level(RBF(0.7) + Constant(0.3))
+        RBF(length_scale=0.7)
+    """
+    if isinstance(kernel, Product):
+        return Product(without_level(kernel.left), without_level(kernel.right))
+    return kernel.left if isinstance(kernel, Sum) and isinstance(kernel.right, Constant) else kernel
+
+
+def settings(samples: Samples, learned: Fit) -> dict[str, Any]:
+    """Return what every estimator writes into its details: rows used, kernel, noise and mean."""
+    try:
+        kernel: Any = learned.kernel.to_dict()
+    except (NotImplementedError, ValueError):  # a kernel of the user's own that cannot be stored
+        kernel = repr(learned.kernel)
+    return {"rows": len(samples), "kernel": kernel, "noise": learned.noise, "mean": learned.mean}
 
 
 # --- Distances between conditional kernel embeddings, from kernel values alone --------------------------------------

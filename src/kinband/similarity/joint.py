@@ -25,9 +25,13 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import Kernel, PartialPooling, check_task_matrix
 from kinband.likelihood import BLOCK_ROWS, Fit, fit, starting_kernel
 from kinband.records import Samples
-from kinband.similarity.base import Log, samples_of
+from kinband.similarity.base import (
+    Log,
+    samples_of,
+    settings,
+    without_level,
+)
 from kinband.similarity.embedding import Embedding
-from kinband.similarity.learned import Learned, settings, without_level
 from kinband.similarity.matrix import TaskMatrix
 
 PULL = 1.0
@@ -96,7 +100,7 @@ class Joint:
         assert isinstance(tasks, PartialPooling)  # noqa: S101  # it was given as one
         rest = 1.0 - tasks.share
         shares = {"shared": tasks.share, "similar": similar * rest, "own": (1.0 - similar) * rest}
-        details = shares | settings(samples, Learned(found.kernel, found.noise, found.mean))
+        details = shares | settings(samples, found)
         return TaskMatrix(samples.stations, tasks.K_Z, "joint", details)
 
     def _related(self, samples: Samples, found: Fit) -> tuple[FloatArray, float]:

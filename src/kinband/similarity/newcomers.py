@@ -29,6 +29,7 @@ __all__ = [
     "average_row",
     "check_kinds",
     "checked_descriptors",
+    "correlations",
     "descriptor_row",
     "fit_descriptor_kernel",
     "given_row",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kinband.cli.serve_demo import SLOT, DemoClock, DemoNetwork, Manager, Seen, demo_rails, mode_of
-from kinband.environments.radio.layout import draw_layout
+from kinband.environments.radio.city import draw_layout
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import rails_from_text
 

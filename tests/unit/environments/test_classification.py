@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.neighbors import KNeighborsClassifier
 
 from kinband.environments import ClassificationBandit
-from kinband.environments.classification import Data, _rotation
+from kinband.environments.synthetic import Data, _rotation
 from kinband.errors import BadInputError
 from kinband.experiments.problems import Problem, drawn_by_seed, problem_of
 

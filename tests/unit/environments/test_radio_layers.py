@@ -16,11 +16,10 @@ from kinband.environments.radio import (
     layers_at,
     layers_named,
 )
-from kinband.environments.radio.counters import Counters
+from kinband.environments.radio.city import Float32Array
 from kinband.environments.radio.handover import HandoverEvents, Measurements
-from kinband.environments.radio.layers import CAPACITY, COVERAGE
-from kinband.environments.radio.maps import Float32Array
-from kinband.environments.radio.parameters import Mobility
+from kinband.environments.radio.network import Counters
+from kinband.environments.radio.parameters import CAPACITY, COVERAGE, Mobility
 from kinband.errors import BadInputError
 
 SECTORS = 8

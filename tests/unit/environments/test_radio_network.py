@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from kinband.environments.radio import Network, Parameters, PowerMap, Report, build_map, draw_layout
-from kinband.environments.radio.hashing import uniforms
+from kinband.environments.radio.demand import People, uniforms
 from kinband.environments.radio.parameters import Traffic
-from kinband.environments.radio.people import People
-from kinband.environments.radio.sessions import Sessions
-from kinband.environments.radio.sharing import Service
+from kinband.environments.radio.traffic import Service, Sessions
 from kinband.errors import BadInputError
 
 PARAMETERS = Parameters(load=1.3)

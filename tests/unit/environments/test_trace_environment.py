@@ -476,7 +476,7 @@ def test_bad_splits_are_refused() -> None:
         split_trace(trace, rows_per_station=0)
     with pytest.raises(BadInputError, match="groups must be 160 labels, one per row"):
         split_by_group(trace, ["run"], share=0.5, rng=rng)
-    with pytest.raises(BadInputError, match="all rows are of the group 7"):
+    with pytest.raises(BadInputError, match="all rows are of one group, 7"):
         split_by_group(trace, [7] * 160, share=0.5, rng=rng)
     for share in (0, 1, 1.5):
         with pytest.raises(BadInputError, match="share must lie between 0 and 1"):

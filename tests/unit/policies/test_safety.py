@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.safety.__main__ import main
-from benchmarks.studies.safety.playing import case_of, measure, watch
-from benchmarks.studies.safety.results import overdrawn
-from benchmarks.studies.safety.rules import rules_of
+from benchmarks.studies.safety import case_of, main, measure, overdrawn, rules_of, watch
 
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.controller.explain import held_back_text

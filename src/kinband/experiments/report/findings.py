@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
+from kinband.experiments.compare import mean_of, saving_of
 from kinband.experiments.demo import ALONE, SHARED, Demonstration
-from kinband.experiments.metrics import mean_of, saving_of
 from kinband.similarity import TaskMatrix
 from kinband.stats import Estimate
 
