@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_number
+from kinband.arrays import FloatArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.model import Search, learn_model
@@ -161,8 +161,7 @@ class NeighbourReward:
 
     def weight_of(self, station: str) -> float:
         """Return the share of a station's reward that is its neighbours'."""
-        shares: Any = self.weight
-        return float(shares.get(station, 0.0) if isinstance(shares, dict) else shares)
+        return float(self.weight.get(station, 0.0) if isinstance(self.weight, Mapping) else self.weight)
 
     def mixed(self, station: str, own: Measured, others: Mapping[str, Measured]) -> Measured:
         """Return what a station earns with what its neighbours earned, as far as that is known, and its variance.
@@ -222,13 +221,9 @@ class NeighbourReward:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as JSON-able values."""
-        shares: Any = self.weight
-        weight = dict(shares) if isinstance(shares, dict) else shares
-        return {
-            "neighbours": {station: self.of(station) for station in self.neighbours},
-            "weight": weight,
-            "others": list(self.others),
-        }
+        weight = dict(self.weight) if isinstance(self.weight, Mapping) else self.weight
+        neighbours = {station: self.of(station) for station in self.neighbours}
+        return {"neighbours": neighbours, "weight": weight, "others": list(self.others)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NeighbourReward":
@@ -253,11 +248,8 @@ def _counted(station: object, given: object) -> dict[str, float]:
         raise BadInputError(f"the neighbours of {station!r} must be names, each once, got {listed!r:.60}")
     if station in listed:
         raise BadInputError(f"{station!r} is named among its own neighbours: leave it out")
-    counts = {name: given[name] if isinstance(given, Mapping) else 1.0 for name in listed}
-    for name, count in counts.items():
-        if finite_number(count, name=f"how much {name!r} counts for {station!r}") <= 0:
-            raise BadInputError(f"how much {name!r} counts for {station!r} must be above zero, got {count:g}")
-    return {name: float(count) for name, count in counts.items()}
+    counts = given if isinstance(given, Mapping) else dict.fromkeys(listed, 1.0)
+    return {name: positive_number(counts[name], name=f"how much {name!r} counts for {station!r}") for name in listed}
 
 
 def _share(weight: object) -> float:

@@ -11,7 +11,7 @@ optimisation (Gelbart, Snoek and Adams 2014) and of SafeOpt with several constra
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from statistics import NormalDist
 from typing import Any
@@ -23,7 +23,7 @@ from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.policies.base import Setting, sweeps
 from kinband.policies.constraints import Constraint, Draft, Narrowed
-from kinband.posterior import Prediction, make_posterior
+from kinband.posterior import Prediction
 from kinband.records import Observation, Query
 from kinband.trace.rewards import Measured
 
@@ -179,10 +179,7 @@ class KpiBelief:
 
     def __init__(self, kpi: Kpi, setting: Setting) -> None:
         self.kpi = kpi
-        self.posterior = make_posterior(
-            kpi.kernel, setting.K_Z, noise=kpi.noise, engine=setting.engine, inducing_points=setting.inducing_points,
-            configurations=setting.configurations,
-        )  # fmt: skip
+        self.posterior = replace(setting, kernel=kpi.kernel, noise=kpi.noise, mean=0.0, on=None).posterior()
         self.rows: list[int] = []
 
     def learn(self, numbered: Sequence[tuple[int, Observation]]) -> None:

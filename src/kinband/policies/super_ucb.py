@@ -16,7 +16,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best
+from kinband.policies.base import Setting, check_options, learn_block, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -103,7 +103,7 @@ class SuperUCB:
         A reward that no level chose (a row of a log) was selected by nobody's rewards and teaches every level.
         """
         for level in self._taught_by(observation):
-            learn_one(level, observation)
+            learn_block(level, [observation])
 
     def learn_log(self, observations: Sequence[Observation]) -> None:
         """Add the rows of a log to every level."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best, sweeps
+from kinband.policies.base import Setting, check_options, learn_block, pick_best, sweeps
 from kinband.policies.exploration import Exploration
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -83,7 +83,7 @@ class UCB:
 
     def learn(self, observation: Observation) -> None:
         """Add one reward to the posterior."""
-        learn_one(self.posterior, observation)
+        learn_block(self.posterior, [observation])
         self._count(observation.task)
 
     def learn_log(self, observations: Sequence[Observation]) -> None:
