@@ -13,6 +13,7 @@ from rich.console import Console
 from kinband.cli.options import (
     LARGEST,
     LogOptions,
+    RayAddress,
     Rows,
     Seed,
     SimilarityOption,
@@ -30,6 +31,7 @@ from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 if TYPE_CHECKING:
+    from kinband.cluster import OnRay
     from kinband.service.access import Tokens
     from kinband.service.operations import Mode, Operations
     from kinband.service.running import Place
@@ -49,7 +51,8 @@ class Start:
         columns: Which column of a log is what.
         running: What the stations of a log run today, as KNOB=VALUE.
         similarity: How alike stations are; learned if None.
-        rows: Rows of each station to use.
+        rows: Rows of each station to use; all of them where there are shards.
+        shards: The most stations that share.
         seed: Seed of everything random.
     """
 
@@ -58,6 +61,7 @@ class Start:
     running: list[str]
     similarity: str | None
     rows: int | None
+    shards: int | None
     seed: int
 
     def controller(self) -> Controller:
@@ -69,14 +73,15 @@ class Start:
             trace = self.columns.read(self.path)
             check_log(trace)
             space = trace.space()
-            used = used_rows(trace, self.rows, seed=self.seed)
-            if len(used) > LARGEST:
-                raise BadInputError(f"{len(used):,} rows are too many to start from: give a smaller --rows")
+            all_rows = self.shards is not None and self.rows is None
+            used = trace if all_rows else used_rows(trace, self.rows, seed=self.seed)
+            if len(used) > LARGEST and self.shards is None:
+                raise BadInputError(f"{len(used):,} rows are too many to start from: give --shards, or fewer --rows")
             notes += few_rows(used)
             running = declared(self.running, space) if self.running else last_rows(trace)
             with Console(stderr=True).status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
                 controller = Controller.from_trace(
-                    used, space, similarity=likeness_of(self.similarity), running=running,
+                    used, space, similarity=likeness_of(self.similarity), shards=self.shards, running=running,
                     reward_range=self.columns.reward_range, seed=self.seed,
                 )  # fmt: skip
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
@@ -88,7 +93,7 @@ _USUAL = LogOptions()
 
 def said_at_start(
     columns: LogOptions, *, start: Path | None, mode: str | None, running: list[str] | None, similarity: str | None,
-    rows: int | None, seed: int = 0,
+    rows: int | None, shards: int | None = None, seed: int = 0,
 ) -> list[str]:  # fmt: skip
     """Return the options that were given and count only while a ledger is empty; --reward-range is looked at apart.
 
@@ -98,7 +103,7 @@ def said_at_start(
         ['--start', '--configuration', '--per-cent']
     """
     found = {"--start": start, "--mode": mode, "--running": running, "--similarity": similarity, "--rows": rows,
-             "--seed": seed}  # fmt: skip
+             "--shards": shards, "--seed": seed}  # fmt: skip
     named = [field.name for field in fields(columns) if field.name != "reward_range"]
     other = [name for name in named if getattr(columns, name) not in (getattr(_USUAL, name), [])]
     return [option for option, value in found.items() if value] + [f"--{name.replace('_', '-')}" for name in other]
@@ -275,6 +280,16 @@ def serve(
     similarity: SimilarityOption = None,
     columns: LogOptions = LogOptions(),
     rows: Rows = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="STATIONS",
+            help="For thousands of stations: groups of at most so many similar ones learn apart, 60 to 100 say.",
+            rich_help_panel=_START,
+        ),
+    ] = None,
+    ray: RayAddress = None,
     host: Annotated[str, typer.Option(help="An address of this machine.", rich_help_panel=_DOOR)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.", rich_help_panel=_DOOR)] = 8420,
     tls_cert: Annotated[
@@ -312,11 +327,18 @@ def serve(
 
     Example: kinband serve --demo, or: kinband serve --ledger ledger.db --start export.csv --configuration tilt
     """
-    begin = None if start is None else Start(start, columns, running or [], similarity, rows, seed)
+    begin = None if start is None else Start(start, columns, running or [], similarity, rows, shards, seed)
     said = said_at_start(
-        columns, start=start, mode=mode, running=running, similarity=similarity, rows=rows, seed=0 if demo else seed
+        columns,
+        start=start,
+        mode=mode,
+        running=running,
+        similarity=similarity,
+        rows=rows,
+        shards=shards,
+        seed=0 if demo else seed,
     )
-    others = {"--rails": rails, "--reward-range": columns.reward_range}
+    others = {"--rails": rails, "--reward-range": columns.reward_range, "--ray": ray}
     _check_together(demo=demo, ledger=ledger, only_without=[*said, *(name for name, given in others.items() if given)])
     level = _level(log_level, demo=demo)
     place = _place(host, port, tls_cert, tls_key, proxy_headers=proxy_headers, insecure_local=insecure_local)
@@ -327,7 +349,10 @@ def serve(
         serve_demo(chosen, place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
         chosen_mode, unused = _mode(mode), Unused(said, columns.reward_range)
-        _serve(ledger, begin, place, unused, rails=rails, mode=chosen_mode, insecure_local=insecure_local, level=level)
+        _serve(
+            ledger, begin, place, unused, rails=rails, mode=chosen_mode, ray=ray, insecure_local=insecure_local,
+            level=level,
+        )  # fmt: skip
 
 
 def _serve(
@@ -338,6 +363,7 @@ def _serve(
     *,
     rails: Path | None,
     mode: "Mode | None",
+    ray: str | None,
     insecure_local: bool,
     level: str,
 ) -> None:
@@ -356,13 +382,23 @@ def _serve(
         elif begin is not None and made is None:
             check_start(begin)
         start = None if begin is None else begin.controller if made is None else lambda: made
-        operations = open_operations(ledger, start=start, rails=rails, mode=mode)
+        on = None if ray is None else stack.enter_context(cluster_at(ray))
+        operations = open_operations(ledger, start=start, rails=rails, mode=mode, on=on)
         tokens = None if insecure_local else Tokens(ledger)
         app, url = running.application(operations, tokens=tokens, insecure_local=insecure_local), place.url(taken)
         try:
             running.run(app, place, taken, level=level, ready=lambda: _announce(url, operations, tokens, place))
         finally:
             running.store_beliefs(operations)
+
+
+def cluster_at(address: str) -> "OnRay":
+    """Return workers on the Ray cluster at an address, placed now: what cannot work fails before anything is served."""
+    from kinband.cluster import OnRay
+
+    on = OnRay(None if address == "local" else address)
+    on.open()
+    return on
 
 
 def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place: "Place") -> None:
