@@ -75,9 +75,10 @@ def ran_instead(
 
 def _lower(policy: Policy, asked: Asked, x: FloatArray) -> float | None:
     """What the decision counts with in a budget until its reward is told, with context x (d,) in its place."""
-    if not isinstance(policy, Constrained):
+    budget = policy.budget if isinstance(policy, Constrained) else None
+    if budget is None:
         return None
-    return policy.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
+    return budget.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
 
 
 # --- From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it ----------
