@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 import pytest
+from kinband.cli.commands import app
 from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -32,7 +33,6 @@ from typer.main import get_command
 import kinband
 from kinband import ControllerConfig
 from kinband.cli import main
-from kinband.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
