@@ -212,6 +212,9 @@ def test_bad_arms_and_unknown_stations_are_refused_and_the_slot_stays(build: Fac
     with pytest.raises(NotFoundError, match="no station 'nobody'"):
         environment.play({known: 0, "nobody": 0})
     assert environment.slot is shown
+    if isinstance(environment, KnowsTruth):
+        with pytest.raises(NotFoundError, match="no station 'nobody'"):
+            environment.truth("nobody")
 
 
 def test_truth_agrees_with_what_is_paid_and_does_not_move_on(build: Factory) -> None:
@@ -266,6 +269,8 @@ def test_log_is_even_repeatable_and_leaves_the_run_alone(build: Factory) -> None
         pytest.skip("this environment draws no logs")
     environment.reset(15)
     undisturbed.reset(15)
+    with pytest.raises(BadInputError, match="rows_per_station must be a whole number of at least 1"):
+        environment.log(0, np.random.default_rng(2))
     log, again = (environment.log(30, np.random.default_rng(2)) for _ in range(2))
     for name in ("tasks", "X", "y"):
         np.testing.assert_array_equal(getattr(log, name), getattr(again, name))
