@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 import pytest
-from kinband.cli.commands import app
+from kinband.cli.app import commands
 from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -432,7 +432,7 @@ def is_named(word: str, text: str) -> bool:
 
 def test_every_option_of_every_command_is_in_the_docs() -> None:
     pages = "\n".join(map(text_of, PAGES))
-    options = list(options_by_command(get_command(app)))
+    options = list(options_by_command(get_command(commands())))
     assert len(options) > 100
     assert [found for found in options if not is_named(found[1], pages)] == []
 
