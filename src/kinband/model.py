@@ -26,6 +26,8 @@ from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_fr
 from kinband.similarity.base import without_level
 from kinband.similarity.joint import MAX_ROWS, PULL
 
+__all__ = ["LEAST_NOISE", "Model", "Search", "SimilarityLike", "learn_model"]
+
 SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 
 # Similarities that are measured with a kernel, and under which names they take kernel and noise.

@@ -146,13 +146,7 @@ class Coregionalisation:
 
 
 def first_factors(stations: int, rank: int, *, variance: float, rng: np.random.Generator) -> FactorTasks:
-    """Return a first guess: all stations load equally on one factor, and a little at random on every factor.
-
-    Example:
-        >>> guess = first_factors(3, 2, variance=4.0, rng=np.random.default_rng(0))
-        >>> guess.B.shape, guess.v.tolist()
-        ((3, 2), [2.0, 2.0, 2.0])
-    """
+    """Return a first guess: all stations load equally on one factor, and a little at random on every factor."""
     q = min(rank, stations)
     B = 0.3 * rng.standard_normal((stations, q))
     B[:, 0] += 1.0

@@ -178,13 +178,6 @@ def centred(E: FloatArray) -> FloatArray:
 
     HEH with ones on the diagonal, and 1/M of a common part back, which centring took from every pair. Stations that do
     not differ from the average are unrelated to all.
-
-    Example:
-        >>> groups = np.kron(np.eye(2), np.ones((2, 2)))  # two groups that have nothing in common
-        >>> centred(0.2 + 0.8 * groups).round(2).tolist()
-        [[1.0, 1.0, -0.5, -0.5], [1.0, 1.0, -0.5, -0.5], [-0.5, -0.5, 1.0, 1.0], [-0.5, -0.5, 1.0, 1.0]]
-        >>> (centred(np.full((3, 3), 0.6) + 0.4 * np.eye(3)).round(12) + 0.0).tolist()
-        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     M = len(E)
     H = np.eye(M) - 1.0 / M
