@@ -25,6 +25,7 @@ from kinband.cli.options import (
 )
 from kinband.cli.render import cell, echo_json, echo_lines, numbers_of, table
 from kinband.cli.render import show as show_table
+from kinband.contexts import LARGEST as LARGEST_REWARD
 from kinband.counting import counted
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
@@ -204,7 +205,13 @@ def compare_measured(
         if options != plain or columns != LogOptions():
             raise BadInputError("the bundled tables say themselves what their columns are: leave these options out")
         options = replace(plain, goal=BUNDLED[table].get(options.outcome))
+    elif options.outcome == (options.task or "task"):
+        raise BadInputError(f"--measured names the column of the tasks, {options.outcome!r}: name what was measured")
     world = _read_table(table, options, columns)
+    if (largest := float(np.nanmax(np.abs(world.table.score)))) > LARGEST_REWARD:
+        raise BadInputError(
+            f"{table}: {options.outcome} reaches {largest:g}, too large to reckon with: give a larger unit"
+        )
     M = len(world.stations)
     check_size(M * log_rows, M * slots)
     make_folder(out)
@@ -222,7 +229,7 @@ def compare_measured(
 
 
 def _read_table(table: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
-    with about(Path(table)), ctrl_c_ends_at_once():
+    with about(Path(table)), ctrl_c_ends_at_once(), np.errstate(over="ignore"):  # what overflows is refused by name
         if table in BUNDLED:
             return bundled_measured(table, options.outcome, tasks=options.tasks)
         named: dict[str, Any] = {
