@@ -1,7 +1,7 @@
 """What decisions cost in time and memory, fitted to measurements here, and what that means for a country.
 
 Time of a decision (ask and tell) is fitted as a + b·n² for the exact posterior and a + b·m² for the sparse one, and so
-is that of a round of 100 stations; memory is counted. The table then says what fleets of 10 thousand, 100 thousand and
+is that of a round of 100 stations; memory is counted. The table says what networks of 10 thousand, 100 thousand and
 a million stations would need with one decision per station and hour, in shards of 100.
 
 Run it on an idle machine: OPENBLAS_NUM_THREADS=1 python -m benchmarks.cost_model
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.speed.problem import STATE, controller_of
+from benchmarks.speed.measure import STATE, controller_of
 from kinband.controller import Controller
 from kinband.controller.events import entry_to_dict
 from kinband.posterior import INDUCING_POINTS, SWITCH_ROWS

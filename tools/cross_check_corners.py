@@ -21,8 +21,7 @@ from scipy.special import ndtri
 
 from kinband.arrays import FloatArray
 from kinband.environments.radio import PowerMap
-from kinband.environments.radio.layers import CAPACITY
-from kinband.environments.radio.parameters import Radio
+from kinband.environments.radio.parameters import CAPACITY, Radio
 from kinband.environments.radio.propagation import correlated_field, line_of_sight_probability, path_loss_db
 
 SIDE, PIXEL_M = 80, 25.0
@@ -45,7 +44,7 @@ class Surroundings:
 
 
 def draw_surroundings(rng: np.random.Generator) -> Surroundings:
-    """Draw sight and shadowing as `kinband.environments.radio.maps` does for one site."""
+    """Draw sight and shadowing as `kinband.environments.radio.city` does for one site."""
     radio = Radio()
     state, los, nlos = (
         correlated_field((SIDE, SIDE), distance, resolution_m=PIXEL_M, rng=rng).ravel()

@@ -22,10 +22,17 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.environments.radio import Layout, Network, Parameters, PowerMap, build_map, draw_layout
-from kinband.environments.radio.layers import CAPACITY, COVERAGE
-from kinband.environments.radio.parameters import CQI_EFFICIENCIES, GOOD_CQI, THERMAL_NOISE_DBM_HZ, Radio, Traffic
+from kinband.environments.radio.parameters import (
+    CAPACITY,
+    COVERAGE,
+    CQI_EFFICIENCIES,
+    GOOD_CQI,
+    THERMAL_NOISE_DBM_HZ,
+    Radio,
+    Traffic,
+)
 from kinband.environments.radio.propagation import path_loss_db
-from kinband.environments.radio.sharing import bits_per_hz, cqi_of, share_cells
+from kinband.environments.radio.traffic import bits_per_hz, cqi_of, share_cells
 
 STATIONS, SEED = 105, 0
 NEAR_M = 50.0  # two pixels of our map
@@ -57,7 +64,7 @@ def city(parameters: Parameters, *, sight: bool) -> PowerMap:
     layout = draw_layout(STATIONS, seed=SEED)
     layout = replace(layout, azimuth_deg=np.tile([0.0, 120.0, 240.0], len(layout.sites)))
     everywhere = mock.Mock(side_effect=lambda distance: np.full_like(distance, float(sight)))
-    with mock.patch("kinband.environments.radio.maps.line_of_sight_probability", everywhere):
+    with mock.patch("kinband.environments.radio.city.line_of_sight_probability", everywhere):
         return build_map(layout, parameters)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.environments.radio import Network, Parameters, PowerMap, build_map, draw_layout
-from kinband.environments.radio.maps import Float32Array
+from kinband.environments.radio.city import Float32Array
 from kinband.environments.radio.parameters import Mobility, Radio
 from kinband.environments.radio.propagation import line_of_sight_probability, path_loss_db, wall_loss_db
 

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.city.check import BUSY_HOUR, HELD_OUT, CityCheck, count_stages
+from benchmarks.city.check import BUSY_HOUR, HELD_OUT, Calibration, CityCheck, count_stages
 from benchmarks.city.check import check_city as run_checks
 from benchmarks.city.figures import city_figures
 from benchmarks.command import command
-from kinband.environments.radio import Calibration, Parameters, layers_named
+from kinband.environments.radio import Parameters, layers_named
 from kinband.progress import progress
 
 

@@ -78,7 +78,8 @@ class StateScaler:
         scaler = cls(names, centre, scale)
         if scaler.constant:
             listed = ", ".join(map(repr, scaler.constant))
-            warnings.warn(f"the state feature(s) {listed} never vary and will be ignored", UserWarning, stacklevel=2)
+            text = f"the state feature(s) {listed} never vary in the log: nothing is learned from them"
+            warnings.warn(text, UserWarning, stacklevel=2)
         return scaler
 
     @classmethod

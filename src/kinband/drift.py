@@ -36,7 +36,7 @@ from kinband.packed import PackedState
 from kinband.records import Samples
 from kinband.similarity.newcomers import with_row
 from kinband.trace import Trace
-from kinband.trace.values import RowError, times
+from kinband.trace.columns import RowError, times
 
 __all__ = ["Drift", "Reset"]
 

@@ -10,7 +10,7 @@ import pytest
 import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
-HEAVY += ["yaml", "sqlalchemy", "alembic", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
+HEAVY += ["yaml", "sqlalchemy", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
 ROOMS = [
     "kinband",
     "kinband.arrays",
@@ -22,7 +22,7 @@ ROOMS = [
     "kinband.environments.radio",
     "kinband.errors",
     "kinband.ope",
-    "kinband.fleet",
+    "kinband.cluster",
     "kinband.guardrails",
     "kinband.kernels",
     "kinband.likelihood",

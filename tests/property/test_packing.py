@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinband.fleet.shards import likeness_within, link, pack, refill
+from kinband.similarity.shards import likeness_within, link, pack, refill
 
 
 @settings(max_examples=60, deadline=None)

@@ -169,5 +169,5 @@ def test_groups_share_the_memory_of_sixty_four_budgets() -> None:
     many = make_posterior(RBF(), np.eye(256), noise=0.1, engine="sparse", inducing_points=100)
     assert isinstance(few, BlockedPosterior)
     assert isinstance(many, BlockedPosterior)
-    assert {group.inducing_points for group in few.blocks} == {100}  # type: ignore[union-attr]
-    assert {group.inducing_points for group in many.blocks} == {50}  # type: ignore[union-attr]
+    assert {group.inducing_points for group in few.blocks} == {100}  # type: ignore[attr-defined]
+    assert {group.inducing_points for group in many.blocks} == {50}  # type: ignore[attr-defined]

@@ -5,11 +5,11 @@ Comparisons are in pairs: a traffic seed brings the same people with the same wi
 
 import numpy as np
 import pytest
+from benchmarks.city.check import measure
 
 from kinband.arrays import FloatArray
 from kinband.environments.radio import Parameters, PowerMap, Report, build_map, draw_layout
-from kinband.environments.radio.checks import measure
-from kinband.environments.radio.people import People
+from kinband.environments.radio.demand import People
 from kinband.environments.radio.propagation import line_of_sight_probability
 
 SECTORS, SEEDS, BUSY = 12, 6, 16.0

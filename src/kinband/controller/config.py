@@ -17,13 +17,15 @@ from kinband.arrays import finite_number, positive_number
 from kinband.drift import Drift, drift_from, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, SavedStateError
 from kinband.kernels import Kernel, as_kernel, kernel_from_dict
-from kinband.kpis import KpiFloor, KpisLike, NeighbourReward, floors_from
+from kinband.kpis import NeighbourReward
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
+from kinband.policies.kpi_floors import KpiFloor, KpisLike, floors_from
 from kinband.policies.safety import Safety, SafetyLike, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ENGINES, INDUCING_POINTS, checked_inducing_points
 from kinband.similarity import Joint
+from kinband.similarity.shards import checked_size
 from kinband.trace.rewards import WeightedReward, weighted_from
 
 BETA = 0.3
@@ -40,6 +42,7 @@ class ConfigKeywords(TypedDict, total=False):
     noise: float | None
     mean: float | None
     similarity: SimilarityLike | None
+    shards: int | None
     engine: str
     inducing_points: int
     policy: str | PolicyFactory
@@ -138,6 +141,8 @@ class ControllerConfig:
         mean: Prior mean of rewards; 0 without a log, as in the paper.
         similarity: How alike stations are: a task matrix or `TaskMatrix`, "independent" or "pooled"; from a log also
             "joint" (the default there), "embedding", "prediction", "coregionalisation", or an estimator of your own.
+        shards: The most stations that share: more are cut into groups of similar ones, which learn apart
+            (docs/scaling.md).
         engine: "auto" for a posterior that is exact up to 8,000 rows and sparse from then on; "exact" or "sparse"
             throughout; "schur" for the paper's own update.
         inducing_points: How many of them a sparse posterior keeps.
@@ -177,6 +182,7 @@ class ControllerConfig:
     )
     mean: float | None = field(default=None, metadata=_by(_or_nothing(lambda mean: finite_number(mean, name="mean"))))
     similarity: SimilarityLike | None = field(default=None, metadata=_by(_same, write=_name_or_none))
+    shards: int | None = field(default=None, metadata=_by(_or_nothing(checked_size)))
     engine: str = field(default="auto", metadata=_by(_checked_engine))
     inducing_points: int = field(default=INDUCING_POINTS, metadata=_by(checked_inducing_points))
     # How it explores
@@ -334,7 +340,7 @@ def refuse_beyond_paper(name: str, value: Any) -> None:
 
 def _check_paper(config: ControllerConfig) -> None:
     """Refuse what goes beyond the paper."""
-    for name in ("safety", "neighbours", "reward", "kpis", "drift"):
+    for name in ("safety", "neighbours", "reward", "kpis", "drift", "shards"):
         refuse_beyond_paper(name, getattr(config, name))
     rounds, similarity, policy = config.options.get("rounds", "plain"), config.similarity, config.policy
     joint = isinstance(similarity, Joint) or _named(similarity, "joint")

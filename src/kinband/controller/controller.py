@@ -8,6 +8,7 @@ are counted, random numbers are keyed by (seed, decision), and beliefs come from
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +42,9 @@ from kinband.controller.telling import (
     with_neighbours,
 )
 from kinband.drift import timed_state
+from kinband.html import table
 from kinband.policies import Policy, PolicyFactory
-from kinband.policies.base import ChoosesRounds, check_choice
+from kinband.policies.base import check_choice, choose_round
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed, ConfigurationSpace
@@ -50,6 +52,8 @@ from kinband.trace import Trace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from kinband.cluster import OnRay
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +70,7 @@ class Controller:
         running: What runs today: one configuration for all stations, or configurations by station.
         descriptors: What is known of stations, by station: position, land use, antenna. Stations that join later start
             from those they resemble (docs/learning.md).
+        on: The Ray cluster on which shards learn, `kinband.cluster.OnRay(...)`; by default they do so in this process.
         config: How it works.
         given: Settings by name, such as `similarity=`, `kernel=`, `noise=`, `policy=`, `beta=`, `safety=`, `drift=`,
             `seed=`: all fields of `ControllerConfig`, which describes them. They count before those of `config`.
@@ -89,12 +94,13 @@ class Controller:
         log: Samples | None = None,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> None:
         settings = cold_settings(
             space, stations, config_from(config, given), state=state, features=features, log=log, running=running,
-            descriptors=descriptors,
+            descriptors=descriptors, on=on,
         )  # fmt: skip
         self._memory = Memory(settings)
 
@@ -107,6 +113,7 @@ class Controller:
         start: bool = True,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> "Controller":
@@ -122,6 +129,7 @@ class Controller:
             start: Whether beliefs start from the rows of the log.
             running: What runs today: one configuration for all stations, or configurations by station.
             descriptors: What is known of stations, by station.
+            on: The Ray cluster on which shards learn; None for this process.
             config: How it works.
             given: Settings by name: fields of `ControllerConfig`.
 
@@ -134,7 +142,7 @@ class Controller:
             >>> controller.ask("a", {"load": 0.5}).configuration
             {'tilt': 2}
         """
-        about: Any = {"start": start, "running": running, "descriptors": descriptors}
+        about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
         return cls.from_settings(settings_from_trace(trace, space, config_from(config, given), **about))
 
     @classmethod
@@ -146,6 +154,7 @@ class Controller:
         start: bool = True,
         running: Running = None,
         descriptors: DescriptorsLike = None,
+        on: "OnRay | None" = None,
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> "Controller":
@@ -159,6 +168,7 @@ class Controller:
             start: Whether beliefs start from the rows of the log.
             running: What runs today.
             descriptors: What is known of stations, by station.
+            on: The Ray cluster on which shards learn; None for this process.
             config: How it works.
             given: Settings by name: fields of `ControllerConfig`.
 
@@ -171,7 +181,7 @@ class Controller:
             >>> controller.similarity.method, len(controller)
             ('joint', 1)
         """
-        about: Any = {"start": start, "running": running, "descriptors": descriptors}
+        about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
         return cls.from_settings(settings_from_log(log, space, config_from(config, given), **about))
 
     @classmethod
@@ -189,6 +199,13 @@ class Controller:
         M, N = len(self.stations), len(self.space)
         size = f"{M} station{'s' * (M != 1)}, {N} configuration{'s' * (N != 1)}"
         return f"Controller({size}, {len(self)} told, {len(self.pending)} pending)"
+
+    def _repr_html_(self) -> str:
+        last = {one.decision.station: one.decision for one in self.journal.asked.values()}
+        known = {name: (made.configuration, self.journal.reward(made.id)) for name, made in last.items()}
+        made = Counter(one.decision.station for one in self.journal.asked.values())
+        rows = [(name, made[name], *known.get(name, (None, None))) for name in self.stations]
+        return table(["station", "decisions", "last chosen", "reward"], rows, caption=repr(self))
 
     @property
     def settings(self) -> Settings:
@@ -505,17 +522,25 @@ class Controller:
         save_controller(self, path, beliefs=beliefs)
 
     @classmethod
-    def load(cls, path: str | Path, *, policy: PolicyFactory | None = None, rebuild: bool = False) -> "Controller":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        policy: PolicyFactory | None = None,
+        rebuild: bool = False,
+        on: "OnRay | None" = None,
+    ) -> "Controller":
         """Read a controller from a folder.
 
         Args:
             path: What `save` wrote.
             policy: The factory of a policy of your own, which cannot be stored.
             rebuild: Whether to learn the log anew rather than to take up stored beliefs; the result is the same.
+            on: The Ray cluster on which shards learn; None for this process.
         """
         from kinband.controller.storage import load_controller
 
-        return load_controller(path, policy=policy, rebuild=rebuild)
+        return load_controller(path, policy=policy, rebuild=rebuild, on=on)
 
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""
@@ -546,10 +571,7 @@ class Controller:
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
-        if isinstance(self.policy, ChoosesRounds):
-            choices = self.policy.choose_round(queries, rngs)
-        else:
-            choices = [self.policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+        choices = choose_round(self.policy, queries, rngs)
         return [check_choice(choice, query) for choice, query in zip(choices, queries, strict=True)]
 
     def _record(

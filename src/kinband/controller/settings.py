@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from kinband.drift import (
 )
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import Kernel, as_kernel, default_kernel
-from kinband.kpis import Kpi, declared_kpis, fitted_kpis, kpi_factory, kpi_from_dict, kpi_to_dict
+from kinband.kpis import declared_kpis, fitted_kpis
 from kinband.likelihood import starting_kernel
 from kinband.model import Model, Search, learn_model
 from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, Setting, policy_factory
-from kinband.policies.safety import Safety, safe_factory
+from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
+from kinband.policies.safety import Safety, constrained
 from kinband.posterior import SWITCH_ROWS
 from kinband.records import Samples
 from kinband.similarity import Log, TaskMatrix, similarity_from
@@ -44,9 +45,13 @@ from kinband.similarity.newcomers import (
     checked_descriptors,
     useful_descriptor_kernel,
 )
+from kinband.similarity.shards import shard_stations
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +85,7 @@ class Settings:
         running: Arms of the configurations declared for stations, by station.
         descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
         notes: How the settings came about (fits, similarity), for people.
+        on: The cluster that blocks of the posterior live on, None for this process; where it runs is never stored.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -101,6 +107,7 @@ class Settings:
     running: Mapping[str, int] = field(default_factory=dict)
     descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    on: "OnRay | None" = None
 
     def __post_init__(self) -> None:
         keeps_rows = self.config.engine in ("exact", "schur")
@@ -125,14 +132,12 @@ class Settings:
             inducing_points=self.config.inducing_points,
             options=self.config.options,
             configurations=self.encoder.space.features if self.features is None else None,
+            on=self.on,
         )
 
     def factory(self) -> PolicyFactory:
         """Return what builds the policy, under its rules and floors of KPIs if there are any."""
-        plain, rules = policy_factory(self.config.policy), self.rules
-        if self.kpis:
-            return kpi_factory(plain, self.kpis, safety=rules)
-        return plain if rules is None else safe_factory(plain, rules)
+        return constrained(policy_factory(self.config.policy), safety=self.rules, kpis=self.kpis)
 
     @property
     def exploration(self) -> Exploration:
@@ -283,6 +288,7 @@ def cold_settings(
     log: Samples | None = None,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller whose model is declared."""
     config, drift = without_log(config), config.drift
@@ -306,7 +312,7 @@ def cold_settings(
         config, model, encoder, names, features=None if features is None else columns, start=log,
         notes={"similarity": model.similarity.method},
         kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
-        running=running, descriptors=descriptors,
+        running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -318,6 +324,7 @@ def settings_from_trace(
     start: bool = True,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller that has learned from a trace."""
     if not isinstance(trace, Trace):
@@ -340,7 +347,7 @@ def settings_from_trace(
         samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
     return _learned(
         samples, encoder, config.replace(drift=drift), kernel=kernel, log=trace, rewards=rewards, start=start,
-        running=running, descriptors=descriptors,
+        running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -352,6 +359,7 @@ def settings_from_log(
     start: bool = True,
     running: Running = None,
     descriptors: DescriptorsLike = None,
+    on: "OnRay | None" = None,
 ) -> Settings:
     """Return the settings of a controller that has learned from context rows."""
     samples, kernel, drift = checked_samples(log), config.kernel, config.drift
@@ -367,7 +375,7 @@ def settings_from_log(
         samples = samples if timed is None else timed
     return _learned(
         samples, timed_encoder(encoder, drift), config, kernel=kernel, log=samples, rewards=samples.y, start=start,
-        features=samples.features, running=running, descriptors=descriptors,
+        features=samples.features, running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
 
@@ -429,6 +437,9 @@ def _settings(
     arms = declared_arms(running, stations, encoder.space)
     _check_rules(config, arms, stations)
     drift = learned_drift(config.drift, model.kernel)
+    if config.shards is not None:
+        shards = shard_stations(model.similarity, size=config.shards)
+        model, notes = replace(model, similarity=shards.matrix(stations)), {**notes, "shards": str(shards)}
     made = config.replace(
         kernel=model.kernel, noise=model.noise, mean=model.mean, similarity=model.similarity, drift=drift,
         options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],

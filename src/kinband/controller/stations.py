@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray
+from kinband.arrays import FloatArray, IntArray
 from kinband.controller.events import (
     Asked,
     CalledOff,
@@ -31,8 +31,8 @@ from kinband.controller.events import (
 from kinband.controller.settings import Settings, arm_of, nothing_to_hold_against
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.kernels import check_task_matrix
-from kinband.policies.safety import held_lower
+from kinband.kernels import check_task_matrix, components
+from kinband.policies.budget import held_lower
 from kinband.records import Query
 from kinband.similarity.newcomers import (
     Descriptors,
@@ -172,7 +172,7 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
 #
 # A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
 # have cost and loses what it may have earned. Where somebody said what ran in its place, that did run, whether or not a
-# reward will come; in a budget it counts as `kinband.policies.safety.replaced` says.
+# reward will come; in a budget it counts as `kinband.policies.budget` says.
 
 
 class DeployedState:
@@ -313,14 +313,43 @@ def similarities_of(current: CurrentSettings, station: str) -> dict[str, float]:
 def _row(
     settings: Settings, current: CurrentSettings, name: str, *, descriptors: Descriptors, similarity: Any
 ) -> tuple[FloatArray, str]:
-    """Return the row of a newcomer and what it was found by."""
+    """Return the row of a newcomer and what it was found by; under shards it joins that of the station it is most like.
+
+    It would join several into one otherwise.
+    """
+    everybody = np.arange(len(current.stations))
+    row, found = _row_among(everybody, settings, current, name, descriptors, similarity)
+    if settings.config.shards is None:
+        return row, found
+    shards = components(current.K_Z)
+    most = int(np.abs(row[:-1]).argmax())
+    members = next(shard for shard in shards if most in shard)
     if similarity is not None:
-        return given_row(current.K_Z, current.stations, similarity, newcomer=name), "given"
+        inside = {current.stations[m] for m in members}
+        similarity = {other: value for other, value in similarity.items() if other in inside}
+    own, found = _row_among(members, settings, current, name, descriptors, similarity)
+    row = np.zeros(len(everybody) + 1)
+    row[members], row[-1] = own[:-1], own[-1]
+    return row, found
+
+
+def _row_among(
+    members: IntArray,
+    settings: Settings,
+    current: CurrentSettings,
+    name: str,
+    descriptors: Descriptors,
+    similarity: Any,
+) -> tuple[FloatArray, str]:
+    """Return the row of a newcomer among some of the tasks (m,), its own variance last, (m + 1,)."""
+    K_Z, stations = current.K_Z[np.ix_(members, members)], [current.stations[m] for m in members]
+    if similarity is not None:
+        return given_row(K_Z, stations, similarity, newcomer=name), "given"
     kernel = settings.descriptor_kernel if descriptors else None
     if kernel is None or not kernel.describes(descriptors):
-        return average_row(current.K_Z), "average"
+        return average_row(K_Z), "average"
     known: Mapping[str, Descriptors] = current.descriptors
-    return descriptor_row(current.K_Z, kernel, [known.get(s, {}) for s in current.stations], descriptors), "descriptors"
+    return descriptor_row(K_Z, kernel, [known.get(station, {}) for station in stations], descriptors), "descriptors"
 
 
 def _check_running(current: CurrentSettings, name: str) -> None:

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +28,7 @@ from kinband.trace.files import path_of
 from kinband.version import __version__
 
 if TYPE_CHECKING:
+    from kinband.cluster import OnRay
     from kinband.controller.controller import Controller
 
 SCHEMA = 5
@@ -74,7 +76,9 @@ def save_controller(controller: Kept, path: str | PathLike[str], *, beliefs: boo
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def load_controller(path: str | PathLike[str], *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
+def load_controller(
+    path: str | PathLike[str], *, policy: PolicyFactory | None, rebuild: bool, on: "OnRay | None" = None
+) -> "Controller":
     """Read a controller from the folder `path`."""
     path = _folder(path)
     _recover(path)
@@ -82,7 +86,7 @@ def load_controller(path: str | PathLike[str], *, policy: PolicyFactory | None, 
     sums = {name: one for name, one in manifest["files"].items() if not (rebuild and name == _BELIEFS)}
     _check_files(path, sums)
     try:
-        return _assemble(path, manifest, policy=policy, rebuild=rebuild)
+        return _assemble(path, manifest, policy=policy, rebuild=rebuild, on=on)
     except SavedStateError:
         raise
     except (KinbandError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -134,7 +138,9 @@ def _recover(path: Path) -> None:
         old.rename(path)
 
 
-def _assemble(path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory | None, rebuild: bool) -> "Controller":
+def _assemble(
+    path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory | None, rebuild: bool, on: "OnRay | None"
+) -> "Controller":
     from kinband.controller.controller import Controller
 
     settings = settings_from_parts(manifest["settings"], _read_arrays(path / _ARRAYS), policy=policy)
@@ -142,7 +148,7 @@ def _assemble(path: Path, manifest: Mapping[str, Any], *, policy: PolicyFactory 
     lines = (path / _LOG).read_text(encoding="utf-8").splitlines()
     entries = [entry_from_dict(json.loads(line), configurations) for line in lines]
     stored = _read_arrays(path / _BELIEFS) if _BELIEFS in manifest["files"] and not rebuild else None
-    return Controller.resume(settings, entries, beliefs=stored)
+    return Controller.resume(replace(settings, on=on), entries, beliefs=stored)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

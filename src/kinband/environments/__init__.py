@@ -1,18 +1,18 @@
 """Worlds to learn in: environments that pay rewards, and data sets with a known truth.
 
-`contract` says what an environment is; `synthetic` has the paper's synthetic bandit and its two-task regression;
-`trace` makes an environment of any log, `measured` one of a table of measurements, `classification` one of a data set.
-`gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded when it is
-asked for, since it needs the extra `gym`.
+`contract` says what an environment is; `synthetic` has what is drawn, the paper's bandit and its two-task regression
+among it; `trace` makes an environment of any log, `measured` one of a table of measurements, `drifting` one that
+changes. `gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded
+when it is asked for, since it needs the extra `gym`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from kinband.environments.classification import ClassificationBandit
 from kinband.environments.contract import DrawsLogs, Environment, KnowsTruth, Outcome, Slot, Truth
 from kinband.environments.drifting import Drifting
 from kinband.environments.measured import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.synthetic import (
+    ClassificationBandit,
     DrawnBandit,
     RegressionDraw,
     SyntheticBandit,

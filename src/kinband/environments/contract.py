@@ -15,6 +15,7 @@ tells what every arm of the present slot would earn and is what regrets are coun
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
@@ -178,30 +179,87 @@ class DrawsLogs(Protocol):
         """Return a log from slots of its own; the present slot and those to come are not touched."""
 
 
-def checked_arms(arms: Mapping[str, int], *, stations: Sequence[str], count: int) -> dict[str, int]:
-    """Return the arms played, by station, or say what is wrong with them.
+class Referee(Environment, KnowsTruth, Protocol):
+    """An environment on which regret can be counted."""
 
-    Example:
-        >>> checked_arms({"a": 5}, stations=["a", "b"], count=5)
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: station 'a' cannot play arm 5: arms are numbered from 0 to 4
+
+class Exogenous:
+    """What environments have in common that pay the same whatever was played before.
+
+    Those who inherit draw a slot with its rewards and expected rewards, (M, N) each, in `_show`, or say in `_truth` and
+    `_outcome` what is earned there.
     """
+
+    exogenous = True
+    stations: tuple[str, ...]
+    arms: int
+    _slot: Slot
+    _rewards: FloatArray
+    _expected: FloatArray
+
+    @property
+    def slot(self) -> Slot:
+        """What the present slot shows."""
+        return self._slot
+
+    def reset(self, seed: int) -> Slot:
+        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
+        self._begin(whole_number(seed, name="seed", least=0))
+        self._show(0)
+        return self._slot
+
+    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
+        """Pay each station in `arms` for its arm, then move on to the next slot."""
+        played = checked_arms(arms, stations=self.stations, count=self.arms)
+        outcomes = {station: self._outcome(self._task[station], arm) for station, arm in played.items()}
+        self._show(self._slot.number + 1)
+        return outcomes
+
+    def truth(self, station: str) -> Truth:
+        """Return what only a referee may know of the station in the present slot; ask before playing."""
+        return self._truth(self._task[known_station(station, self.stations)])
+
+    @cached_property
+    def _task(self) -> dict[str, int]:
+        return {station: number for number, station in enumerate(self.stations)}
+
+    def _begin(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def _show(self, number: int) -> None:
+        raise NotImplementedError
+
+    def _present(self, number: int, contexts: Sequence[FloatArray]) -> None:
+        """Show the contexts of all stations, (N, d) each; nobody can change them."""
+        for array in (*contexts, self._rewards):
+            array.setflags(write=False)
+        self._slot = Slot(number, dict(zip(self.stations, contexts, strict=True)))
+
+    def _outcome(self, task: int, arm: int) -> Outcome:
+        return Outcome(float(self._rewards[task, arm]))
+
+    def _truth(self, task: int) -> Truth:
+        return Truth(self._rewards[task], self._expected[task])
+
+
+def known_station(station: str, stations: Sequence[str]) -> str:
+    """Return the name of a station that is there, or say which there are."""
+    if station not in stations:
+        raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(stations)}")
+    return station
+
+
+def checked_arms(arms: Mapping[str, int], *, stations: Sequence[str], count: int) -> dict[str, int]:
+    """Return the arms played, by station, or say what is wrong with them."""
     for station, arm in arms.items():
-        if station not in stations:
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(stations)}")
+        known_station(station, stations)
         if not _is_whole(arm) or not 0 <= arm < count:
             raise BadInputError(f"station {station!r} cannot play arm {arm!r}: arms are numbered from 0 to {count - 1}")
     return {station: int(arm) for station, arm in arms.items()}
 
 
 def whole_number(value: Any, *, name: str, least: int) -> int:
-    """Return `value` as an int of at least `least`, or say what came instead.
-
-    Example:
-        >>> whole_number(5, name="arms", least=1)
-        5
-    """
+    """Return `value` as an int of at least `least`, or say what came instead."""
     if not _is_whole(value) or value < least:
         raise BadInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)

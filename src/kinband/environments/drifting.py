@@ -10,20 +10,15 @@ Contexts are those of the environment inside. It must not react to what is playe
 """
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
-from kinband.environments.contract import Environment, KnowsTruth, Outcome, Slot, Truth, checked_arms, whole_number
+from kinband.environments.contract import KnowsTruth, Outcome, Referee, Slot, Truth, checked_arms, whole_number
 from kinband.errors import BadInputError
-from kinband.space import ConfigurationSpace
 
 How = Literal["step", "slow", "none"]
-
-
-class Referee(Environment, KnowsTruth, Protocol):
-    """An environment that knows what every arm would have earned."""
 
 
 class Drifting:
@@ -48,6 +43,8 @@ class Drifting:
         (True, 2)
     """
 
+    exogenous = True
+
     def __init__(
         self, inner: Referee, how: How, *, begin: int, lasts: int = 1, share: float = 1 / 3, seed: int = 0
     ) -> None:
@@ -58,44 +55,11 @@ class Drifting:
         if not 0.0 < finite_number(share, name="share") <= 1.0:
             raise BadInputError(f"share is that of the stations that change, above 0 and up to 1, got {share:g}")
         self.inner, self.how, self.share = inner, how, float(share)
+        self.stations, self.arms, self.space = inner.stations, inner.arms, inner.space
+        self.features, self.categorical, self.reward_range = inner.features, inner.categorical, inner.reward_range
         self.begin = whole_number(begin, name="begin", least=0)
         self.lasts = whole_number(lasts, name="lasts", least=1)
         self.reset(seed)
-
-    @property
-    def stations(self) -> tuple[str, ...]:
-        """Station names; a task number is an index into them."""
-        return self.inner.stations
-
-    @property
-    def arms(self) -> int:
-        """Number of arms N, the same for every station."""
-        return self.inner.arms
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The d names of the context columns."""
-        return self.inner.features
-
-    @property
-    def categorical(self) -> tuple[int, ...]:
-        """Context columns that hold category codes."""
-        return self.inner.categorical
-
-    @property
-    def space(self) -> ConfigurationSpace | None:
-        """The configurations that the arms stand for; None where an arm is no more than its context row."""
-        return self.inner.space
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """The smallest and the largest reward there can be."""
-        return self.inner.reward_range
-
-    @property
-    def exogenous(self) -> bool:
-        """True: what is played changes nothing."""
-        return True
 
     @property
     def slot(self) -> Slot:

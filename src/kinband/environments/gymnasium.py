@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray
-from kinband.environments.contract import Environment, KnowsTruth, whole_number
+from kinband.environments.contract import Environment, KnowsTruth, known_station, whole_number
 from kinband.environments.measured import bundled_measured
 from kinband.environments.synthetic import SyntheticBandit
 from kinband.environments.trace import TraceEnvironment
-from kinband.errors import BadInputError, NotFoundError
+from kinband.errors import BadInputError
 from kinband.trace import Trace
 
 try:
@@ -66,10 +66,7 @@ class GymEnvironment(Env[FloatArray, np.int64]):
         horizon: int = 1000,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        if station not in environment.stations:
-            stations = ", ".join(environment.stations)
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {stations}")
-        self.environment, self.station = environment, station
+        self.environment, self.station = environment, known_station(station, environment.stations)
         self.horizon = whole_number(horizon, name="horizon", least=1)
         self.action_space = Discrete(environment.arms)
         self.observation_space = self._box(bounds)

@@ -1,15 +1,16 @@
-"""Problems with a known truth that are drawn: the paper's regression and bandit, and functions of several kinds."""
+"""Drawn problems with a known truth: the paper's regression and bandit, functions as alike as asked, classes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, finite_number, positive_number
-from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
-from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteError
+from kinband.environments.contract import Exogenous, Truth, whole_number
+from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.records import Samples
 
 # --- Two-task regression: how the similarity used in training decides the error (the paper's first synthetic study)
@@ -259,13 +260,6 @@ class SyntheticTasks:
             X: Contexts, (..., 2).
             task: Index of the task, from 0.
             arm: Index of each context's arm where it is known, (...); hidden if None.
-
-        Example:
-            >>> formulas = SyntheticTasks()
-            >>> x = formulas.contexts(np.array([0.2, 0.5]))[0, 3]
-            >>> hidden, known = formulas.expected(x, 0), formulas.expected(x, 0, arm=np.array(3))
-            >>> print(f"{hidden:.3f} {known:.3f}")
-            0.879 0.840
         """
         target, right_angle = self.targets[task], self.cosines[task] == 0
         divisor = np.where(right_angle, 1.0, self.cosines[task])
@@ -283,7 +277,7 @@ class SyntheticTasks:
         return expected
 
 
-class SyntheticBandit:
+class SyntheticBandit(Exogenous):
     """The synthetic bandit as an environment; contexts and rewards do not depend on what was played.
 
     Args:
@@ -304,7 +298,6 @@ class SyntheticBandit:
         (True, 0.0)
     """
 
-    exogenous = True
     context_range = (-1.0, 1.0)
     space = None
     categorical: tuple[int, ...] = ()
@@ -320,41 +313,13 @@ class SyntheticBandit:
         self.reward_range = self.formulas.reward_range
         self.reset(seed)
 
-    @property
-    def slot(self) -> Slot:
-        """What the present slot shows."""
-        return self._slot
-
-    def reset(self, seed: int) -> Slot:
-        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
-        self._rng = np.random.default_rng(whole_number(seed, name="seed", least=0))
-        self._show(0)
-        return self._slot
-
-    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
-        """Pay each station in `arms` for its arm, then move on to the next slot."""
-        played = checked_arms(arms, stations=self.stations, count=self.arms)
-        outcomes = {s: Outcome(float(self._rewards[self.stations.index(s), arm])) for s, arm in played.items()}
-        self._show(self._slot.number + 1)
-        return outcomes
-
-    def truth(self, station: str) -> Truth:
-        """Return what only a referee may know of the station in the present slot; ask before playing."""
-        if station not in self.stations:
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
-        task = self.stations.index(station)
+    def _truth(self, task: int) -> Truth:
         arm = np.arange(self.arms) if self.arm_feature else None
-        expected = self.formulas.expected(self._slot.contexts[station], task, arm=arm)
-        return Truth(self._rewards[task], expected)
+        shown = self._slot.contexts[self.stations[task]]
+        return Truth(self._rewards[task], self.formulas.expected(shown, task, arm=arm))
 
     def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
-        """Return a log of as many slots, all stations in each, with arms drawn evenly; slots are its own.
-
-        Example:
-            >>> log = SyntheticBandit().log(50, np.random.default_rng(0))
-            >>> len(log), log.tasks[:6].tolist(), log.X.shape
-            (250, [0, 1, 2, 3, 4, 0], (250, 2))
-        """
+        """Return a log of as many slots, all stations in each, with arms drawn evenly; slots are its own."""
         n, M = whole_number(rows_per_station, name="rows_per_station", least=1), len(self.stations)
         u, arms = rng.random((n, 2)), rng.integers(self.arms, size=(n, M))
         slots, tasks = np.repeat(np.arange(n), M), np.tile(np.arange(M), n)
@@ -365,9 +330,7 @@ class SyntheticBandit:
     def _show(self, number: int) -> None:
         u = self._rng.random(2)
         contexts, self._rewards = self._contexts(u), self.formulas.rewards(u)
-        for shown in (contexts, self._rewards):
-            shown.setflags(write=False)
-        self._slot = Slot(number, dict(zip(self.stations, contexts, strict=True)))
+        self._present(number, list(contexts))
 
     def _contexts(self, u: FloatArray) -> FloatArray:
         """Return the contexts of all stations and arms for u (..., 2), (..., M, N, 2) or, with the arm, (..., 3)."""
@@ -393,8 +356,8 @@ def _in_unit(values: FloatArray) -> BoolArray:
 _FEATURES = 200  # random features of one function
 
 
-class DrawnBandit:
-    """Stations with two state features and one knob, whose rewards are drawn with a given likeness.
+class DrawnBandit(Exogenous):
+    """Stations with two state features and one knob, whose rewards are drawn with a given similarity.
 
     Args:
         K_Z: How alike they are, (M, M), positive semidefinite.
@@ -413,7 +376,6 @@ class DrawnBandit:
         True
     """
 
-    exogenous = True
     context_range = (0.0, 1.0)
     space = None
     categorical: tuple[int, ...] = ()
@@ -440,45 +402,16 @@ class DrawnBandit:
         self._length_scale, self._spread, self._noise = length_scale, spread, noise
         self.reset(seed)
 
-    @property
-    def slot(self) -> Slot:
-        """What the present slot shows."""
-        return self._slot
-
-    def reset(self, seed: int) -> Slot:
-        """Draw the functions that belong to the seed, and show their first slot."""
-        whole = whole_number(seed, name="seed", least=0)
-        self._draw(np.random.default_rng([whole, 0]))
-        self._rng = np.random.default_rng([whole, 1])
-        self._show(0)
-        return self._slot
-
-    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
-        """Pay each station in `arms` for its arm, then move on to the next slot."""
-        played = checked_arms(arms, stations=self.stations, count=self.arms)
-        outcomes = {s: Outcome(float(self._rewards[self.stations.index(s), arm])) for s, arm in played.items()}
-        self._show(self._slot.number + 1)
-        return outcomes
-
-    def truth(self, station: str) -> Truth:
-        """Return what only a referee may know of the station in the present slot; ask before playing."""
-        if station not in self.stations:
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
-        task = self.stations.index(station)
-        return Truth(self._rewards[task], self._expected[task])
+    def _begin(self, seed: int) -> None:
+        self._draw(np.random.default_rng([seed, 0]))
+        self._rng = np.random.default_rng([seed, 1])
 
     def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
-        """Return a log of the functions in force, arms drawn evenly, stations in turn; slots are its own.
-
-        Example:
-            >>> len(DrawnBandit(np.eye(3)).log(5, np.random.default_rng(0)))
-            15
-        """
-        n, M = whole_number(rows_per_station, name="rows_per_station", least=1), len(self.stations)
-        tasks, arms = np.tile(np.arange(M), n), rng.integers(self.arms, size=n * M)
-        X = np.column_stack([rng.random((n * M, 2)), arms / (self.arms - 1)])
-        f = self._values(X)[np.arange(n * M), tasks]
-        y = f + np.sqrt(self._noise) * rng.standard_normal(n * M)
+        """Return a log of the functions in force, arms drawn evenly, stations in turn; slots are its own."""
+        tasks, arms = _random_arms(self, rows_per_station, rng)
+        X = np.column_stack([rng.random((len(arms), 2)), arms / (self.arms - 1)])
+        f = self._values(X)[np.arange(len(arms)), tasks]
+        y = f + np.sqrt(self._noise) * rng.standard_normal(len(arms))
         return Samples(self.stations, tasks, X, y, None, self.features, arms=arms)
 
     def _draw(self, rng: np.random.Generator) -> None:
@@ -500,19 +433,133 @@ class DrawnBandit:
         contexts = [np.column_stack([np.tile(state, (self.arms, 1)), knob]) for state in states]
         self._expected = np.array([self._values(X)[:, m] for m, X in enumerate(contexts)])
         self._rewards = self._expected + np.sqrt(self._noise) * self._rng.standard_normal((M, self.arms))
-        for shown in (*contexts, self._expected, self._rewards):
-            shown.setflags(write=False)
-        self._slot = Slot(number, dict(zip(self.stations, contexts, strict=True)))
+        self._expected.setflags(write=False)
+        self._present(number, contexts)
 
 
-def groups(signs: Sequence[int], *, likeness: float) -> FloatArray:
-    """Return the likeness of stations that want the same or the opposite, (M, M).
+def _random_arms(bandit: Exogenous, rows_per_station: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Tasks in turn, so many rows of each, and arms drawn evenly, (n,) each."""
+    n, M = whole_number(rows_per_station, name="rows_per_station", least=1), len(bandit.stations)
+    return np.tile(np.arange(M), n), rng.integers(bandit.arms, size=n * M)
 
-    Example:
-        >>> groups([1, 1, -1], likeness=0.8).tolist()
-        [[1.0, 0.8, -0.8], [0.8, 1.0, -0.8], [-0.8, -0.8, 1.0]]
-    """
+
+def groups(signs: Sequence[int], *, similarity: float) -> FloatArray:
+    """Return the similarity of stations that want the same or the opposite, (M, M)."""
     signed = np.asarray(signs, dtype=np.float64)
-    K_Z: FloatArray = likeness * np.outer(signed, signed)
+    K_Z: FloatArray = similarity * np.outer(signed, signed)
     np.fill_diagonal(K_Z, 1.0)
     return K_Z
+
+
+# --- Data sets of scikit-learn: a sample is shown, arms are classes, and the right one pays 1 -----------------------
+#
+# Authors of multi-task bandits use such problems (Deshmukh et al. 2017), and everybody has the data. In every slot each
+# task is shown one sample. Tasks are *alike*: each sees the samples through a slight rotation and stretch of its own,
+# so that the same arms are right in about the same places. With `relabelled`, every second task also has its classes
+# exchanged by one permutation that leaves none in place: two groups, each alike within, that must not share.
+#
+# A context row is the sample's features followed by the code of the arm, a category. A kernel that multiplies an RBF of
+# the features with a Categorical of the arm learns one function an arm, "is this sample mine?", which is what
+# `kinband.kernels.default_kernel` gives. Features are the first principal components of the standardised columns,
+# standardised themselves.
+#
+# One half of the samples, drawn by the seed, is what logs are made of; the other half is shown in slots.
+
+Data = Literal["digits", "wine"]
+
+_COMPONENTS = 8
+_TURN, _STRETCH = 0.1, 0.1  # standard deviations of a task's rotation, in radians, and of its stretch, in logarithms
+
+
+class ClassificationBandit(Exogenous):
+    """A data set as a bandit of several tasks; what is played changes nothing.
+
+    Args:
+        data: "digits" (10 classes, 1,797 images) or "wine" (3 classes, 178 wines).
+        tasks: Number of tasks.
+        relabelled: Whether every second task has its classes exchanged.
+        seed: As if `reset(seed)` had been called.
+
+    Example:
+        >>> bandit = ClassificationBandit("wine", tasks=4, seed=2)
+        >>> bandit.stations, bandit.arms, bandit.slot.contexts["t1"].shape
+        (('t1', 't2', 't3', 't4'), 3, (3, 9))
+        >>> truth = bandit.truth("t2")
+        >>> bandit.play({"t2": truth.best})["t2"].reward, sorted(truth.rewards.tolist())
+        (1.0, [0.0, 0.0, 1.0])
+    """
+
+    space = None
+    reward_range = (0.0, 1.0)
+
+    def __init__(self, data: Data = "digits", *, tasks: int = 8, relabelled: bool = False, seed: int = 0) -> None:
+        if data not in ("digits", "wine"):
+            raise BadInputError(f"data must be 'digits' or 'wine', got {data!r}")
+        self.stations = tuple(f"t{m}" for m in range(1, whole_number(tasks, name="tasks", least=1) + 1))
+        self.relabelled = relabelled
+        self._X, self._labels = _components(data)
+        self.arms = int(self._labels.max()) + 1
+        self.features = (*(f"pc{number}" for number in range(1, self._X.shape[1] + 1)), "arm")
+        self.categorical = (self._X.shape[1],)
+        self.reset(seed)
+
+    def _begin(self, seed: int) -> None:
+        self._draw(np.random.default_rng([seed, 0]))
+        self._rng = np.random.default_rng([seed, 1])
+
+    def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
+        """Return a log with arms drawn evenly, stations in turn, of samples that no slot shows."""
+        tasks, arms = _random_arms(self, rows_per_station, rng)
+        samples = rng.choice(self._for_logs, len(arms))
+        X = np.column_stack([self._seen(tasks, samples), arms])
+        y = (self._right(tasks, samples) == arms).astype(np.float64)
+        return Samples(self.stations, tasks, X, y, None, self.features, self.categorical, arms=arms)
+
+    def _draw(self, rng: np.random.Generator) -> None:
+        """Draw what each task does to samples and classes, and which samples are for logs."""
+        M, d = len(self.stations), self._X.shape[1]
+        order = rng.permutation(len(self._X))
+        self._for_logs, self._for_slots = np.split(order, [len(order) // 2])
+        self._views = np.array([_rotation(rng, d) * np.exp(_STRETCH * rng.standard_normal(d)) for _ in range(M)])
+        names = rng.permutation(self.arms)
+        exchanged = np.empty_like(names)
+        exchanged[names] = np.roll(names, 1)
+        own = np.arange(self.arms)
+        self._names = np.array([exchanged if self.relabelled and m % 2 else own for m in range(M)])
+
+    def _seen(self, tasks: IntArray, samples: IntArray) -> FloatArray:
+        """Features of samples as tasks see them, (n, d)."""
+        return np.asarray(np.einsum("nd,nde->ne", self._X[samples], self._views[tasks]), dtype=np.float64)
+
+    def _right(self, tasks: IntArray, samples: IntArray) -> IntArray:
+        """The right arm of each sample, (n,)."""
+        right: IntArray = self._names[tasks, self._labels[samples]]
+        return right
+
+    def _show(self, number: int) -> None:
+        tasks = np.arange(len(self.stations))
+        samples = self._rng.choice(self._for_slots, len(tasks))
+        arm = np.arange(self.arms)
+        self._expected = self._rewards = (self._right(tasks, samples)[:, None] == arm).astype(np.float64)
+        contexts = [np.column_stack([np.tile(x, (self.arms, 1)), arm]) for x in self._seen(tasks, samples)]
+        self._present(number, contexts)
+
+
+@lru_cache(maxsize=2)
+def _components(data: Data) -> tuple[FloatArray, IntArray]:
+    """The first principal components of a data set, (n, d), and the class of each sample, (n,)."""
+    from sklearn.datasets import load_digits, load_wine
+
+    X, labels = (load_digits if data == "digits" else load_wine)(return_X_y=True)
+    X = X[:, X.std(axis=0) > 0]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    left, sizes, _ = np.linalg.svd(X, full_matrices=False)
+    kept = (left * sizes)[:, :_COMPONENTS]
+    return kept / kept.std(axis=0), labels.astype(np.int64)
+
+
+def _rotation(rng: np.random.Generator, d: int) -> FloatArray:
+    """A slight rotation of d axes, (d, d): the Cayley transform of a small skew-symmetric matrix."""
+    A = np.triu(rng.normal(scale=_TURN / 2, size=(d, d)), 1)
+    skew = A - A.T
+    return np.asarray(np.linalg.solve(np.eye(d) + skew, np.eye(d) - skew), dtype=np.float64)

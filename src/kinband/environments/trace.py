@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
-from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
+from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, positive_number
+from kinband.environments.contract import Exogenous, Outcome, Slot, Truth, whole_number
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -28,7 +28,7 @@ Answers = tuple[FloatArray, FloatArray]
 """What each arm earns in a state, (N,), and the variance of that, (N,), nan where not known."""
 
 
-class RowsEnvironment:
+class RowsEnvironment(Exogenous):
     """Shows the states of a trace's rows; `_asked` says what configurations earn there.
 
     Args:
@@ -37,8 +37,6 @@ class RowsEnvironment:
         stations: The stations that play, in this order; all of the trace if not given.
         cache: Whether to keep every answer for the next run.
     """
-
-    exogenous = True
 
     def __init__(
         self, trace: Trace, space: ConfigurationSpace | None, *, stations: Sequence[str] | None, cache: bool
@@ -50,43 +48,20 @@ class RowsEnvironment:
         self.arms, self.features, self.categorical = len(self.space), self.encoder.features, self.encoder.categorical
         self.cache = cache
         self._known: dict[tuple[int, int], Answers] = {}
-        self._task = {station: number for number, station in enumerate(self.stations)}
         self._states = [trace.state[trace.station == station] for station in self.stations]
         self._counts: IntArray = np.array([len(S) for S in self._states])
         self.state_ranges = dict(zip(trace.state_names, _ranges(trace.state), strict=True))
 
-    @property
-    def slot(self) -> Slot:
-        """What the present slot shows; contexts and states are made when they are looked at."""
-        return self._slot
-
-    def reset(self, seed: int) -> Slot:
-        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
-        self._rng = np.random.default_rng(whole_number(seed, name="seed", least=0))
-        self._show(0)
-        return self._slot
-
-    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
-        """Pay each station in `arms` for its arm, then move on to the next slot."""
-        played = checked_arms(arms, stations=self.stations, count=self.arms)
-        outcomes = {station: self._outcome(station, arm) for station, arm in played.items()}
-        self._show(self._slot.number + 1)
-        return outcomes
-
-    def truth(self, station: str) -> Truth:
-        """Return what only a referee may know of the station in the present slot; ask before playing."""
-        if station not in self._task:
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
-        rewards, _ = self._answers(station)
-        return Truth(rewards, rewards)
-
-    def _outcome(self, station: str, arm: int) -> Outcome:
-        rewards, noise = self._answers(station)
+    def _outcome(self, task: int, arm: int) -> Outcome:
+        rewards, noise = self._answers(task)
         return Outcome(float(rewards[arm]), None if np.isnan(noise[arm]) else float(noise[arm]))
 
-    def _answers(self, station: str) -> Answers:
+    def _truth(self, task: int) -> Truth:
+        rewards, _ = self._answers(task)
+        return Truth(rewards, rewards)
+
+    def _answers(self, task: int) -> Answers:
         """What each arm earns in the present slot, (N,), and the variance of that mean, nan where not known."""
-        task = self._task[station]
         row = int(self._rows[task])
         if (task, row) not in self._known:
             self._known[task, row] = self._asked(task, row)
@@ -117,13 +92,7 @@ class RowsEnvironment:
 
 
 class OnDemand(Mapping[str, Value]):
-    """A mapping whose values are made when they are first looked at: few stations may play in a slot.
-
-    Example:
-        >>> squares = OnDemand(("2", "3"), lambda key: int(key) ** 2)
-        >>> list(squares), squares["3"], "4" in squares
-        (['2', '3'], 9, False)
-    """
+    """A mapping whose values are made when they are first looked at: few stations may play in a slot."""
 
     def __init__(self, keys: Sequence[str], make: Callable[[str], Value]) -> None:
         self._keys, self._make, self._made = keys, make, dict[str, Value]()
@@ -179,12 +148,6 @@ class NearestRows:
         rewards: What they earned, (n,).
         noise: Variance of the rewards, (n,), nan where not known.
         count: How many rows are averaged, k; fewer than n.
-
-    Example:
-        >>> rows = NearestRows(np.array([[0.0], [1.0], [5.0]]), np.array([0.2, 0.4, 0.9]), np.full(3, 0.02), count=2)
-        >>> rewards, noise = rows.average(np.array([[0.6], [4.0]]))
-        >>> rewards.round(2).tolist(), noise.tolist()
-        ([0.3, 0.65], [0.01, 0.01])
     """
 
     def __init__(self, points: FloatArray, rewards: FloatArray, noise: FloatArray, *, count: int) -> None:
@@ -216,11 +179,6 @@ def points_of(X: FloatArray, *, codes: Mapping[int, int], distance: float) -> Fl
         X: Contexts.
         codes: The columns that hold category codes, and how many codes each has.
         distance: How far apart two rows are that differ in one category alone.
-
-    Example:
-        >>> points = points_of(np.array([[0.5, 0.0], [0.5, 2.0]]), codes={1: 3}, distance=7.0)
-        >>> points.shape, round(float(np.linalg.norm(points[0] - points[1])), 9)
-        ((2, 4), 7.0)
     """
     quantities = [column for column in range(X.shape[1]) if column not in codes]
     parts = [X[:, quantities]]
@@ -256,6 +214,18 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
     if rows_per_station is None:
         return _both_sides(*trace.split(at), advice="choose another time")
     count = whole_number(rows_per_station, name="rows_per_station", least=1)
+    early = earliest_rows(trace, count)
+    for station in trace.stations:
+        rows = int((trace.station == station).sum())
+        if rows <= count:
+            raise BadInputError(
+                f"station {station!r} has {rows} row(s), a log of {count} leaves none to play on: ask for fewer"
+            )
+    return trace.select(early), trace.select(~early)
+
+
+def earliest_rows(trace: Trace, count: int) -> BoolArray:
+    """Return which rows are among the first so many of their station, (n,); rows of one time stay in their order."""
     if trace.time is None:
         raise BadInputError(
             "the trace has no time to be split by",
@@ -266,12 +236,8 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
     early = np.zeros(len(trace), dtype=np.bool_)
     for station in trace.stations:
         rows = np.flatnonzero(trace.station == station)
-        if len(rows) <= count:
-            raise BadInputError(
-                f"station {station!r} has {len(rows)} row(s), a log of {count} leaves none to play on: ask for fewer"
-            )
         early[rows[np.argsort(trace.time[rows], kind="stable")[:count]]] = True
-    return trace.select(early), trace.select(~early)
+    return early
 
 
 def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.random.Generator) -> tuple[Trace, Trace]:
@@ -291,6 +257,12 @@ def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.ran
         >>> sorted([log.reward.tolist(), rest.reward.tolist()])
         [[0.1, 0.2], [0.3, 0.4]]
     """
+    drawn = rows_of_some(trace, groups, share=share, rng=rng)
+    return _both_sides(trace.select(drawn), trace.select(~drawn), advice="change share, or draw again")
+
+
+def rows_of_some(trace: Trace, groups: ArrayLike, *, share: float, rng: np.random.Generator) -> BoolArray:
+    """Return which rows are of a share of the groups, drawn at random, (n,); at least one group is on either side."""
     labels = np.asarray(groups)
     if labels.shape != (len(trace),):
         raise BadInputError(f"groups must be {len(trace)} labels, one per row of the trace, got shape {labels.shape}")
@@ -298,10 +270,9 @@ def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.ran
         raise BadInputError(f"share must lie between 0 and 1, got {share:g}")
     names, members = np.unique(labels, return_inverse=True)
     if len(names) < 2:
-        raise BadInputError(f"all rows are of the group {names[0]}: at least two groups can be parted")
+        raise BadInputError(f"all rows are of one group, {names[0]}: parting them takes at least two")
     count = min(max(round(share * len(names)), 1), len(names) - 1)
-    drawn = np.isin(members, rng.choice(len(names), size=count, replace=False))
-    return _both_sides(trace.select(drawn), trace.select(~drawn), advice="change share, or draw again")
+    return np.isin(members, rng.choice(len(names), size=count, replace=False))
 
 
 def _both_sides(log: Trace, rest: Trace, *, advice: str) -> tuple[Trace, Trace]:
@@ -492,11 +463,6 @@ class SmoothTraceEnvironment(RowsEnvironment):
         self._lowest, self._highest = float(rows.reward.min()), float(rows.reward.max())
         self.reset(seed)
 
-    def truth(self, station: str) -> Truth:
-        """Return what only a referee may know of the station in the present slot; ask before playing."""
-        expected = super().truth(station).expected
-        return Truth(expected + self._luck[self._task[station]], expected)
-
     def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
         """Return a log of random configurations in states of random rows, paid as a slot pays."""
         n, M = whole_number(rows_per_station, name="rows_per_station", least=1), len(self.stations)
@@ -504,20 +470,24 @@ class SmoothTraceEnvironment(RowsEnvironment):
         rows = rng.integers(np.repeat(self._counts, n))
         S = np.array([self._states[task][row] for task, row in zip(tasks, rows, strict=True)])
         X = self.encoder.encode(S, arms)
-        expected = np.concatenate([self._expected(task, X[tasks == task]) for task in range(M)])
+        expected = np.concatenate([self._clipped(task, X[tasks == task]) for task in range(M)])
         y = expected + self._deviations[tasks] * rng.standard_normal(n * M)
         return Samples(self.stations, tasks, X, y, None, self.features, self.categorical, arms=arms)
 
-    def _outcome(self, station: str, arm: int) -> Outcome:
-        return Outcome(float(self.truth(station).rewards[arm]))
+    def _outcome(self, task: int, arm: int) -> Outcome:
+        return Outcome(float(self._truth(task).rewards[arm]))
+
+    def _truth(self, task: int) -> Truth:
+        expected, _ = self._answers(task)
+        return Truth(expected + self._luck[task], expected)
 
     def _asked(self, task: int, row: int) -> Answers:
         S = np.broadcast_to(self._states[task][row], (self.arms, self._states[task].shape[1]))
-        expected = self._expected(task, self.encoder.encode(S, np.arange(self.arms)))
+        expected = self._clipped(task, self.encoder.encode(S, np.arange(self.arms)))
         expected.setflags(write=False)
         return expected, np.full(self.arms, np.nan)
 
-    def _expected(self, task: int, X: FloatArray) -> FloatArray:
+    def _clipped(self, task: int, X: FloatArray) -> FloatArray:
         return np.clip(self.fits[task].mean(X), self._lowest, self._highest)
 
     def _show(self, number: int) -> None:

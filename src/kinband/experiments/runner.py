@@ -4,7 +4,7 @@ A `Case` is one learner on one problem with one seed. `play` lets a controller, 
 environment: the environment shows contexts and pays rewards, and only the referee sees what the arms not played would
 have earned. Parallel runs are Algorithm 1, sequential ones Algorithm 2 with the stations taking turns.
 
-Runs are spread by joblib, over processes of this machine or over a Ray cluster. A job returns plain values; this
+Runs are spread over processes of this machine by joblib, or over a Ray cluster. A job returns plain values; this
 process alone writes them, one JSON file a job, whole or not at all. What is there already is not run again, so that
 whatever is interrupted goes on where it stopped.
 """
@@ -18,7 +18,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +27,9 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.environments import Slot, Truth
+from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
-from kinband.experiments.problems import Own, Problem, Referee, drawn_by_seed, problem_of, size_of
+from kinband.experiments.problems import Own, Problem, drawn_by_seed, problem_of, size_of
 from kinband.kernels import RBF, kernel_from_dict
 from kinband.model import Model, Search, learn_model
 from kinband.records import Decision, Samples
@@ -345,7 +345,7 @@ def effort_of(case: Case) -> float:
 
 def _learn(case: Case) -> Record:
     problem = case.make_problem()
-    return _to_record(model_of(case, problem.likeness or problem.log))
+    return _to_record(model_of(case, problem.similarity_log or problem.log))
 
 
 def _run(case: Case, model: Model) -> Record:
@@ -457,12 +457,8 @@ def _records(
         for i in todo:
             yield _carry_out(i, jobs[i].call, jobs[i].arguments)
         return
-    import joblib
-
-    calls = (joblib.delayed(_carry_out)(i, jobs[i].call, jobs[i].arguments) for i in todo)
-    with _spread(workers, ray):
-        # Batches of one: jobs take seconds, and each is kept as soon as it is done.
-        yield from joblib.Parallel(batch_size=1, pre_dispatch="all", return_as="generator_unordered")(calls)
+    calls = [(i, jobs[i].call, jobs[i].arguments) for i in todo]
+    yield from _on_processes(calls, workers) if ray is None else _on_cluster(calls, ray)
 
 
 def _carry_out(i: int, call: Callable[..., Record], arguments: tuple[Any, ...]) -> tuple[int, Record]:
@@ -472,18 +468,15 @@ def _carry_out(i: int, call: Callable[..., Record], arguments: tuple[Any, ...]) 
         return i, call(*arguments)
 
 
-@contextmanager
-def _spread(workers: int, ray: str | None) -> Iterator[None]:
-    """Let joblib use processes with one BLAS thread each, since several threads each would fight for the cores."""
+def _on_processes(calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, Record]]:
+    """Make calls in processes with one BLAS thread each, since several threads each would fight for the cores."""
     import joblib
 
-    if ray is not None:
-        with _cluster(ray), joblib.parallel_config("ray", n_jobs=-1):
-            yield
-        return
     try:
         with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, initializer=_begin_worker):
-            yield
+            # Batches of one: jobs take seconds, and each is kept as soon as it is done.
+            parallel = joblib.Parallel(batch_size=1, pre_dispatch="all", return_as="generator_unordered")
+            yield from parallel(joblib.delayed(_carry_out)(*call) for call in calls)
     except BaseException:
         from joblib.externals.loky import get_reusable_executor
 
@@ -491,17 +484,21 @@ def _spread(workers: int, ray: str | None) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def _cluster(address: str) -> Iterator[None]:
-    from kinband.fleet.engine import processors
-    from kinband.fleet.on_ray import join
+def _on_cluster(calls: Sequence[tuple[Any, ...]], address: str) -> Iterator[tuple[int, Record]]:
+    """Make calls on a Ray cluster; joblib's backend for it could not hand results over as they come."""
+    from kinband.cluster import join
 
-    leave = join(address, processors=processors())
+    leave = join(address, processors=1)
     try:
-        from ray.util.joblib import register_ray
+        import ray
 
-        register_ray()  # type: ignore[no-untyped-call]
-        yield
+        waiting = [ray.remote(_carry_out).remote(*call) for call in calls]
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            try:
+                yield ray.get(done[0])
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from error
     finally:
         leave()
 

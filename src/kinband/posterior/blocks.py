@@ -10,6 +10,8 @@ Exact as long as that is cheap, sparse from then on: an exact block costs n² pe
 update that takes it beyond `exact_rows` gives all rows kept so far to a sparse one, thousands of rows being a good view
 to choose inducing points from, and is learned by that. The hand-over depends on the count of rows alone, so that a
 replay makes it at the same reward; it is said once, in the program's log.
+
+Posteriors may live in workers of a Ray cluster (`remote`), which then predict at the same time.
 """
 
 import logging
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,13 +32,15 @@ from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import INDUCING_POINTS, SparsePosterior, checked_inducing_points
 
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
+
 SWITCH_ROWS = 8000
 """Rows up to which the posterior is exact, unless another number is given: a quarter of a gigabyte, and several times
 the time of a sparse decision."""
 
 _WHOLE_BLOCKS = 64  # so many blocks get all inducing points; beyond, all together take the memory of these
 
-Block = ExactPosterior | SchurPosterior | SparsePosterior
 ENGINES = ("exact", "schur", "sparse", "auto")
 
 _log = logging.getLogger(__name__)
@@ -88,6 +92,7 @@ class BlockedPosterior(Posterior):
         inducing_points: How many of them a sparse block keeps.
         exact_rows: For "auto", up to how many rows a block stays exact.
         configurations: Features of the arms, (N, f), where contexts are a state followed by one of these.
+        on: The cluster that blocks live on; None for this process.
 
     Attributes:
         blocks: The posteriors, in the order of their first tasks.
@@ -111,6 +116,7 @@ class BlockedPosterior(Posterior):
         inducing_points: int = INDUCING_POINTS,
         exact_rows: int = SWITCH_ROWS,
         configurations: FloatArray | None = None,
+        on: "OnRay | None" = None,
     ) -> None:
         super().__init__(kernel, K_Z, noise=noise, mean=mean)
         if engine not in ENGINES:
@@ -119,24 +125,34 @@ class BlockedPosterior(Posterior):
         self.inducing_points = checked_inducing_points(inducing_points)
         self.exact_rows = _checked_limit(exact_rows) if engine == "auto" else None
         given: dict[str, Any] = {"noise": self.noise, "mean": self.mean}
-        self._sparse: Callable[..., Block] = partial(
+        self._on = on
+        self._sparse: Callable[..., Posterior] = partial(
             SparsePosterior, kernel, inducing_points=self.inducing_points, **given
         )
-        engines: dict[str, Callable[..., Block]] = {
+        engines: dict[str, Callable[..., Posterior]] = {
             "schur": partial(SchurPosterior, kernel, **given),
             "sparse": self._sparse,
         }
-        exact: Callable[..., Block] = partial(ExactPosterior, kernel, configurations=configurations, **given)
+        exact: Callable[..., Posterior] = partial(ExactPosterior, kernel, configurations=configurations, **given)
         self._empty = engines.get(engine, exact)
+        if on is not None:
+            from kinband.posterior.remote import RemoteBlock
+
+            there = partial(
+                BlockedPosterior, kernel, engine=engine, inducing_points=inducing_points, exact_rows=exact_rows,
+                configurations=configurations, **given,
+            )  # fmt: skip
+            self._empty = self._sparse = partial(RemoteBlock, kernel, on=on, make=there, **given)
+            self.exact_rows = None  # a worker hands over by itself
         members = components(self.K_Z)
-        self.blocks: list[Block] = [self._empty(self.K_Z[np.ix_(m, m)]) for m in members]
+        self.blocks: list[Posterior] = [self._empty(self.K_Z[np.ix_(m, m)]) for m in members]
         self._number(members)
         self._learned, self._filled = np.empty(0, dtype=np.int32), 0  # which block learned the i-th row
 
     def __len__(self) -> int:
         return self._filled
 
-    def parts(self) -> Iterator[tuple[Block, IntArray]]:
+    def parts(self) -> Iterator[tuple[Posterior, IntArray]]:
         """Yield every block with the tasks that its own numbers 0, 1, ... stand for."""
         for g, block in enumerate(self.blocks):
             yield block, np.flatnonzero(self._block_of == g)
@@ -152,12 +168,25 @@ class BlockedPosterior(Posterior):
             return self.blocks[touched[0]].predict(self._local[index], X, columns=columns)
         mean, std, places = np.empty(len(X)), np.empty(len(X)), np.empty(len(X), dtype=np.int64)
         joints: dict[int, Joint | None] = {}
-        for g in touched:
-            rows = np.flatnonzero(blocks == g)
-            own = [columns[int(i)] for i in rows] if columns else ()
-            part = self.blocks[g].predict(self._local[index[rows]], X[rows], columns=own)
+        rows_of = {g: np.flatnonzero(blocks == g) for g in touched}
+        for (g, rows), part in zip(rows_of.items(), self._predicted(rows_of, index, X, columns), strict=True):
             mean[rows], std[rows], places[rows], joints[g] = part.mean, part.std, np.arange(len(rows)), part.joint
         return Prediction(mean, std, _Apart(blocks, places, joints))
+
+    def _predicted(
+        self, rows_of: Mapping[int, IntArray], tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]
+    ) -> Sequence[Prediction]:
+        """Return the prediction of every block for its rows of contexts X (m, d)."""
+        if self._on is not None:
+            from kinband.posterior.remote import predict_all
+
+            return predict_all(self._on, [(self.blocks[g], self._local[tasks[r]], X[r]) for g, r in rows_of.items()])
+        return [
+            self.blocks[g].predict(
+                self._local[tasks[rows]], X[rows], columns=[columns[int(i)] for i in rows] if columns else ()
+            )
+            for g, rows in rows_of.items()
+        ]
 
     def update(
         self,
@@ -171,21 +200,33 @@ class BlockedPosterior(Posterior):
         """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing, a hand-over included."""
         rows = self._checked_rows(tasks, X, y, noise)
         blocks = self._block_of[rows.tasks]
-        touched = np.unique(blocks).tolist()
-        before = {g: (self.blocks[g], self.blocks[g].state()) for g in touched} if len(touched) > 1 else {}
+        touched: list[int] = np.unique(blocks).tolist()
+        parts = {
+            g: Rows(self._local[rows.tasks[mine]], rows.X[mine], rows.y[mine], rows.noise[mine])
+            for g in touched
+            for mine in [blocks == g]
+        }
+        if self._on is None:
+            self._teach(parts, column)
+        else:
+            from kinband.posterior.remote import update_all
+
+            update_all(self._on, [(self.blocks[g], part) for g, part in parts.items()])
+        if len(rows.y):
+            self._features = rows.X.shape[1]
+            self._note(blocks)
+
+    def _teach(self, parts: Mapping[int, Rows], column: Column | None) -> None:
+        """Let blocks learn their rows, all or nothing."""
+        before = {g: (self.blocks[g], self.blocks[g].state()) for g in parts} if len(parts) > 1 else {}
         try:
-            for g in touched:
-                mine = blocks == g
-                local = Rows(self._local[rows.tasks[mine]], rows.X[mine], rows.y[mine], rows.noise[mine])
-                self.blocks[g] = self._taught(self.blocks[g], local, column)
+            for g, rows in parts.items():
+                self.blocks[g] = self._taught(self.blocks[g], rows, column)
         except NotPositiveDefiniteError:
             for g, (block, state) in before.items():
                 block.restore(state)
                 self.blocks[g] = block
             raise
-        if len(rows.y):
-            self._features = rows.X.shape[1]
-            self._note(blocks)
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of row `index`, as long as its block keeps rows."""
@@ -242,12 +283,12 @@ class BlockedPosterior(Posterior):
             self.blocks[g].restore(part)
             self._features = part["X"].shape[1]
 
-    def _state_of(self, block: Block) -> State:
+    def _state_of(self, block: Posterior) -> State:
         if self.exact_rows is None:
             return block.state()
         return {**block.state(), "is_sparse": np.array([isinstance(block, SparsePosterior)], dtype=np.int64)}
 
-    def _taught(self, block: Block, rows: Rows, column: Column | None) -> Block:
+    def _taught(self, block: Posterior, rows: Rows, column: Column | None) -> Posterior:
         """Return a block that has learned further rows: itself, or a sparse one where it has grown too large."""
         limit = self.exact_rows
         if limit is None or not isinstance(block, ExactPosterior) or len(block) + len(rows.y) <= limit:
@@ -299,7 +340,7 @@ class BlockedPosterior(Posterior):
         super().extend_tasks(K_Z)
         self._number(members)
 
-    def _replace(self, joined: IntArray, block: Block) -> None:
+    def _replace(self, joined: IntArray, block: Posterior) -> None:
         """Put one block in the place of several, or behind all if it replaces none; the rows know their new numbers."""
         place = int(joined[0]) if len(joined) else len(self.blocks)
         left = [g for g in range(len(self.blocks)) if g not in joined]
@@ -309,7 +350,7 @@ class BlockedPosterior(Posterior):
         self.blocks = [self.blocks[g] for g in left]
         self.blocks.insert(place, block)
 
-    def _merged(self, joined: IntArray, tasks: IntArray, K_Z: FloatArray) -> Block:
+    def _merged(self, joined: IntArray, tasks: IntArray, K_Z: FloatArray) -> Posterior:
         """Return one posterior for the tasks (m,) of several blocks, which has learned their rows as they were told."""
         merged = self._empty(K_Z)
         known = [int(g) for g in joined if len(self.blocks[g])]
@@ -339,12 +380,13 @@ def make_posterior(
     engine: str = "exact",
     inducing_points: int = INDUCING_POINTS,
     configurations: FloatArray | None = None,
+    on: "OnRay | None" = None,
 ) -> BlockedPosterior:
     """Return an empty posterior whose memory stays bounded however many stations share nothing.
 
     `inducing_points` is how many of them a sparse posterior keeps, in each block; with more than 64 blocks it shrinks
     with the root of their number, and so does the size at which "auto" gives up being exact. `configurations`, features
-    of the arms (N, f), says that contexts are a state followed by one of these.
+    of the arms (N, f), says that contexts are a state followed by one of these; `on` is the cluster they live on.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -358,14 +400,14 @@ def make_posterior(
     points = max(2, ceil(checked_inducing_points(inducing_points) * min(1.0, sqrt(_WHOLE_BLOCKS / blocks))))
     return BlockedPosterior(
         kernel, K_Z, noise=noise, mean=mean, engine=engine, inducing_points=points,
-        exact_rows=max(points, ceil(SWITCH_ROWS / sqrt(blocks))), configurations=configurations,
+        exact_rows=max(points, ceil(SWITCH_ROWS / sqrt(blocks))), configurations=configurations, on=on,
     )  # fmt: skip
 
 
-def kept_rows(block: Block) -> Rows:
+def kept_rows(block: Posterior) -> Rows:
     """Return the rows of a block that keeps them, or say that the log has to be learned anew."""
-    if isinstance(block, SparsePosterior):
-        raise CannotCorrectError("sparse posteriors keep no rows to join", hint="learn the log anew with the new task")
+    if not isinstance(block, ExactPosterior | SchurPosterior):
+        raise CannotCorrectError("these posteriors keep no rows to join", hint="learn the log anew with the new task")
     return Rows(block.rows.tasks, block.rows.X, block.rows.y, block.rows.noise)
 
 

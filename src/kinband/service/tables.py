@@ -1,6 +1,6 @@
 """Tables as CSV, a few hundred rows at a time, that no spreadsheet takes for formulas.
 
-API and pages give the same files. Texts go through `kinband.planning.plan.safe_text`; numbers stay numbers. The first
+API and pages give the same files. Texts go through `kinband.planning.safe_text`; numbers stay numbers. The first
 rows are made before the answer begins, so that a database that is away is answered with 503 and not with half a file.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from kinband.planning.plan import safe_text
+from kinband.planning import safe_text
 from kinband.service.ledger import Event
 from kinband.service.operations import DecisionRecord, Operations
 from kinband.service.schemas import Decision, Planned, shown

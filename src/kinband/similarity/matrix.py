@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number
+from kinband.counting import counted
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
+from kinband.html import MOST_ROWS, table
 from kinband.kernels import check_task_matrix
 from kinband.similarity.base import Log, samples_of
 from kinband.similarity.newcomers import correlations
@@ -153,6 +155,12 @@ class TaskMatrix:
         names = check_stations(stations)
         rows = np.array([self._index(name) for name in names])
         return TaskMatrix(names, self.matrix[np.ix_(rows, rows)], self.method, self.details)
+
+    def _repr_html_(self) -> str:
+        shown = self.matrix[:, :MOST_ROWS].tolist()
+        rows = [(name, *row) for name, row in zip(self.stations, shown, strict=True)]
+        caption = f"Similarity of {counted(len(self), 'station')}, {self.method}"
+        return table(["", *self.stations[:MOST_ROWS]], rows, caption=caption)
 
     def correlation(self) -> FloatArray:
         """Return the matrix scaled to ones on the diagonal, (M, M).

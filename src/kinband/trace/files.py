@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.errors import BadInputError
-from kinband.trace.columns import table_of
-from kinband.trace.values import RowError, missing_values, refuse_rows
+from kinband.trace.columns import RowError, missing_values, refuse_rows, table_of
 
 # --- Where in its file a row of a log is, as a person finds it there ------------------------------------------------
 #

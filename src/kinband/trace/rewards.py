@@ -9,7 +9,6 @@ import numpy as np
 
 from kinband.arrays import FloatArray, finite_number
 from kinband.errors import BadInputError
-from kinband.trace.values import RowError
 
 # --- A reward that is a weighted sum of columns, the same in a log and in life --------------------------------------
 #
@@ -188,25 +187,6 @@ def range_of(reward_range: object) -> tuple[float, float]:
     if not low < high:
         raise BadInputError(f"reward_range needs its lowest below its highest, got {low:g} and {high:g}")
     return low, high
-
-
-def check_range(reward: FloatArray, reward_range: tuple[float, float], *, label: str) -> None:
-    """Refuse rewards, (n,), outside a range, and say so if they look like per cent.
-
-    Example:
-        >>> check_range(np.array([93.0, 41.0]), (0, 1), label="reward")
-        Traceback (most recent call last):
-            ...
-        kinband.trace.values.RowError: reward has 2 value(s) outside [0, 1], the first is 93 in row 1, ...
-    """
-    low, high = reward_range
-    outside = np.flatnonzero((reward < low) | (reward > high))
-    if len(outside):
-        hint, code = "repair these rows or widen reward_range", "reward_range"
-        if high <= 1 and looks_like_per_cent(reward):
-            hint, code = "they look like per cent, say so with per_cent=True", "per_cent"
-        text = f"{label} has {len(outside)} value(s) outside [{low:g}, {high:g}], the first is {reward[outside[0]]:g}"
-        raise RowError(text, outside[0], hint, code)
 
 
 def looks_like_per_cent(reward: FloatArray) -> bool:

@@ -17,18 +17,29 @@ from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
-from kinband.trace.columns import ColumnMap, arrays_of, roles_of, table_of, weighted_of
-from kinband.trace.files import bundled_file, located, path_of, read_file, write_table
-from kinband.trace.rewards import WeightedReward, as_shares, check_counted, check_range, noise_of_shares, range_of
-from kinband.trace.values import (
+from kinband.trace.columns import (
+    ColumnMap,
     RowError,
+    arrays_of,
     floats,
     moment_like,
     natural_key,
     positive_or_unknown,
+    roles_of,
     settings,
     station_names,
+    table_of,
     times,
+    weighted_of,
+)
+from kinband.trace.files import bundled_file, located, path_of, read_file, write_table
+from kinband.trace.rewards import (
+    WeightedReward,
+    as_shares,
+    check_counted,
+    looks_like_per_cent,
+    noise_of_shares,
+    range_of,
 )
 
 if TYPE_CHECKING:
@@ -361,7 +372,7 @@ class Trace(Rows):
         trace = cls(**(as_shares(clean) if per_cent else clean), weighted=weighted)
         if limits is not None:
             label = f"column {roles['reward']['reward']!r}" if weighted is None else f"the reward {weighted}"
-            check_range(trace.reward, limits, label=label)
+            _check_range(trace.reward, limits, label=label)
         return trace._without_repeats(duplicates)
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -517,6 +528,18 @@ class Trace(Rows):
             arms,
             {name: values.copy() for name, values in self.kpis.items()},
         )
+
+
+def _check_range(reward: FloatArray, reward_range: tuple[float, float], *, label: str) -> None:
+    """Refuse rewards, (n,), outside a range, and say so if they look like per cent."""
+    low, high = reward_range
+    outside = np.flatnonzero((reward < low) | (reward > high))
+    if len(outside):
+        hint, code = "repair these rows or widen reward_range", "reward_range"
+        if high <= 1 and looks_like_per_cent(reward):
+            hint, code = "they look like per cent, say so with per_cent=True", "per_cent"
+        text = f"{label} has {len(outside)} value(s) outside [{low:g}, {high:g}], the first is {reward[outside[0]]:g}"
+        raise RowError(text, outside[0], hint, code)
 
 
 # --- State columns that are the reward in other words ---------------------------------------------------------------

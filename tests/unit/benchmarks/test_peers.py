@@ -1,10 +1,8 @@
 """Other people's learners, on problems small enough to see through."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +19,9 @@ from benchmarks.peer_learners import (
     one_hot,
     with_rows,
 )
-from benchmarks.problems import Contest
-from benchmarks.runs import ALONE, BETAS, JOINT, Plan, case_of
+from benchmarks.runs import ALONE, BETAS, JOINT, Contest, Plan, case_of
 
+from kinband.experiments.runner import run_jobs
 from kinband.kernels import RBF
 
 GCC = Contest("gcc exec, 3 tasks", "measured:gcc:exec:3", 2, 5, real=True)
@@ -31,16 +29,8 @@ WINE = Contest("wine", "classes:wine:3", 2, 10)
 WITHOUT = "BoTorch is not installed: pip install 'kinband[bench]'"
 
 
-def _played(contest: Contest, learner: str, folder: Path) -> dict[str, Any]:
-    plan = Plan(contest, learner, 1, (0.3,))
-    job, file = peers.job_of(plan, folder), folder / "run.json"
-    job.call(file, plan)
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
-
-
 def _checked(contest: Contest, learner: str, folder: Path) -> None:
-    found = _played(contest, learner, folder)
+    (found,) = run_jobs([peers.job_of(Plan(contest, learner, 1, (0.3,)), folder)], n_jobs=1)
     regret = found["regret"]["0.3"]
     assert len(regret) == contest.slots
     assert 0.0 <= regret[0] <= regret[-1] < math.inf

@@ -31,6 +31,7 @@ SAID: dict[str, Any] = {
     "noise": 0.02,
     "mean": 0.4,
     "similarity": "pooled",
+    "shards": 40,
     "engine": "sparse",
     "inducing_points": 33,
     "policy": "thompson",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kinband.environments.radio.maps import Float32Array
-from kinband.environments.radio.measurement import (
+from kinband.environments.radio.city import Float32Array
+from kinband.environments.radio.handover import (
     EventTimers,
     a2_enters,
     a2_leaves,

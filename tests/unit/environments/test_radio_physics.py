@@ -5,18 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from kinband.environments.radio.antenna import antenna_gain_db, planned_tilt_deg
-from kinband.environments.radio.layers import CAPACITY, COVERAGE
-from kinband.environments.radio.layout import draw_layout
-from kinband.environments.radio.maps import build_map
-from kinband.environments.radio.parameters import CQI_EFFICIENCIES, Parameters, Radio
+from kinband.environments.radio.city import build_map, draw_layout
+from kinband.environments.radio.parameters import CAPACITY, COVERAGE, CQI_EFFICIENCIES, Parameters, Radio
 from kinband.environments.radio.propagation import (
+    antenna_gain_db,
     correlated_field,
     line_of_sight_probability,
     path_loss_db,
+    planned_tilt_deg,
     wall_loss_db,
 )
-from kinband.environments.radio.sharing import bits_per_hz, cqi_of, interference_mw, share_cells
+from kinband.environments.radio.traffic import bits_per_hz, cqi_of, interference_mw, share_cells
 
 RADIO = Radio()
 

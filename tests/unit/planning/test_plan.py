@@ -16,10 +16,20 @@ from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller.settings import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
-from kinband.planning import ChangePlan, Present, borrowed, plan_changes, present_of, read_present
-from kinband.planning.borrowing import beliefs_of, shares, std_alone
-from kinband.planning.making import Seen, Tried
-from kinband.planning.plan import safe_text
+from kinband.planning import (
+    ChangePlan,
+    Present,
+    Seen,
+    Tried,
+    beliefs_of,
+    contributions,
+    plan_changes,
+    present_of,
+    read_present,
+    safe_text,
+    shares,
+    std_alone,
+)
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
@@ -166,7 +176,7 @@ def test_shares_agree_with_a_naive_computation(matrix: np.ndarray[Any, Any], eng
         expected = naive_shares(tasks.tolist(), X, y, K_Z=matrix, noise=noise, task=task, x=x, k=k)
         assert row == pytest.approx(expected, abs=1e-9)
         names = TaskMatrix(("a", "b", "c"), matrix, "given")
-        by_name = borrowed(posterior, task, x=x, similarity=names)
+        by_name = contributions(posterior, task, x=x, similarity=names)
         assert by_name == pytest.approx({"abc"[m]: share for m, share in enumerate(expected) if share > 0})
         assert list(by_name.values()) == sorted(by_name.values(), reverse=True)
 
@@ -414,9 +424,9 @@ def test_nonsense_is_refused(options: dict[str, Any]) -> None:
         ({"controller": "state"}, "plan_changes takes a Controller, got 'state'"),
         (
             {"now": None},
-            "the table of present states must be a pandas, polars or pyarrow table or a mapping .*NoneType",
+            "the table of present states is made from a pandas, polars or pyarrow table or a mapping .*NoneType",
         ),
-        ({"now": [1]}, "the table of present states must be"),
+        ({"now": [1]}, "the table of present states is made from"),
         ({"max_changes": True}, "max_changes must be a whole number of at least 1, got True"),
         ({"max_changes": "3"}, "max_changes must be a whole number of at least 1, got '3'"),
         ({"max_changes": 2.5}, "max_changes must be a whole number"),

@@ -10,7 +10,7 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import RBF
-from kinband.planning.borrowing import beliefs_of, shares
+from kinband.planning import beliefs_of, shares
 from kinband.posterior import (
     SWITCH_ROWS,
     BlockedPosterior,

@@ -24,8 +24,8 @@ from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.space import Categories, ConfigurationSpace
 from kinband.trace import Trace
+from kinband.trace.columns import RowError
 from kinband.trace.rewards import mixes_units
-from kinband.trace.values import RowError
 
 COLUMNS: Mapping[str, Any] = {
     "station": "cell",

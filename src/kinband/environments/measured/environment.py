@@ -1,18 +1,21 @@
-"""A table of measurements as an environment."""
+"""A table of measurements as an environment, of one's own or one of those that come with kinband."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.counting import counted
-from kinband.environments.contract import Outcome, Slot, Truth, checked_arms, whole_number
-from kinband.environments.measured.table import Descriptors, MeasuredTable
-from kinband.errors import BadInputError, NotFoundError
+from kinband.environments.contract import Exogenous, Outcome, Slot, whole_number
+from kinband.environments.measured.table import Descriptors, Goal, MeasuredTable
+from kinband.errors import BadInputError
 from kinband.records import Samples
+from kinband.trace.files import check_file, located, path_of, read_csv, read_parquet
 
 # --- From scores to rewards: every task against its own first configuration, all in units of the whole table --------
 #
@@ -27,15 +30,7 @@ class Cells:
         values: Rewards, sorted by task and configuration, (n,).
         counts: Measurements of each cell, (M, N).
         failed: In which cells a run failed, (M, N).
-        truth: Mean of each cell, (M, N); where there is none, the worst of the task.
-
-    Example:
-        >>> columns = {"task": ["a"] * 3 + ["b"] * 2, "level": [1, 1, 2, 1, 2], "seconds": [1, 4, 8, 2, 0]}
-        >>> cells = Cells.of(MeasuredTable.from_frame(columns, "seconds", goal="min"))
-        >>> cells.counts.tolist(), cells.failed.tolist()
-        ([[2, 1], [1, 1]], [[False, False], [False, True]])
-        >>> cells.truth.round(3).tolist()  # of -1, -3 and -1; b's failure pays b's worst
-        [[0.0, -2.121], [0.0, 0.0]]
+        truth: Mean of each cell, (M, N); where there is none, the worst of the task, so that it is never the best.
     """
 
     values: FloatArray
@@ -67,14 +62,7 @@ class Cells:
         return (np.cumsum(self.counts) - self.counts.ravel()).reshape(self.counts.shape)
 
     def draw(self, task: IntArray, arm: IntArray, rng: np.random.Generator, *, noise: float) -> FloatArray:
-        """Return rewards of cells that were run, (...): one of several measurements, or the only one plus noise.
-
-        Example:
-            >>> columns = {"task": ["a", "a", "b", "b"], "level": [1, 2, 1, 2], "seconds": [1, 2, 4, 8]}
-            >>> cells = Cells.of(MeasuredTable.from_frame(columns, "seconds", goal="max"))
-            >>> cells.draw(np.array([0, 1]), np.array([1, 1]), np.random.default_rng(0), noise=0.0).tolist()
-            [2.0, 2.0]
-        """
+        """Return rewards of cells that were run, (...): one of several measurements, or the only one plus noise."""
         counts, place = self.counts[task, arm], rng.random(np.broadcast(task, arm).shape)
         around = rng.standard_normal(place.shape)
         rows = self.starts[task, arm] + (place * counts).astype(np.int64)
@@ -113,19 +101,14 @@ _SHOWN = 3  # names in a sentence
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A task and a configuration that failed for it, at least once.
-
-    Example:
-        >>> FailedRun("gesummv", 3, {"optim": "-O3"}).task
-        'gesummv'
-    """
+    """A task and a configuration that failed for it, at least once."""
 
     task: str
     arm: int
     configuration: Mapping[str, Any]
 
 
-class MeasuredEnvironment:
+class MeasuredEnvironment(Exogenous):
     """A table of measurements as an environment; what is played changes nothing.
 
     Args:
@@ -148,8 +131,6 @@ class MeasuredEnvironment:
         (1, 1, 'b', {2: 1})
     """
 
-    exogenous = True
-
     def __init__(self, table: MeasuredTable, *, noise: float = 0.05, seed: int = 0) -> None:
         if finite_number(noise, name="noise") < 0:
             raise BadInputError(f"noise is a standard deviation, 0 or more, got {noise:g}")
@@ -157,8 +138,8 @@ class MeasuredEnvironment:
         self.arms, self.features, self.categorical = len(self.space), self.space.feature_names, self.space.categorical
         self.context_range = (self.space.features.min(axis=0), self.space.features.max(axis=0))
         self.descriptors: Descriptors = table.descriptors
-        self._task = {station: number for number, station in enumerate(self.stations)}
         self._cells = Cells.of(table)
+        self._expected = self._cells.truth
         self.playable: BoolArray = self._cells.counts > 0
         lost = np.argwhere(self._cells.failed).tolist()
         self.failed = tuple(FailedRun(self.stations[task], arm, self.space[arm]) for task, arm in lost)
@@ -173,47 +154,15 @@ class MeasuredEnvironment:
         """What to know of the table, in sentences: failed runs, risky configurations, holes, columns left aside."""
         return (*self._on_failures(), *self._on_holes())
 
-    @property
-    def slot(self) -> Slot:
-        """What the present slot shows."""
-        return self._slot
-
-    def reset(self, seed: int) -> Slot:
-        """Go to the first slot of the trajectory that belongs to the seed, and show it."""
-        self._rng = np.random.default_rng(whole_number(seed, name="seed", least=0))
-        self._show(0)
-        return self._slot
-
-    def play(self, arms: Mapping[str, int]) -> dict[str, Outcome]:
-        """Pay each station in `arms` for its arm, then move on to the next slot."""
-        played = checked_arms(arms, stations=self.stations, count=self.arms)
-        for station, arm in played.items():
-            if not self.playable[self._task[station], arm]:
-                raise BadInputError(f"task {station!r} never ran under configuration {arm}: play one of Slot.allowed")
-        outcomes = {s: Outcome(float(self._rewards[self._task[s], arm])) for s, arm in played.items()}
-        self._show(self._slot.number + 1)
-        return outcomes
-
-    def truth(self, station: str) -> Truth:
-        """Return what only a referee may know of the station in the present slot; ask before playing.
-
-        Arms that the task cannot play have the worst rewards of those it can, so that they are never the best.
-        """
-        if station not in self._task:
-            raise NotFoundError(f"there is no station {station!r} here: the stations are {', '.join(self.stations)}")
-        task = self._task[station]
-        return Truth(self._rewards[task], self._cells.truth[task])
+    def _outcome(self, task: int, arm: int) -> Outcome:
+        if not self.playable[task, arm]:
+            raise BadInputError(
+                f"task {self.stations[task]!r} never ran under configuration {arm}: play one of Slot.allowed"
+            )
+        return super()._outcome(task, arm)
 
     def log(self, rows_per_station: int, rng: np.random.Generator) -> Samples:
-        """Return a log of random configurations of every task, none again before all were taken.
-
-        Example:
-            >>> columns = {"task": ["a"] * 3 + ["b"] * 2, "level": [1, 2, 3, 1, 2], "seconds": [4, 1, 2, 8, 4]}
-            >>> world = MeasuredEnvironment(MeasuredTable.from_frame(columns, "seconds", goal="min"))
-            >>> log = world.log(3, np.random.default_rng(0))
-            >>> sorted(log.arms[:3].tolist()), sorted(set(log.arms[3:].tolist()))
-            ([0, 1, 2], [0, 1])
-        """
+        """Return a log of random configurations of every task, none again before all were taken."""
         n = whole_number(rows_per_station, name="rows_per_station", least=1)
         tasks = np.repeat(np.arange(len(self.stations)), n)
         arms = np.concatenate([_in_laps(np.flatnonzero(row), n, rng) for row in self.playable])
@@ -264,3 +213,93 @@ def _in_laps(arms: IntArray, count: int, rng: np.random.Generator) -> IntArray:
 def _some(names: tuple[str, ...] | list[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+# --- From files: a table of one's own, and the public ones that come with kinband -----------------------------------
+
+BUNDLED: Mapping[str, Mapping[str, Goal]] = {
+    "x264": {"kbs": "min", "etime": "min"},
+    "gcc": {"exec": "min"},
+    "nodejs": {"ops": "max"},
+    "sqlite": {"q2": "min", "q13": "min", "q15": "min"},
+}
+"""The systems that come with kinband, their outcomes, and whether less or more of each is better."""
+
+
+def read_measured(
+    path: str | PathLike[str],
+    outcome: str,
+    *,
+    goal: Goal,
+    task: str = "task",
+    descriptors: str | PathLike[str] | None = None,
+    noise: float = 0.05,
+    seed: int = 0,
+    delimiter: str = ",",
+    decimal_point: str = ".",
+    **more: Any,
+) -> MeasuredEnvironment:
+    r"""Read a table of measurements, and return the environment that it makes.
+
+    Args:
+        path: A .csv, .csv.gz or .parquet file with one row for every run.
+        outcome: The column of what was measured.
+        goal: "min" where less of it is better, "max" where more is.
+        task: The column of the tasks.
+        descriptors: A file with what is known of the tasks, one row each.
+        noise: Standard deviation of a reward where there is one measurement; see `MeasuredEnvironment`.
+        seed: As if `reset(seed)` had been called.
+        delimiter: What parts the columns of a CSV file.
+        decimal_point: The decimal mark of a CSV file.
+        **more: `scale`, `knobs`, `categories`, `ignore`, `failed`, `tasks`: see `MeasuredTable.from_frame`.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "runs.csv"
+        >>> _ = file.write_text("task,level,seconds\na,1,4\na,2,2\nb,1,8\nb,2,9\n")
+        >>> read_measured(file, "seconds", goal="min").truth("b").best
+        0
+    """
+    place = path_of(path, what="a table of measurements")
+    marks = {"delimiter": delimiter, "decimal_point": decimal_point}
+    known = None if descriptors is None else _frame(path_of(descriptors, what="descriptors"), task, **marks)
+    frame = _frame(place, task, **marks)
+    with located(place, delimiter=delimiter):
+        table = MeasuredTable.from_frame(frame, outcome, goal=goal, task=task, descriptors=known, **more)
+    return MeasuredEnvironment(table, noise=noise, seed=seed)
+
+
+def bundled_measured(
+    system: str, outcome: str | None = None, *, tasks: int | None = None, noise: float = 0.05, seed: int = 0
+) -> MeasuredEnvironment:
+    """Return a measured problem that comes with kinband: real software, run under many configurations on many inputs.
+
+    Args:
+        system: One of `BUNDLED`.
+        outcome: Which of its outcomes; the first if not given.
+        tasks: Take only so many tasks, drawn by a fixed seed.
+        noise: Standard deviation of a reward where there is one measurement; see `MeasuredEnvironment`.
+        seed: As if `reset(seed)` had been called.
+
+    Example:
+        >>> world = bundled_measured("gcc", "exec")
+        >>> len(world.stations), world.arms, world.space[0]["optim"], world.descriptors["2mm"]["#LOCs"]
+        (26, 80, '-O2', 156.0)
+    """
+    if system not in BUNDLED:
+        raise BadInputError(f"there is no bundled table {system!r}: there are {', '.join(BUNDLED)}")
+    outcome = next(iter(BUNDLED[system])) if outcome is None else outcome
+    if outcome not in BUNDLED[system]:
+        raise BadInputError(f"{system} has no outcome {outcome!r}: it has {', '.join(BUNDLED[system])}")
+    folder = Path(__file__).parent / "bundled"
+    return read_measured(
+        folder / f"{system}.parquet", outcome, goal=BUNDLED[system][outcome], tasks=tasks, noise=noise, seed=seed,
+        descriptors=folder / f"{system}-tasks.parquet",
+    )  # fmt: skip
+
+
+def _frame(path: Path, task: str, **marks: str) -> Any:
+    """The pyarrow table of a file; names of tasks are text, as a number would lose its leading zeros."""
+    if check_file(path) == ".parquet":
+        return read_parquet(path)
+    return read_csv(path, types={task: "string"}, **marks)

@@ -12,8 +12,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.environments.contract import whole_number
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
-from kinband.trace.columns import Table, table_of
-from kinband.trace.values import RowError, floats, looks_like_number, settings, station_names
+from kinband.trace.columns import RowError, Table, floats, looks_like_number, settings, station_names, table_of
 
 # --- Which columns of a table of measurements are what: the task, the outcome, the knobs, the marks of failed runs
 #
@@ -35,15 +34,7 @@ _USES = {"knobs": "a knob", "ignore": "to ignore", "failed": "marks of failed ru
 
 
 def known_column(table: Table, name: object, *, role: str) -> str:
-    """Return the name of a column that is there, or say which there are.
-
-    Example:
-        >>> from kinband.trace.columns import table_of
-        >>> known_column(table_of({"task": ["a"], "seconds": [2.0]}), "second", role="outcome")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: there is no column 'second' (the outcome), did you mean 'seconds'? The ...
-    """
+    """Return the name of a column that is there, or say which there are."""
     if not isinstance(name, str) or name not in table.names:
         close = difflib.get_close_matches(str(name), table.names, n=1)
         meant = f", did you mean {close[0]!r}? The" if close else ": the"
@@ -67,12 +58,6 @@ def knob_names(
         knobs: The knobs, if they are named.
         ignore: Columns that are nothing.
         task: The task of each row, (n,).
-
-    Example:
-        >>> from kinband.trace.columns import table_of
-        >>> columns = {"arm": [0, 1, 0, 1], "tilt": [2, 4, 2, 4], "speed": [1.0, 1.5, 1.2, 1.1]}
-        >>> knob_names(table_of(columns), taken=(), knobs=None, ignore=(), task=np.array([0, 0, 1, 1]))
-        (['tilt'], ['speed'])
     """
     if knobs is not None:
         listed = [known_column(table, name, role="knobs") for name in _listed(knobs)]
@@ -91,14 +76,7 @@ def knob_names(
 
 
 def knob_values(table: Table, name: str) -> NDArray[Any]:
-    """Return the settings of a knob: numbers where all of them are numbers or their text, else as they are, (n,).
-
-    Example:
-        >>> from kinband.trace.columns import table_of
-        >>> table = table_of({"ref": ["1", "2.0"], "direct": ["None", "1"]})
-        >>> knob_values(table, "ref").tolist(), knob_values(table, "direct").tolist()
-        ([1, 2], ['None', '1'])
-    """
+    """Return the settings of a knob: numbers where all of them are numbers or their text, else as they are, (n,)."""
     try:
         values = settings(table.get(name), label=f"knob {name!r}")
     except RowError as error:
@@ -114,13 +92,7 @@ def knob_values(table: Table, name: str) -> NDArray[Any]:
 
 
 def marks(table: Table, name: str) -> BoolArray:
-    """Return which runs a column marks as failed, (n,): true, yes or 1; a missing mark says that it did not fail.
-
-    Example:
-        >>> from kinband.trace.columns import table_of
-        >>> marks(table_of({"crashed": ["no", "yes", None]}), "crashed").tolist()
-        [False, True, False]
-    """
+    """Return which runs a column marks as failed, (n,): true, yes or 1; a missing mark says that it did not fail."""
     array = table.get(name)
     if array.dtype.kind in "biuf":
         return np.asarray(np.nan_to_num(array.astype(np.float64)) != 0, dtype=np.bool_)

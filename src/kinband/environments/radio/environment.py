@@ -15,10 +15,8 @@ import numpy as np
 from kinband.arrays import FloatArray, positive_number
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.environments.contract import Outcome, Slot, checked_arms, whole_number
-from kinband.environments.radio.counters import STATE_NAMES, Report
-from kinband.environments.radio.layout import draw_layout
-from kinband.environments.radio.maps import PowerMap, build_map
-from kinband.environments.radio.network import Network
+from kinband.environments.radio.city import PowerMap, build_map, draw_layout
+from kinband.environments.radio.network import STATE_NAMES, Network, Report
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
@@ -64,8 +62,10 @@ class RadioEnvironment:
     exogenous = False
     reward_range = (0.0, 1.0)
     _slot: Slot
-    _report: Report
-    _earned: Report
+    report: Report
+    """All measurements of the period before the present slot."""
+    earned: Report
+    """All measurements of the slot played last; at the turn of a day `report` is that of the next day's start."""
 
     def __init__(
         self,
@@ -88,43 +88,15 @@ class RadioEnvironment:
         )
         if set(self._encoder.state.names) != set(STATE_NAMES) or self._encoder.space.feature_names != (KNOB,):
             raise BadInputError(f"the encoder must have the state {STATE_NAMES} and the one knob {KNOB!r}")
+        self.space, self.arms = self._encoder.space, len(self._encoder.space)
+        self.features, self.categorical = self._encoder.features, self._encoder.categorical
         self._slots_per_day = max(1, int((self.hours[1] - self.hours[0]) * 3600 / self.period_s + 1e-9))
         self.reset(seed)
-
-    @property
-    def space(self) -> ConfigurationSpace:
-        """The thresholds to choose from."""
-        return self._encoder.space
-
-    @property
-    def arms(self) -> int:
-        """Number of thresholds."""
-        return len(self.space)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the context columns."""
-        return self._encoder.features
-
-    @property
-    def categorical(self) -> tuple[int, ...]:
-        """No context column holds category codes."""
-        return self._encoder.categorical
 
     @property
     def slot(self) -> Slot:
         """What the present slot shows."""
         return self._slot
-
-    @property
-    def report(self) -> Report:
-        """All measurements of the period before the present slot."""
-        return self._report
-
-    @property
-    def earned(self) -> Report:
-        """All measurements of the slot played last; at the turn of a day `report` is that of the next day's start."""
-        return self._earned
 
     def neighbours(self, count: int = 4) -> dict[str, list[str]]:
         """Return for each station the stations that its users are most likely handed over to, the likeliest first.
@@ -146,14 +118,7 @@ class RadioEnvironment:
         }
 
     def coverage_cells(self, count: int = 4) -> dict[str, dict[str, float]]:
-        """Return for each station the stations whose coverage cell its users fall to, its own among them, and shares.
-
-        Example:
-            >>> environment = RadioEnvironment(6, period_s=20)
-            >>> name = environment.stations[0]
-            >>> name in environment.coverage_cells(6)[name]
-            True
-        """
+        """Return for each station the share of its users that fall to a station's coverage cell, its own among them."""
         found: dict[str, dict[str, float]] = {}
         for station, row in zip(self.stations, coverage_relations(self.map), strict=True):
             most = [int(j) for j in np.argsort(-row, kind="stable")[:count] if row[j] > 0]
@@ -170,7 +135,7 @@ class RadioEnvironment:
         self._seed = whole_number(seed, name="seed", least=0)
         self.thresholds = np.full(len(self.stations), self.parameters.start_threshold_dbm)
         self._begin_day(0)
-        self._earned = self._report
+        self.earned = self.report
         self._show(0)
         return self._slot
 
@@ -179,8 +144,8 @@ class RadioEnvironment:
         played = checked_arms(arms, stations=self.stations, count=self.arms)
         for station, arm in played.items():
             self.thresholds[self.stations.index(station)] = self.space[arm][KNOB]
-        self._report = self._earned = self.network.run_period(self.thresholds, seconds=self.period_s)
-        shares, noise = self._report.good_share, self._report.noise
+        self.report = self.earned = self.network.run_period(self.thresholds, seconds=self.period_s)
+        shares, noise = self.report.good_share, self.report.noise
         numbers = {station: self.stations.index(station) for station in played}
         outcomes = {station: Outcome(float(shares[i]), float(noise[i])) for station, i in numbers.items()}
         number = self._slot.number + 1
@@ -193,10 +158,10 @@ class RadioEnvironment:
         """Start a day one period early: that period gives the first slot its state."""
         hour = self.hours[0] - self.period_s / 3600
         self.network = Network(self.map, self.parameters, seed=(self._seed, day), hour=hour)
-        self._report = self.network.run_period(self.thresholds, seconds=self.period_s)
+        self.report = self.network.run_period(self.thresholds, seconds=self.period_s)
 
     def _show(self, number: int) -> None:
-        rows = self._report.states.tolist()
+        rows = self.report.states.tolist()
         states = {s: dict(zip(STATE_NAMES, row, strict=True)) for s, row in zip(self.stations, rows, strict=True)}
         contexts = {station: self._encoder.contexts(state) for station, state in states.items()}
         for X in contexts.values():
@@ -205,14 +170,7 @@ class RadioEnvironment:
 
 
 def handover_relations(map_: PowerMap) -> FloatArray:
-    """Return the share of users that are at home in one sector and next in another, (S, S), zero on the diagonal.
-
-    Example:
-        >>> map_ = build_map(draw_layout(6), Parameters())
-        >>> relations = handover_relations(map_)
-        >>> relations.shape, bool((np.diagonal(relations) == 0).all())
-        ((6, 6), True)
-    """
+    """Return the share of users that are at home in one sector and next in another, (S, S), zero on the diagonal."""
     S = len(map_.layout.names)
     users = map_.layout.demand.sum(axis=0)
     home = map_.best_sector(0)
@@ -226,12 +184,7 @@ def handover_relations(map_: PowerMap) -> FloatArray:
 
 
 def coverage_relations(map_: PowerMap) -> FloatArray:
-    """Return by home sector the share of its users whose strongest coverage cell is each sector's, (S, S).
-
-    Example:
-        >>> coverage_relations(build_map(draw_layout(6), Parameters())).sum(axis=1).round(9).tolist()
-        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    """
+    """Return by home sector the share of its users whose strongest coverage cell is each sector's, (S, S)."""
     S = len(map_.layout.names)
     relations = np.zeros((S, S))
     last = map_.power.shape[1] - 1

@@ -1,27 +1,93 @@
-"""Who changes cell: the events of all users, evaluated together once per step.
+"""What phones measure, when they report it, and who changes cell: filter, events and time-to-trigger of TS 36.331."""
 
-Event A2 on every layer but the last (down to the next one), event A4 on the layer above for users of every layer but
-the first (up), event A3 inside a layer (within). A4's inequalities are Mn − Hys > Thresh to enter and
-Mn + Hys < Thresh to leave (TS 36.331 clause 5.5.4.5). A user moves at most once per step, between layers first, and
-never past a layer.
-"""
-
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray, IntArray
-from kinband.environments.radio.maps import Float32Array
-from kinband.environments.radio.measurement import (
-    EventTimers,
-    a2_enters,
-    a2_leaves,
-    a3_enters,
-    a3_leaves,
-    filter_weight,
-    filtered,
-)
+from kinband.environments.radio.city import Float32Array
 from kinband.environments.radio.parameters import Mobility
+
+# --- What a phone measures and when it reports: layer-3 filter, events and time-to-trigger of TS 36.331 -------------
+#
+# The network steps in whole seconds while a phone samples every 200 ms, so the filter of clause 5.5.3.2,
+# F ← (1 − a)·F + a·M with a = 1/2^(k/4) per sample, is applied with the weight of all samples of a step,
+# 1 − (1 − a)^samples. An event fires when its entering condition has held for every measurement during the time to
+# trigger; it stays triggered until its leaving condition holds. Times shorter than a step round up to one.
+
+
+def filter_weight(mobility: Mobility, *, step_s: float) -> float:
+    """Return the weight of a step's measurement in the filtered value."""
+    a = 0.5 ** (mobility.filter_coefficient / 4)
+    return float(1 - (1 - a) ** max(1.0, step_s / mobility.sample_period_s))
+
+
+def filtered(old: Float32Array, new: Float32Array, *, weight: float, fresh: BoolArray) -> Float32Array:
+    """Return the filtered measurement in dBm, (n,); where fresh, the filter starts from the new one."""
+    return np.where(fresh, new, old + np.float32(weight) * (new - old))
+
+
+def a2_enters(serving: Float32Array, threshold: Float32Array, *, hysteresis_db: float) -> BoolArray:
+    """Event A2, inequality A2-1: Ms + Hys < Thresh, (n,)."""
+    enters: BoolArray = serving + np.float32(hysteresis_db) < threshold
+    return enters
+
+
+def a2_leaves(serving: Float32Array, threshold: Float32Array, *, hysteresis_db: float) -> BoolArray:
+    """Event A2, inequality A2-2: Ms − Hys > Thresh, (n,)."""
+    leaves: BoolArray = serving - np.float32(hysteresis_db) > threshold
+    return leaves
+
+
+def a3_enters(serving: Float32Array, neighbour: Float32Array, *, offset_db: float, hysteresis_db: float) -> BoolArray:
+    """Event A3, inequality A3-1 without cell offsets: Mn − Hys > Ms + Off, (n,)."""
+    enters: BoolArray = neighbour - np.float32(hysteresis_db) > serving + np.float32(offset_db)
+    return enters
+
+
+def a3_leaves(serving: Float32Array, neighbour: Float32Array, *, offset_db: float, hysteresis_db: float) -> BoolArray:
+    """Event A3, inequality A3-2 without cell offsets: Mn + Hys < Ms + Off, (n,)."""
+    leaves: BoolArray = neighbour + np.float32(hysteresis_db) < serving + np.float32(offset_db)
+    return leaves
+
+
+class EventTimers:
+    """Time-to-trigger and triggered state of one event for n users.
+
+    Args:
+        count: Number of users, n.
+        time_to_trigger_s: How long the entering condition must hold.
+        step_s: Time between measurements.
+    """
+
+    def __init__(self, count: int, *, time_to_trigger_s: float, step_s: float) -> None:
+        self.needed = 1 + math.ceil(time_to_trigger_s / step_s - 1e-9)
+        self.held: NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+        self.triggered: BoolArray = np.zeros(count, dtype=bool)
+
+    def advance(self, enters: BoolArray, leaves: BoolArray) -> BoolArray:
+        """Take one measurement's conditions, (n,); return for whom the event fires now, (n,)."""
+        self.held += 1
+        self.held *= enters
+        self.triggered &= ~leaves
+        fires: BoolArray = (self.held >= self.needed) & ~self.triggered
+        self.triggered |= fires
+        return fires
+
+    def restart(self, users: IntArray) -> None:
+        """Forget what was measured for these users, by number: their serving cell has changed."""
+        self.held[users] = 0
+        self.triggered[users] = False
+
+
+# --- Who changes cell: the events of all users, evaluated together once per step ------------------------------------
+#
+# Event A2 on every layer but the last (down to the next one), event A4 on the layer above for users of every layer but
+# the first (up), event A3 inside a layer (within). A4's inequalities are Mn − Hys > Thresh to enter and
+# Mn + Hys < Thresh to leave (TS 36.331 clause 5.5.4.5). A user moves at most once per step, between layers first, and
+# never past a layer.
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +141,6 @@ class HandoverEvents:
         mobility: Hysteresis, offsets, time to trigger, filter.
         step_s: Time between evaluations.
         layers: Number of layers, L.
-
-    Example:
-        >>> events = HandoverEvents(3, Mobility(), step_s=1.0)
-        >>> events.preparing.tolist()
-        [False, False, False]
     """
 
     def __init__(self, count: int, mobility: Mobility, *, step_s: float, layers: int = 2) -> None:

@@ -1,18 +1,233 @@
 """Every number of the radio network, with where it comes from.
 
 Values of the standard carry the document and the table; values that the standard leaves to the operator, or that
-describe people and buildings, say *assumption* and why they are reasonable. Carriers are in `layers`, people in
-`land_use`. A network is rebuilt from its layout's seed and these records alone, so they are what the trace's side
-file stores.
+describe people and buildings, say *assumption* and why they are reasonable. A network is rebuilt from its layout's seed
+and these records alone, so they are what the trace's side file stores.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from math import log10
 from typing import Any
 
 from kinband.arrays import finite_number, positive_number
-from kinband.environments.radio.land_use import LAND_USES, LandUse
-from kinband.environments.radio.layers import CAPACITY, COVERAGE, Layer, checked_layers
+from kinband.environments.contract import whole_number
 from kinband.errors import BadInputError
+
+# --- The carriers of a sector, its frequency layers, in order from capacity to coverage -----------------------------
+#
+# Every sector has the same layers. The first is where users should be: wide, at a high frequency, hence with a short
+# reach; the last is where they end up when nothing else reaches them. Event A2 takes a user down this list and event
+# A4 up, one layer at a time. A lower layer reaches farther: less path loss (20·log10 of the frequency), thinner walls.
+#
+# A sector has one threshold for all its layers, which each layer may shift. Unshifted, a layer between the first and
+# the last would hold only the few users whom the 3 dB between 2.6 and 1.8 GHz lift over the same threshold, and stay
+# nearly empty; operators therefore leave such layers at a lower level than the first.
+
+RESOURCE_BLOCK_HZ = 180e3  # TS 36.211 table 6.2.3-1: 12 subcarriers of 15 kHz
+SUBCARRIERS = 12  # per resource block, TS 36.211 table 6.2.3-1
+FREQUENCIES_GHZ = (0.5, 100.0)  # TR 38.901 table 7.4.1-1, note 2: where its path loss holds
+# Assumption: how far below the first layer's threshold the last but one is left. The lowest threshold of the paper,
+# −112 dBm, becomes −120 dBm there, 3 dB above the noise of a resource element.
+LOWEST_OFFSET_DB = -8.0
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One carrier that every sector has.
+
+    Attributes:
+        name: What figures and files call it.
+        frequency_ghz: Carrier frequency.
+        resource_blocks: Bandwidth in blocks of 180 kHz.
+        power_dbm: Transmitted power of a cell over the whole band.
+        antenna_gain_dbi: Gain of the sector's antenna on its boresight.
+        threshold_offset_db: Added to the sector's threshold on this layer, for event A2 of its users and event A4 of
+            those who come up to it; means nothing on the last layer.
+
+    Example:
+        >>> CAPACITY.occupied_hz / 1e6, round(CAPACITY.element_power_dbm, 1)
+        (18.0, 18.2)
+    """
+
+    name: str
+    frequency_ghz: float
+    resource_blocks: int
+    power_dbm: float
+    antenna_gain_dbi: float
+    threshold_offset_db: float = 0.0
+
+    def __post_init__(self) -> None:
+        low, high = FREQUENCIES_GHZ
+        if not low <= positive_number(self.frequency_ghz, name="frequency_ghz") <= high:
+            raise BadInputError(f"a layer lies between {low:g} and {high:g} GHz, got {self.frequency_ghz:g}")
+        whole_number(self.resource_blocks, name="resource_blocks", least=1)
+        finite_number(self.power_dbm, name="power_dbm")
+        finite_number(self.antenna_gain_dbi, name="antenna_gain_dbi")
+        finite_number(self.threshold_offset_db, name="threshold_offset_db")
+
+    @property
+    def occupied_hz(self) -> float:
+        """Bandwidth of all resource blocks."""
+        return self.resource_blocks * RESOURCE_BLOCK_HZ
+
+    @property
+    def element_power_dbm(self) -> float:
+        """Power of one resource element, P − 10·log10(12·N_RB): what RSRP is measured on (TS 36.214 clause 5.1.1)."""
+        return self.power_dbm - 10 * log10(SUBCARRIERS * self.resource_blocks)
+
+
+# TS 36.101 table 5.6-1: 100 blocks in 20 MHz, 50 in 10 MHz. TR 36.814 table A.2.1.1-2: 46 dBm in 10 MHz, 49 in 20.
+# Gains: 17 dBi for urban macro in ITU-R M.2135 (TR 36.814 annex A.2.1 has 14 with cable losses, ITU-R M.2292 16);
+# 2 dB less at 0.8 GHz is an assumption: a panel of the same size is less directive there, and TR 36.942 clause 4.2
+# also has a smaller gain at 900 MHz than at 2 GHz.
+CAPACITY = Layer("capacity", frequency_ghz=2.6, resource_blocks=100, power_dbm=49.0, antenna_gain_dbi=17.0)
+COVERAGE = Layer("coverage", frequency_ghz=0.8, resource_blocks=50, power_dbm=46.0, antenna_gain_dbi=15.0)
+
+
+def layers_at(frequencies_ghz: Sequence[float]) -> tuple[Layer, ...]:
+    """Return layers at some frequencies, from capacity to coverage: 20 MHz from 1 GHz on, 10 MHz below.
+
+    Power and antenna gain are those of the default layer of the same width, so that `layers_at([2.6, 0.8])` are
+    the default layers. Thresholds of the layers in between go down evenly to LOWEST_OFFSET_DB on the last but one.
+    Build `Layer`s yourself for anything else.
+
+    Example:
+        >>> [(layer.name, layer.resource_blocks, layer.threshold_offset_db) for layer in layers_at([2.6, 1.8, 0.8])]
+        [('capacity', 100, 0.0), ('1.8 GHz', 100, -8.0), ('coverage', 50, 0.0)]
+    """
+    ghz = [positive_number(f, name="a layer's frequency in GHz") for f in frequencies_ghz]
+    if len(ghz) < 2 or any(low >= high for high, low in pairwise(ghz)):
+        raise BadInputError(f"name two frequencies or more in falling order, such as 2.6, 1.8, 0.8; got {_list(ghz)}")
+    names = ("capacity", *(f"{f:g} GHz" for f in ghz[1:-1]), "coverage")
+    between = len(ghz) - 2
+    offsets = (0.0, *(LOWEST_OFFSET_DB * number / between for number in range(1, between + 1)), 0.0)
+    return tuple(_layer(name, f, offset_db) for name, f, offset_db in zip(names, ghz, offsets, strict=True))
+
+
+def layers_named(text: str) -> tuple[Layer, ...]:
+    """Return the layers of a list such as "2.6,1.8,0.8", in GHz from capacity to coverage.
+
+    Example:
+        >>> layers_named("2.6, 0.8") == (CAPACITY, COVERAGE)
+        True
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"\d+(\.\d*)?|\.\d+", part) for part in parts):
+        raise BadInputError(f"layers are frequencies in GHz parted by commas, such as 2.6,1.8,0.8; got {text!r}")
+    return layers_at([float(part) for part in parts])
+
+
+def checked_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return two or more layers with names of their own, or say what is wrong."""
+    if not isinstance(layers, Sequence) or not all(isinstance(layer, Layer) for layer in layers):
+        raise BadInputError(f"layers must be Layer records from capacity to coverage, got {layers!r}")
+    if len(layers) < 2:
+        raise BadInputError(f"the threshold moves users between layers: give two or more, got {len(layers)}")
+    names = [layer.name for layer in layers]
+    if len(set(names)) < len(names):
+        raise BadInputError(f"layers need names of their own, got {', '.join(names)}: rename all but one")
+    return tuple(layers)
+
+
+def _layer(name: str, ghz: float, offset_db: float) -> Layer:
+    like = CAPACITY if ghz >= 1 else COVERAGE
+    return Layer(
+        name,
+        frequency_ghz=ghz,
+        resource_blocks=like.resource_blocks,
+        power_dbm=like.power_dbm,
+        antenna_gain_dbi=like.antenna_gain_dbi,
+        threshold_offset_db=offset_db,
+    )
+
+
+def _list(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers) or "none"
+
+
+# --- People of the four kinds of place: business, homes, outskirts and hot spots ------------------------------------
+#
+# Each kind has its own hours, walls, vehicles and appetite; together with where the places are, that is what makes
+# stations differ and their best thresholds move during the day. Numbers marked *assumption* have no standard behind
+# them: they are set so that a city of 105 stations has about 3,000 connected users and is really loaded from late
+# afternoon on, while the centre empties in the evening and homes are quiet in the afternoon.
+
+
+@dataclass(frozen=True)
+class LandUse:
+    """People of one kind of place: how many, when, how they move and what they load.
+
+    `profile` is the number of connected users relative to the busiest hour, at 0, 2, …, 22 h, linear in between. The
+    shapes follow the office, residential, transport and entertainment patterns of Xu et al., "Understanding mobile
+    traffic patterns of large scale cellular towers in urban environment" (IEEE/ACM Trans. Networking 25(2), 2017),
+    drawn by eye: assumption.
+    """
+
+    name: str
+    users: float  # connected users in the busiest hour, in a city of 105 stations at load 1: assumption
+    profile: tuple[float, ...]
+    indoor: float  # share; 0.8 in TR 38.901 table 7.2-1
+    high_loss: (
+        float  # share of indoor users in high-loss buildings; 0.2 in ITU-R M.2412, dense urban: assumption around it
+    )
+    vehicles: float  # share of outdoor users that ride: assumption
+    vehicle_kmh: float  # ITU-R M.2412, dense urban: 30 km/h in cars; 60 on outer roads: assumption
+    sessions_per_minute: float  # bulk sessions of a connected user: assumption, sets the load
+    packets_per_s: float  # small packets of a connected user: assumption
+
+
+LAND_USES = (
+    LandUse(
+        name="business",
+        users=1350,
+        profile=(0.06, 0.05, 0.05, 0.15, 0.70, 1.00, 0.95, 1.00, 0.90, 0.50, 0.28, 0.14),
+        indoor=0.8,
+        high_loss=0.4,
+        vehicles=0.3,
+        vehicle_kmh=30.0,
+        sessions_per_minute=1.8,
+        packets_per_s=24.0,
+    ),
+    LandUse(
+        name="residential",
+        users=1700,
+        profile=(0.35, 0.15, 0.10, 0.25, 0.40, 0.38, 0.42, 0.40, 0.55, 0.85, 1.00, 0.90),
+        indoor=0.8,
+        high_loss=0.15,
+        vehicles=0.3,
+        vehicle_kmh=30.0,
+        sessions_per_minute=2.1,
+        packets_per_s=14.0,
+    ),
+    LandUse(
+        name="outskirts",
+        users=460,
+        profile=(0.20, 0.10, 0.10, 0.40, 0.80, 0.50, 0.50, 0.50, 0.80, 1.00, 0.75, 0.50),
+        indoor=0.6,
+        high_loss=0.1,
+        vehicles=0.7,
+        vehicle_kmh=60.0,
+        sessions_per_minute=1.8,
+        packets_per_s=14.0,
+    ),
+    LandUse(
+        name="hot spot",
+        users=480,
+        profile=(0.10, 0.05, 0.05, 0.15, 0.35, 0.55, 0.75, 0.70, 0.85, 1.00, 0.80, 0.35),
+        indoor=0.6,
+        high_loss=0.3,
+        vehicles=0.1,
+        vehicle_kmh=30.0,
+        sessions_per_minute=2.0,
+        packets_per_s=20.0,
+    ),
+)
+
+
+# --- Radio, handover rules, traffic ---------------------------------------------------------------------------------
 
 LIGHT_SPEED = 299_792_458.0  # m/s
 SUBCARRIER_HZ = 15e3  # TS 36.211 clause 6.2.3
@@ -27,12 +242,7 @@ GOOD_CQI = 10  # TS 36.213 table 7.2.3-1: 64QAM from here on
 
 @dataclass(frozen=True)
 class Radio:
-    """Antennas, receivers and the rate that a signal buys.
-
-    Example:
-        >>> round(Radio().noise_dbm, 1)  # in one resource element
-        -123.2
-    """
+    """Antennas, receivers and the rate that a signal buys."""
 
     base_height_m: float = 25.0  # TR 38.901 table 7.2-1, UMa
     user_height_m: float = 1.5  # TR 38.901 table 7.2-1, outdoors and on the ground floor
@@ -71,12 +281,7 @@ class Radio:
 
 @dataclass(frozen=True)
 class Mobility:
-    """Handover rules in the words of TS 36.331 and their costs; all levels in dB or dBm.
-
-    Example:
-        >>> Mobility().return_margin_db
-        4.0
-    """
+    """Handover rules in the words of TS 36.331 and their costs; all levels in dB or dBm."""
 
     a2_hysteresis_db: float = 1.0  # TS 36.331 IE Hysteresis: steps of 0.5 dB; assumption within 0..15
     return_margin_db: float = 4.0  # assumption (operator practice): back up at threshold + 4 dB, event A4
@@ -100,12 +305,7 @@ class Mobility:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What users load, and when they are satisfied.
-
-    Example:
-        >>> Traffic().file_bytes
-        2000000.0
-    """
+    """What users load, and when they are satisfied."""
 
     file_bytes: float = 2e6  # TR 36.814 clause A.2.1.3.1: FTP model 1, 2 Mbytes
     # NGMN, "Radio access performance evaluation methodology" (2008), FTP: lognormal, mean 2 Mbytes, sd 0.722, cut at 5.

@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.environments.contract import whole_number
-from kinband.environments.radio.counters import STATE_NAMES, Report
+from kinband.environments.radio.city import PowerMap, build_map, draw_layout
 from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM
-from kinband.environments.radio.layout import draw_layout
-from kinband.environments.radio.maps import PowerMap, build_map
-from kinband.environments.radio.network import Network
+from kinband.environments.radio.network import STATE_NAMES, Network, Report
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace

@@ -12,7 +12,7 @@ from kinband.controller.explain import configuration_text, listed, ran_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Verdict
-from kinband.planning.borrowing import beliefs_of, borrowed
+from kinband.planning import beliefs_of, contributions
 from kinband.posterior import BlockedPosterior
 from kinband.records import Choice
 from kinband.service.operations.records import DecisionRecord, Outlook, StationState
@@ -253,7 +253,7 @@ def _lenders(controller: Controller, card: StationState, choice: Choice, lending
         x = controller.settings.encoder.contexts(state)[choice.arm]
         present = controller.current
         tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
-        found = borrowed(beliefs, present.task(card.station), x=x, similarity=tasks)
+        found = contributions(beliefs, present.task(card.station), x=x, similarity=tasks)
     except KinbandError:
         return {}
     ranked = sorted(found.items(), key=lambda pair: -pair[1])
