@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.speed.problem import STATE, controller_of
+from benchmarks.speed.measure import STATE, controller_of
 from kinband.controller import Controller
 from kinband.controller.events import entry_to_dict
 from kinband.posterior import INDUCING_POINTS, SWITCH_ROWS

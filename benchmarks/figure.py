@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.findings import Finding
 from benchmarks.runs import EMBEDDING, JOINT, POOLED
-from kinband.experiments.figures import blank, save
+from kinband.experiments.pages import blank, save
 from kinband.stats import Estimate
 
 _STYLES = {

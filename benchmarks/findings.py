@@ -10,16 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.problems import Contest
-from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Plan, plans, read
+from benchmarks.metrics import bootstrapped, picks_of, ratio_of
+from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Contest, Plan, plans, read
 from kinband.arrays import FloatArray
-from kinband.experiments.metrics import mean_of, ratio_of, saving_of
+from kinband.experiments.compare import mean_of, saving_of
 from kinband.stats import Estimate
 
 FIXED = (ALONE, POOLED, EMBEDDING)
 LEARNERS = (JOINT, *FIXED, PLAIN)
-
-_RESAMPLES = 4000
 
 
 @dataclass(frozen=True)
@@ -105,14 +103,12 @@ class Finding:
         Not a number where that one saves nothing.
         """
         sharing = min((POOLED, EMBEDDING), key=lambda name: self.tuning[name][self.beta[name]])
-        picks = np.random.default_rng(0).integers(len(self.regret[JOINT]), size=(_RESAMPLES, len(self.regret[JOINT])))
-        picks = np.vstack([np.arange(len(self.regret[JOINT])), picks])
+        picks = picks_of(len(self.regret[JOINT]))
         ours, alone, best = (self.regret[name][picks].sum(axis=1) for name in (JOINT, ALONE, sharing))
         if best[0] >= alone[0]:
             return Estimate(np.nan, np.nan, np.nan)
         kept = (alone - ours) / np.where(alone > best, alone - best, np.nan)
-        low, high = np.nanquantile(kept[1:], [0.025, 0.975])
-        return Estimate(float(kept[0]), float(low), float(high))
+        return bootstrapped(kept, runs=len(self.regret[JOINT]))
 
 
 def tuning_plans(contest: Contest, size: Size) -> list[Plan]:
@@ -172,11 +168,9 @@ def geometric_mean(findings: Sequence[Finding]) -> Estimate:
     logs = []
     for found in findings:
         ours, best = found.regret[JOINT], found.regret[found.best]
-        picks = np.vstack([np.arange(len(ours)), rng.integers(len(ours), size=(_RESAMPLES, len(ours)))])
+        picks = picks_of(len(ours), rng)
         logs.append(np.log(ours[picks].sum(axis=1) / best[picks].sum(axis=1)))
-    means = np.exp(np.mean(logs, axis=0))
-    low, high = np.quantile(means[1:], [0.025, 0.975])
-    return Estimate(float(means[0]), float(low), float(high))
+    return bootstrapped(np.exp(np.mean(logs, axis=0)), runs=len(findings[0].regret[JOINT]))
 
 
 def held(found: Finding, learner: str = JOINT) -> Estimate:

@@ -10,7 +10,7 @@ import numpy as np
 from tests.statistical.test_habits_cover import PROBLEMS, habits_of
 from tests.support.habits import covered
 
-from kinband.experiments.metrics import mean_of
+from kinband.experiments.compare import mean_of
 from kinband.model import learn_model
 
 

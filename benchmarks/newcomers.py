@@ -6,7 +6,6 @@ They start *described*, *on average* (without descriptors) and *alone* (same ker
 each with the β that suits it on the seeds that choose.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,20 +15,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.findings import Size
+from benchmarks.running import kept
 from benchmarks.runs import BETAS
-from benchmarks.studies.newcomers.playing import first_decisions, joined
-from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, STARTS
-from benchmarks.studies.newcomers.scene import Scene, warm_up
+from benchmarks.studies.newcomers import ALONE, AVERAGE, DESCRIBED, STARTS, Scene, first_decisions, joined, warm_up
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.measured import MeasuredEnvironment
-from kinband.experiments.metrics import saving_of
+from kinband.experiments.compare import saving_of
 from kinband.experiments.problems import problem_of
 from kinband.experiments.runner import Job
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.stats import Estimate
-from kinband.version import __version__
 
 SAVED = {"x264 time": 0.50, "nodejs": 0.50}
 """What described newcomers are to save of starting alone; elsewhere nothing is to be lost."""
@@ -75,8 +72,7 @@ class Draw:
 
     def job(self, folder: Path) -> Job:
         """Return the job that writes this draw."""
-        values = json.dumps([asdict(self), __version__], sort_keys=True)
-        return Job(folder / "newcomers" / f"{hashlib.sha256(values.encode()).hexdigest()[:20]}.json", run, (self,))
+        return kept(folder / "newcomers", run, self)
 
 
 def draws(size: Size, arrivals: Sequence[Arrival] = ARRIVALS) -> list[Draw]:

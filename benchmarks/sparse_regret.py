@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinband.experiments.metrics import saving_of
+from kinband.experiments.compare import saving_of
 from kinband.experiments.paper import FIGURES
 from kinband.experiments.runner import Case, Curve, Learner, run_cases
 

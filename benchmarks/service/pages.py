@@ -5,7 +5,7 @@ looks at every page over HTTP. The empty page is `/help`: the same sign-in, the 
 figures.
 
 Every look at a page is the first after a new event, a reward, so that the page has to be made anew; a second look
-follows, when nothing has changed and the service has the page in memory. When all rewards of a slot have been told,
+follows, when nothing has changed and the browser says that it has the page. When all rewards of a slot have been told,
 all stations are asked for the next one.
 
 On a machine that others use as well, what takes longer is interrupted more often, so that ratios of times come out too
@@ -28,10 +28,10 @@ from urllib.parse import urlencode
 import numpy as np
 
 from benchmarks.service.calling import TIMEOUT, Address, Caller, LoadError, hosted
-from benchmarks.service.measuring import Figure
 from benchmarks.service.past import Past, Recorded, Tick, record_past
 from benchmarks.service.problem import station_names
 from benchmarks.service.statistics import Timings
+from benchmarks.speed.measure import Measured
 
 AIM = "at most 3"
 """What the median of a page may be, against that of the empty page."""
@@ -138,16 +138,18 @@ class Browser:
             self.close()
             raise LoadError(f"signing in was answered {answer.status}")
         self._headers = {"Cookie": cookie}
+        self._seen: dict[str, dict[str, str]] = {}
 
     def look(self, path: str) -> float:
-        """Return how long a page took, to its last byte."""
+        """Return how long a page took, to its last byte; what was seen before is asked for as browsers do."""
         begun = perf_counter()
-        self._connection.request("GET", path, headers=self._headers)
+        self._connection.request("GET", path, headers=self._headers | self._seen.get(path, {}))
         answer = self._connection.getresponse()
         answer.read()
         took = perf_counter() - begun
-        if answer.status != 200:
+        if answer.status not in (200, 304):
             raise LoadError(f"GET {path} was answered {answer.status}")
+        self._seen[path] = {"If-None-Match": answer.getheader("ETag") or ""}
         return took
 
     def close(self) -> None:
@@ -186,7 +188,7 @@ class News:
         self._caller.close()
 
 
-def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Figure], int]:
+def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Measured], int]:
     """Measure the pages; return the lines, and how many events were on record.
 
     Args:
@@ -220,7 +222,7 @@ def _times(address: Address, pages: Mapping[str, str], looks: Looks, *, tick: Ti
     return found
 
 
-def figures(times: Mapping[str, Took]) -> Iterator[Figure]:
+def figures(times: Mapping[str, Took]) -> Iterator[Measured]:
     """Return the lines: of every page the median and the slow end, each beside that of the empty page.
 
     Args:
@@ -237,4 +239,4 @@ def figures(times: Mapping[str, Took]) -> Iterator[Figure]:
                 aim = AIM if beside and end == "p50" and which != "work" else ""
                 reference = float(getattr(empty, end)) if beside else nan
                 line, what = f"pages.{name}.{which}.{end}", f"{name}, {words}, {slow}"
-                yield Figure(line, what, float(getattr(ours, end)), beside, reference, aim)
+                yield Measured(line, what, float(getattr(ours, end)), beside, reference, aim)

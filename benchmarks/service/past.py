@@ -124,7 +124,7 @@ def record_past(url: str, past: Past, *, tick: Tick) -> Recorded:
                 tick(f"recording a past, slot {number} of {past.slots}")
             player.play(last=number == past.slots - 1)
             clock[0] += SLOT
-        operations.durable.snapshot()
+        operations.turns.snapshot()
         with operations.looking() as read_model:
             return Recorded(read_model.seq, tuple(read_model.stations), tuple(read_model.decisions))
 

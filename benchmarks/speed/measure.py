@@ -4,14 +4,23 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kinband.arrays import FloatArray
+from kinband.controller import Controller
+from kinband.kernels import RBF
+from kinband.policies import UCB, Policy, Setting
+from kinband.posterior import INDUCING_POINTS
+from kinband.records import Samples
+from kinband.space import ConfigurationSpace
 from kinband.version import __version__
+
+# --- Medians, sums over sizes, the machine --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,3 +118,104 @@ def _processor() -> str:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+# --- What is decided ------------------------------------------------------------------------------------------------
+
+STATIONS, ARMS, STATE = 105, 29, ("active_users", "cqi_share", "small_packets", "small_volume", "users")
+NOISE, MEAN, LENGTH_DB = 0.004, 0.8, 10.0
+SPACE = ConfigurationSpace(handover_threshold_dbm=range(-112, -112 + ARMS))
+
+
+def bench_kernel() -> RBF:
+    """Return a kernel with a configuration length-scale of 10 dB.
+
+    Example:
+        >>> len(bench_kernel().length_scale)
+        6
+    """
+    per_db = float(np.diff(SPACE.features[:2, 0])[0])
+    return RBF([1.7, 3.0, 3.0, 3.0, 1.5, LENGTH_DB * per_db], variance=0.03)
+
+
+def likeness(rng: np.random.Generator, stations: int = STATIONS) -> FloatArray:
+    """Return a task matrix in which all stations have something in common, (M, M)."""
+    A = rng.standard_normal((stations, 6))
+    D2 = ((A[:, None] - A[None]) ** 2).sum(axis=-1)
+    K_Z: FloatArray = np.exp(-D2 / np.median(D2))
+    return K_Z
+
+
+def log_of(rows: int, rng: np.random.Generator, *, stations: int = STATIONS) -> Samples:
+    """Return a log of random rows."""
+    arms = rng.integers(ARMS, size=rows)
+    X = np.hstack([rng.standard_normal((rows, len(STATE))), SPACE.features[arms]])
+    names = tuple(f"s{m}" for m in range(stations))
+    y = MEAN + 0.1 * rng.standard_normal(rows)
+    return Samples(names, np.arange(rows) % stations, X, y, None, (*STATE, *SPACE.feature_names), (), arms)
+
+
+def states_of(rng: np.random.Generator) -> dict[str, dict[str, float]]:
+    """Return a state for every station."""
+    return {f"s{m}": dict(zip(STATE, rng.standard_normal(len(STATE)).tolist(), strict=True)) for m in range(STATIONS)}
+
+
+def controller_of(
+    rng: np.random.Generator,
+    *,
+    structure: bool,
+    engine: str = "exact",
+    rows: int = 0,
+    inducing_points: int = INDUCING_POINTS,
+) -> Controller:
+    """Return a controller that knows so many rows; without `structure`, every arm has a column of its own."""
+    return Controller(
+        SPACE,
+        [f"s{m}" for m in range(STATIONS)],
+        state=STATE,
+        similarity=likeness(rng),
+        kernel=bench_kernel(),
+        noise=NOISE,
+        mean=MEAN,
+        engine=engine,
+        inducing_points=inducing_points,
+        policy="ucb" if structure else plain_ucb,
+        log=log_of(rows, rng) if rows else None,
+    )
+
+
+def plain_ucb(setting: Setting) -> Policy:
+    """Return UCB that does not know that arms share a state."""
+    return UCB.build(replace(setting, configurations=None))
+
+
+# --- The limit: the bare arithmetic of a forward substitution on plain arrays, with nothing around it ---------------
+
+PANEL = 128
+
+
+class BareFactor:
+    """Row panels of a lower triangle with the inverses of their diagonal blocks, filled with small numbers.
+
+    Example:
+        >>> BareFactor(200, rng=np.random.default_rng(0)).sweep(np.ones((200, 3))).shape
+        (200, 3)
+    """
+
+    def __init__(self, rows: int, *, rng: np.random.Generator) -> None:
+        self.rows = rows
+        self._panels: list[FloatArray] = []
+        self._inverses: list[FloatArray] = []
+        for start in range(0, rows, PANEL):
+            height = min(PANEL, rows - start)
+            self._panels.append(1e-3 * rng.standard_normal((height, start)))
+            self._inverses.append(np.eye(height) + 1e-3 * np.tril(rng.standard_normal((height, height)), -1))
+
+    def sweep(self, R: FloatArray) -> FloatArray:
+        """Return L⁻¹R for R (rows, m)."""
+        V = np.empty_like(R)
+        for p, (panel, inverse) in enumerate(zip(self._panels, self._inverses, strict=True)):
+            start, stop = p * PANEL, p * PANEL + len(panel)
+            rest = R[start:stop] - panel @ V[:start] if start else R[start:stop]
+            np.matmul(inverse, rest, out=V[start:stop])
+        return V

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed.measure import median_time
-from benchmarks.speed.problem import ARMS, MEAN, NOISE, SPACE, bench_kernel, likeness, log_of
+from benchmarks.speed.measure import ARMS, MEAN, NOISE, SPACE, bench_kernel, likeness, log_of, median_time
 from kinband.arrays import FloatArray
 from kinband.kernels import MultiTaskKernel
 from kinband.posterior import SchurPosterior

@@ -7,7 +7,7 @@
 - `neighbours`: what does a network gain when stations answer for more than themselves?
 - `speed`: what do the defaults cost in time?
 
-Those that are folders can be run alone (`python -m benchmarks.studies.safety`): with other sizes, all
+Some can be run alone (`python -m benchmarks.studies.safety`): with other sizes, all
 learners, and the tables and figures of the documentation. `benchmarks.trust` holds all of them against what is
 promised.
 """

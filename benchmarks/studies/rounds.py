@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
-from kinband.experiments.compare import BASELINE, best_betas, final_regrets
-from kinband.experiments.metrics import saving_gap_of, saving_of
+from benchmarks.metrics import saving_gap_of
+from kinband.experiments.compare import BASELINE, best_betas, final_regrets, saving_of
 from kinband.experiments.paper import FIGURES, Figure
 from kinband.experiments.runner import Case, Curve, Learner
 from kinband.stats import Estimate

@@ -1,7 +1,7 @@
 """Learning that an operator can trust: every target, measured, with its interval and whether it is kept.
 
-A part turns an experiment into targets (`targets`): it runs what it needs through a `running.Runner`, which keeps
-every run, and holds the results against the numbers promised. `table` writes them down. `make trust` is the command.
+A part turns an experiment into targets (`targets`): it runs what it needs through a `Runner`, which keeps every
+run, and holds the results against the numbers promised. `table` writes them down. `make trust` is the command.
 
 To add a part, write a module with `measure(size, runner)`, `targets(results, size)` and a `PART`, and list it here.
 """
@@ -9,8 +9,7 @@ To add a part, write a module with `measure(size, runner)`, `targets(results, si
 from collections.abc import Sequence
 
 from benchmarks.trust import drift, evaluation, neighbours, newcomers, rounds, safety, speed
-from benchmarks.trust.running import Part, Runner
-from benchmarks.trust.targets import Size, Target
+from benchmarks.trust.targets import Part, Runner, Size, Target
 from kinband.errors import NotFoundError
 
 __all__ = ["PARTS", "Part", "Runner", "Size", "Target", "measured", "parts_named"]

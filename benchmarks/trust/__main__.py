@@ -11,8 +11,18 @@ from rich.table import Table
 
 from benchmarks.command import command
 from benchmarks.trust import PARTS, Runner, Size, measured, parts_named
-from benchmarks.trust.figure import draw_targets
-from benchmarks.trust.table import BEGIN, END, HEAD, cells, in_words, markdown, notes_of, to_json, write_into
+from benchmarks.trust.table import (
+    BEGIN,
+    END,
+    HEAD,
+    cells,
+    draw_targets,
+    in_words,
+    markdown,
+    notes_of,
+    to_json,
+    write_into,
+)
 from benchmarks.trust.targets import SHORT, Target
 from kinband.cli.options import make_folder
 from kinband.errors import BadInputError

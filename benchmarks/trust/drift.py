@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.drift.playing import PROBLEMS, SCENARIOS
-from benchmarks.studies.drift.playing import measure as played
-from benchmarks.studies.drift.results import RESETS, Finding, Plan, Record, findings
-from benchmarks.trust.running import Call, Part, Runner
-from benchmarks.trust.running import Record as Plain
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.studies.drift import PROBLEMS, RESETS, SCENARIOS, Finding, Plan, Record, findings
+from benchmarks.studies.drift import measure as played
+from benchmarks.trust.targets import Call, Part, Runner, Size, Target, target_of
+from benchmarks.trust.targets import Record as Plain
 from kinband.environments.drifting import How
 
 NAME = "drift"

@@ -5,8 +5,7 @@ from dataclasses import asdict
 from itertools import product
 
 from benchmarks.coverage import Count, World, count, synthetic_world, trace_world
-from benchmarks.trust.running import Call, Part, Record, Runner
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.trust.targets import Call, Part, Record, Runner, Size, Target, target_of
 from kinband.stats import share_of
 
 NAME = "evaluation"

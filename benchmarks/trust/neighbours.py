@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.studies.neighbours.plan import QUICK, Plan
-from benchmarks.studies.neighbours.playing import run_one
-from benchmarks.studies.neighbours.results import Finding, Record, findings
-from benchmarks.trust.running import Call, Part, Runner
-from benchmarks.trust.running import Record as Plain
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.studies.neighbours import QUICK, Finding, Plan, Record, findings, run_one
+from benchmarks.trust.targets import Call, Part, Runner, Size, Target, target_of
+from benchmarks.trust.targets import Record as Plain
 
 NAME = "neighbours"
 RUNS = 10

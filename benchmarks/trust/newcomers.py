@@ -3,12 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.studies.newcomers.playing import best_known, draw
-from benchmarks.studies.newcomers.results import AVERAGE, DESCRIBED, KNOWN, Draw, Finding, finding
-from benchmarks.studies.newcomers.scene import Plan
-from benchmarks.trust.running import Call, Part, Record, Runner
-from benchmarks.trust.targets import Size, Target, target_of
-from kinband.similarity.newcomers import JUDGED
+from benchmarks.studies.newcomers import AVERAGE, DESCRIBED, KNOWN, Draw, Finding, Plan, best_known, draw, finding
+from benchmarks.trust.targets import Call, Part, Record, Runner, Size, Target, target_of
 
 NAME = "newcomers"
 SAVED = 0.5
@@ -32,7 +28,7 @@ def bound(seed: int, plan: Plan) -> Record:
 
 def measure(size: Size, runner: Runner) -> Finding:
     """Let newcomers start in all ways on every seed."""
-    draws = [_draw(record, plan_of(size)) for record in runner.records("newcomers", _calls(size))]
+    draws = [Draw(**record) for record in runner.records("newcomers", _calls(size))]
     known = [record["regret"] for record in runner.records("newcomers: the bound", _bounds(size))]
     return finding(draws, known)
 
@@ -52,12 +48,6 @@ def targets(found: Finding, size: Size) -> list[Target]:
             if name == KNOWN
         ),
     ]
-
-
-def _draw(record: Record, plan: Plan) -> Draw:
-    """Return a draw of a record; those kept before it said whether descriptors were used say it by what decides."""
-    judged = plan.stations is None or plan.stations - plan.newcomers >= JUDGED
-    return Draw(**{"used": not judged or record["explained"] > 0, **record})
 
 
 def _calls(size: Size) -> list[Call]:

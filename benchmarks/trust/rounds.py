@@ -15,8 +15,7 @@ from benchmarks.studies.rounds import (
     finding,
     tuning_cases,
 )
-from benchmarks.trust.running import Part, Runner
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.trust.targets import Part, Runner, Size, Target, target_of
 from kinband.experiments.paper import quick
 from kinband.experiments.runner import effort_of
 

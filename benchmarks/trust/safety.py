@@ -10,11 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.studies.safety.playing import tallies
-from benchmarks.studies.safety.results import Finding, Tally, findings
-from benchmarks.studies.safety.rules import DELTA, PLAIN, PROBLEMS
-from benchmarks.trust.running import Call, Part, Record, Runner
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.studies.safety import DELTA, PLAIN, PROBLEMS, Finding, Tally, findings, tallies
+from benchmarks.trust.targets import Call, Part, Record, Runner, Size, Target, target_of
 from kinband.stats import Estimate
 
 NAME = "safety"

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.metrics import ratio_of
 from benchmarks.studies.speed import seconds
-from benchmarks.trust.running import Call, Part, Runner
-from benchmarks.trust.targets import Size, Target, target_of
-from kinband.experiments.metrics import ratio_of
+from benchmarks.trust.targets import Call, Part, Runner, Size, Target, target_of
 from kinband.stats import Estimate
 
 NAME = "speed"

@@ -288,6 +288,9 @@ def _numbers(state: Mapping[str, Any], names: Sequence[str]) -> FloatArray:
     values = np.empty(len(names))
     for column, name in enumerate(names):
         value = state[name]
+        if type(value) is float and math.isfinite(value):  # as it nearly always is
+            values[column] = value
+            continue
         if isinstance(value, str | bytes):
             raise BadInputError(f"state feature {name!r} must be a number, got {value!r}")
         if isinstance(value, bool | np.bool_):  # as a log has it that names such a column as state: 1 or 0

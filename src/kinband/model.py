@@ -23,8 +23,10 @@ from kinband.kernels import FixedTasks, Kernel, as_kernel
 from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
+from kinband.similarity.base import without_level
 from kinband.similarity.joint import MAX_ROWS, PULL
-from kinband.similarity.learned import without_level
+
+__all__ = ["LEAST_NOISE", "Model", "Search", "SimilarityLike", "learn_model"]
 
 SimilarityLike = str | ArrayLike | TaskMatrix | Similarity
 
@@ -95,6 +97,12 @@ class Search:
         """Whether there is anything to search for."""
         return self.kernel or self.noise or self.mean
 
+    def options(self, first: Model) -> dict[str, Any]:
+        """Return how `likelihood.fit` is to search, beginning at a model."""
+        free = {"fit_kernel": self.kernel, "fit_noise": self.noise, "fit_mean": self.mean}
+        effort = {"starts": self.starts, "max_rows": self.max_rows, "block_rows": BLOCK_ROWS, "pull": self.pull}
+        return {"noise": first.noise, "mean": first.mean, **free, **effort, "quiet": self.quiet}
+
 
 def learn_model(
     samples: Samples,
@@ -139,7 +147,8 @@ def learn_model(
     if isinstance(similarity, str) and similarity == "joint":
         similarity = Joint(seed=int(rng.integers(2**31)))
     if isinstance(similarity, Joint):
-        return _joint(samples, first, search, similarity, rng=rng)
+        found, tasks = similarity.fit_model(samples, first.kernel, rng=rng, **search.options(first))
+        return _model(samples, found, tasks, search)
     measured = isinstance(similarity, str) and similarity in _MEASURED and len(samples.stations) > 1
     alone = _fitted(samples, first, first.similarity, search, rng=rng) if measured else first
     shown = samples if log is None or isinstance(similarity, str) else log
@@ -147,38 +156,12 @@ def learn_model(
     return _fitted(samples, first, tasks, search, rng=rng)
 
 
-def _joint(samples: Samples, first: Model, search: Search, joint: Joint, *, rng: np.random.Generator) -> Model:
-    """Return the model in which how much is shared is found with the rest."""
-    how = {
-        "noise": first.noise, "mean": first.mean, "fit_kernel": search.kernel, "fit_noise": search.noise,
-        "fit_mean": search.mean, "starts": search.starts, "max_rows": search.max_rows, "pull": search.pull,
-        "quiet": search.quiet,
-    }  # fmt: skip
-    found, tasks = joint.fit_model(samples, first.kernel, rng=rng, **how)
-    return _model(samples, found, tasks, search)
-
-
 def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *, rng: np.random.Generator) -> Model:
     """Return the best model under a task matrix; the search begins at `first`, on which its prior is centred."""
     if not search.anything:
         return replace(first, similarity=tasks)
-    found = fit(
-        samples,
-        first.kernel,
-        tasks=FixedTasks(tasks.matrix),
-        noise=first.noise,
-        mean=first.mean,
-        fit_kernel=search.kernel,
-        fit_noise=search.noise,
-        fit_mean=search.mean,
-        starts=search.starts,
-        max_rows=search.max_rows,
-        block_rows=BLOCK_ROWS,
-        pull=search.pull,
-        quiet=search.quiet,
-        rng=rng,
-    )
-    return _model(samples, found, tasks, search)
+    how, fixed = search.options(first), FixedTasks(tasks.matrix)
+    return _model(samples, fit(samples, first.kernel, tasks=fixed, rng=rng, **how), tasks, search)
 
 
 def _model(samples: Samples, found: Fit, tasks: TaskMatrix, search: Search) -> Model:

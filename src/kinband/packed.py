@@ -60,7 +60,9 @@ class Alternatives(Sequence[Alternative]):
     __slots__ = ("_names", "_packed")
 
     def __init__(self, rows: Iterable[Sequence[float | None]] = (), names: Named | None = None) -> None:
-        self._packed = b"".join(_ROW.pack(arm, *(nan if v is None else v for v in scores)) for arm, *scores in rows)
+        listed = list(rows)
+        flat = [nan if value is None else value for row in listed for value in row]
+        self._packed = _rows(len(listed)).pack(*flat)
         self._names = names
 
     def __len__(self) -> int:
@@ -149,6 +151,11 @@ class PackedState(Mapping[str, float]):
 def _one_for_all(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the same names as one object, however often they are asked for."""
     return names
+
+
+@lru_cache(maxsize=1024)
+def _rows(count: int) -> Struct:
+    return Struct("<" + "i3d" * count)
 
 
 @lru_cache(maxsize=1024)

@@ -23,10 +23,10 @@ from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSettings
 from kinband.counting import counted
 from kinband.errors import BadInputError, KinbandError
-from kinband.kpis import KpiPolicy
+from kinband.html import table
 from kinband.policies import UCB, Constant
 from kinband.policies.base import learn_block
-from kinband.policies.safety.policy import SafePolicy
+from kinband.policies.safety import Constrained
 from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
@@ -259,6 +259,15 @@ class ChangePlan:
     left_alone: tuple[LeftAlone, ...]
     explore: bool = False
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.station, one.present, one.proposed, one.expected, one.gain.value, one.gain.low, one.gain.high)
+            for one in self.changes
+        ]
+        head = ["station", "present", "proposed", "expected", "gain", "95 % from", "to"]
+        caption = f"{counted(len(rows), 'change')}, {counted(len(self.left_alone), 'station')} left alone"
+        return table(head, rows, caption=caption)
+
     def write(self, folder: str | Path, *, replace: bool = False) -> list[Path]:
         """Write rollback.csv, plan.csv and left_alone.csv, and return their paths.
 
@@ -399,7 +408,7 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
     Contributions can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
     """
     settings, policy = controller.current, controller.policy
-    while isinstance(policy, KpiPolicy | SafePolicy):
+    if isinstance(policy, Constrained):
         policy = policy.inner
     known = policy.posterior if settings.config.policy == "ucb" and isinstance(policy, UCB) else None
     if isinstance(known, BlockedPosterior) and all(isinstance(block, _Keeper) for block in known.blocks):

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
+from kinband.counting import counted
+from kinband.html import table
 from kinband.packed import Alternative, Alternatives
 
 Memo = Mapping[str, Any]
@@ -203,6 +205,13 @@ class Decision:
     known: int = 0
     round: int | None = None
     memo: Memo = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        mine = (self.configuration, self.mean, self.std, self.ucb)
+        others = [(one.configuration, one.mean, one.std, one.ucb) for one in self.alternatives if one.arm != self.arm]
+        rows = [("chosen", *mine), *(("", *one) for one in others)]
+        caption = f"Decision {self.id} for {self.station}, {counted(self.known, 'reward')} known"
+        return table(["", "configuration", "expected", "std", "score"], rows, caption=caption)
 
 
 def alternative_of(decision: Decision, arm: int) -> Alternative | None:

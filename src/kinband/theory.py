@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix, components
+from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, components
 from kinband.policies.exploration import Theorem1, theorem1_alpha
+from kinband.posterior.base import checked_contexts as _checked_contexts
 
 RANK_TOLERANCE = 1e-12
 """Eigenvalues below this share of the largest count as zero."""
@@ -327,14 +328,10 @@ def _checked_run(
     tasks: ArrayLike, X: ArrayLike, kernel: Kernel, K_Z: ArrayLike
 ) -> tuple[IntArray, FloatArray, MultiTaskKernel]:
     """Return tasks (T,), contexts (T, d) and the model of a run, or say what is wrong with them."""
-    K_Z = check_task_matrix(K_Z)
-    X = finite_array(X, name="context", ndim=2)
+    model = MultiTaskKernel(as_kernel(kernel), np.asarray(K_Z, dtype=np.float64))
     index = np.asarray(tasks)
-    if index.shape != (len(X),) or (len(X) and not np.issubdtype(index.dtype, np.integer)):
-        raise BadInputError(f"expected one task number per context, {len(X)} in all, got {tasks!r}")
-    if len(index) and (index.min() < 0 or index.max() >= len(K_Z)):
-        raise BadInputError(f"task numbers must lie between 0 and {len(K_Z) - 1}, got {index.min()} to {index.max()}")
-    return index.astype(np.int64), X, MultiTaskKernel(as_kernel(kernel), K_Z)
+    index = index if index.size else index.astype(np.int64)  # an empty list has no whole numbers
+    return *_checked_contexts(index, X, size=len(model.K_Z), width=None), model
 
 
 def _whole(value: int, *, name: str, least: int = 1) -> int:

@@ -16,8 +16,8 @@ from tests.support.ledger_stores import fresh_database, postgres_server
 
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
 from kinband.service.ledger.engines import PING
-from kinband.service.ledger.store import events
-from kinband.service.ledger.turns import Mutex
+from kinband.service.ledger.schema import events
+from kinband.service.operations.turns import Mutex
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.support.operations_life import NOON, SPACE, Clock, Wish, ask, begin, 
 from kinband import Controller
 from kinband.controller.events import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
+from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.store import Writer
 from kinband.service.operations import Operations
 
@@ -36,7 +36,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
 
 def reopened(operations: Operations) -> Operations:
     """Another process at the same ledger."""
-    policy, clock = operations.durable.settings.config.policy, Clock(operations.now())
+    policy, clock = operations.settings.config.policy, Clock(operations.now())
     own = None if isinstance(policy, str) else policy
     limits, text = operations.guard.rails, _text(operations)
     return Operations.open(operations.ledger, rails=limits, rails_text=text, clock=clock, policy=own)
@@ -46,7 +46,7 @@ def check_the_record(operations: Operations) -> None:
     """ReadModel and beliefs are those of somebody who reads the ledger from its beginning, and the chain holds."""
     again = reopened(operations)
     assert whole(again) == whole(operations)
-    journals = [[json.dumps(entry_to_dict(e)) for e in o.durable.controller.journal] for o in (again, operations)]
+    journals = [[json.dumps(entry_to_dict(e)) for e in o.controller.journal] for o in (again, operations)]
     assert journals[0] == journals[1]
     assert operations.ledger.verify() == len(list(operations.ledger.read()))
 
@@ -354,7 +354,7 @@ def test_a_report_on_record_from_before_there_was_a_status_for_it_is_read_the_sa
     operations = begin(ledger, mode="autonomous")
     item = ask(operations, a=3)["a"]
     said = {"arm": 0, "before": 3, "by": "network", "at": NOON.isoformat(), "comment": "", "taken_back": True}
-    operations.durable.note("applied", said, decision_id=item.id)
+    ledger.append([Draft("applied", said, station="a", decision=item.id)])
     assert reopened(operations).decision(item.id).status == "not made"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband.experiments.runner import Case, Job, Learner, Prior, run_cases, run_jobs
 from kinband.cluster import join
+from kinband.experiments.runner import Case, Job, Learner, Prior, run_cases, run_jobs
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'kinband[ray]'")
 

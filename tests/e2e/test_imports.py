@@ -10,7 +10,7 @@ import pytest
 import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
-HEAVY += ["yaml", "sqlalchemy", "alembic", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
+HEAVY += ["yaml", "sqlalchemy", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
 ROOMS = [
     "kinband",
     "kinband.arrays",

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.ledger_stores import OnRecord
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli.app import main
-from kinband.service.ledger import DurableController, Ledger
+from kinband.service.ledger import Ledger
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "ledger.db"
     opened = Ledger.open(path)
-    durable = DurableController.open(opened, Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], mean=0.7))
+    durable = OnRecord(opened, Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], mean=0.7))
     for reward in (0.6, 0.9, 0.4):
         durable.tell(durable.ask("a").id, reward)
     yield path
@@ -28,15 +29,15 @@ def ledger(tmp_path: Path) -> Iterator[Path]:
 def test_info_counts_what_is_on_record(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "info", str(ledger), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["events"] == 7
-    assert found["kinds"] == {"decision": 3, "outcome": 3, "started": 1}
+    assert found["events"] == 14
+    assert found["kinds"] == {"applied": 3, "decision": 3, "mode": 1, "outcome": 3, "started": 1, "verdict": 3}
     assert main(["ledger", "info", str(ledger)]) == 0
     assert found["checksum"] in capsys.readouterr().out
 
 
 def test_verify_names_the_event_that_was_changed(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "verify", str(ledger)]) == 0
-    assert "7 events" in capsys.readouterr().out
+    assert "14 events" in capsys.readouterr().out
     with sqlite3.connect(ledger) as connection:
         for (trigger,) in connection.execute("select name from sqlite_master where type='trigger'").fetchall():
             connection.execute(f"drop trigger {trigger}")
@@ -52,7 +53,7 @@ def test_a_backup_goes_on_where_the_original_was(ledger: Path, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("copy")) == ["copy.db"]
     one, other = Ledger.open(ledger), Ledger.open(copy)
     assert [event.checksum for event in one.read()] == [event.checksum for event in other.read()]
-    assert DurableController.open(one).ask("b").arm == DurableController.open(other).ask("b").arm
+    assert OnRecord(one).ask("b").arm == OnRecord(other).ask("b").arm
     one.close()
     other.close()
 
@@ -81,7 +82,7 @@ def test_a_rails_file_is_checked_against_the_record_and_changes_nothing(
     ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, said: str
 ) -> None:
     opened = Ledger.open(ledger)
-    DurableController.open(opened).add_station("c")
+    OnRecord(opened).add_station("c")
     events = opened.verify()
     rails = tmp_path / "rails.yaml"
     rails.write_text(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.support.ledger_stores import OnRecord
 from tests.support.serving import served
 
 from kinband.cli import main
@@ -69,10 +70,10 @@ def test_a_demonstration_shows_everything_and_runs_what_a_person_approves(tmp_pa
 
 def test_a_ledger_of_another_network_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from kinband import ConfigurationSpace, Controller
-    from kinband.service.ledger import DurableController, Ledger
+    from kinband.service.ledger import Ledger
 
     ledger = Ledger.open(tmp_path / "ledger.db")
-    DurableController.open(ledger, Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], seed=2))
+    OnRecord(ledger, Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], seed=2))
     ledger.close()
     assert main(["serve", *SMALL, "--port", "0", "--ledger", str(tmp_path / "ledger.db")]) == 2
     assert "is not of a demonstration with 8 stations" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from tests.support.service_process import Options, make_tokens, service
 
 from kinband.service.client import KinbandClient
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
-from kinband.service.operations.writable import Writable
+from kinband.service.ledger.store import Writable
 
 SECONDS = float(os.environ.get("KINBAND_OUTAGE", "2"))
 BOUND = 15.0  # seconds within which everybody is answered; the service waits for 1 second, cores are few

@@ -49,7 +49,7 @@ def opened(ledger: Ledger, name: str, clock: Clock, *, new: bool) -> Operations:
 def round_of(operations: Operations, name: str, number: int, clock: Clock) -> list[dict[str, Any]]:
     """Ask for all stations, report, and tell; what was decided in plain values."""
     clock.now = datetime(2026, 3, 2, 8, tzinfo=UTC) + timedelta(hours=number)
-    present = operations.durable.controller.stations
+    present = operations.controller.stations
     states = {station: {"load": load_at(9 * number + i)} for i, station in enumerate(present)}
     when: dict[str, Any] = {"time": BEGUN + timedelta(hours=number)} if name == "newcomers" else {}
     running = {} if number or name in ("budget", "kpis", "newcomers") else {"running": dict.fromkeys(present, TODAY)}

@@ -268,7 +268,7 @@ def test_no_change_is_made_that_the_rails_forbid_and_what_ran_is_learned(empty: 
         referee = referee_of(operations, running)
         assert {name: card.running for name, card in operations.read_model.stations.items()} == referee.runs
         expected = [(STATIONS.index(referee.station[key]), referee.ran[key], r) for key, r in referee.learned.items()]
-        observed = [(one.task, one.arm, one.reward) for one in operations.durable.controller.observations()]
+        observed = [(one.task, one.arm, one.reward) for one in operations.controller.observations()]
         assert observed == expected
         changes = [e for e in referee.witness.log if isinstance(e, Changed | TakenBack) and e.at != LONG_AGO]
         assert changes == sorted(

@@ -12,7 +12,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.policies import UCB, Constant, Setting, Thompson
-from kinband.policies.base import Pending
+from kinband.policies.ucb import Pending
 from kinband.posterior import make_posterior
 from kinband.records import Observation, Query
 

@@ -11,7 +11,7 @@ from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF
 from kinband.policies import Conservative
-from kinband.policies.safety.drafts import Draft
+from kinband.policies.constraints import Draft
 from kinband.posterior import Prediction, make_posterior
 from kinband.records import Decision
 

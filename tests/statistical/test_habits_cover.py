@@ -47,8 +47,8 @@ def smooth_city() -> SmoothTraceEnvironment:
 PROBLEMS: dict[str, Callable[[int], Any]] = {
     "synthetic, arm told": lambda seed: SyntheticBandit(arm_feature=True, seed=seed),
     "synthetic, larger": lambda seed: SyntheticBandit(7, 9, arm_feature=True, seed=seed),
-    "drawn, alike": lambda seed: DrawnBandit(groups([1] * 8, likeness=0.8), arms=8, seed=seed),
-    "drawn, opposed": lambda seed: DrawnBandit(groups([1, -1] * 4, likeness=0.7), arms=6, seed=seed),
+    "drawn, alike": lambda seed: DrawnBandit(groups([1] * 8, similarity=0.8), arms=8, seed=seed),
+    "drawn, opposed": lambda seed: DrawnBandit(groups([1, -1] * 4, similarity=0.7), arms=6, seed=seed),
     "drawn, unrelated": lambda seed: DrawnBandit(np.eye(8), arms=8, seed=seed),
     "sqlite": lambda seed: bundled_measured("sqlite", "q15", tasks=10, seed=seed),
     "gcc": lambda seed: bundled_measured("gcc", "exec", tasks=10, seed=seed),

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import numpy as np
 import psycopg
 
 from kinband import ConfigurationSpace, Controller
-from kinband.service.ledger import DurableController, Ledger
+from kinband.records import Decision
+from kinband.service.ledger import Ledger
+from kinband.service.operations import Operations
 
 STATIONS = ["a", "b", "c"]
 
@@ -55,7 +57,42 @@ def new_controller(seed: int, **changes: Any) -> Controller:
     return Controller(ConfigurationSpace(tilt=[2, 4, 7], power=[40, 43]), STATIONS, **(settings | changes))
 
 
-Life = Controller | DurableController
+class OnRecord:
+    """Operations without rails in which everything is carried out at once, in the words of a controller."""
+
+    def __init__(self, ledger: Ledger, start: Any = None, **options: Any) -> None:
+        self.operations = Operations.open(ledger, start, mode="autonomous", **options)
+
+    @property
+    def controller(self) -> Controller:
+        return self.operations.controller
+
+    def ask(
+        self,
+        station: str,
+        state: Mapping[str, float] | None = None,
+        *,
+        running: Any = None,
+        allowed: Any = None,
+        **said: Any,
+    ) -> Decision:
+        runs, may = ({station: given} if given is not None else None for given in (running, allowed))
+        return self.operations.ask({station: state or {}}, running=runs, allowed=may, **said)[0].decision
+
+    def ask_all(self, states: Mapping[str, Mapping[str, float]], **said: Any) -> dict[str, Decision]:
+        return {made.station: made.decision for made in self.operations.ask(states, **said)}
+
+    def tell(self, made: str, reward: float, *, noise: float | None = None, **said: Any) -> None:
+        self.operations.tell({made: reward}, noise=None if noise is None else {made: noise}, **said)
+
+    def ran(self, made: str, configuration: Mapping[str, Any], **said: Any) -> None:
+        self.operations.applied(made, configuration, **said)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.operations, name)  # correct, call_off, add_station, remove_station, refresh
+
+
+Life = Controller | OnRecord
 
 
 def live(life: Life, rng: np.random.Generator, steps: int) -> None:
@@ -96,13 +133,13 @@ def reward_of(slot: int, arm: int) -> float:
 def work(url: str, slots: int) -> None:
     """Decide and learn slot after slot, saying so only after it is on record; run as a process that may be killed."""
     ledger = Ledger.open(url, timeout=30)
-    durable = DurableController.open(ledger, new_controller(71), snapshot_every=10)
+    life = OnRecord(ledger, new_controller(71), snapshot_every=10)
     for slot in range(slots):
         station = STATIONS[slot % len(STATIONS)]
-        decision = durable.ask(station, {"load": load_of(slot)}, slot=str(slot))
+        decision = life.ask(station, {"load": load_of(slot)}, slot=str(slot))
         sys.stdout.write(f"asked {slot} {decision.id}\n")
         sys.stdout.flush()
-        durable.tell(decision.id, reward_of(slot, decision.arm), key=f"reward {slot}")
+        life.tell(decision.id, reward_of(slot, decision.arm), key=f"reward {slot}")
         sys.stdout.write(f"told {slot} {decision.id}\n")
         sys.stdout.flush()
     ledger.close()

@@ -82,7 +82,7 @@ def ask(operations: Operations, **tilts: float) -> dict[str, DecisionRecord]:
 
 def learned(operations: Operations) -> list[tuple[int, int, float]]:
     """Station, arm and reward of everything that was learned."""
-    return [(one.task, one.arm, one.reward) for one in operations.durable.controller.observations()]
+    return [(one.task, one.arm, one.reward) for one in operations.controller.observations()]
 
 
 def whole(operations: Operations) -> dict[str, Any]:

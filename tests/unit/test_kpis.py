@@ -12,7 +12,8 @@ from kinband import ConfigurationSpace, Conservative, Controller, Floor, Switchi
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
-from kinband.kpis import KpiFloor, floors_from
+from kinband.kpis import KpiFloor
+from kinband.policies.kpi_floors import floors_from
 from kinband.trace.rewards import WeightedReward, weighted_from
 
 SPACE = ConfigurationSpace(knob=range(7))

@@ -17,10 +17,11 @@ from kinband.arrays import finite_number, positive_number
 from kinband.drift import Drift, drift_from, drift_from_dict, drift_to_dict
 from kinband.errors import BadInputError, SavedStateError
 from kinband.kernels import Kernel, as_kernel, kernel_from_dict
-from kinband.kpis import KpiFloor, KpisLike, NeighbourReward, floors_from
+from kinband.kpis import NeighbourReward
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
+from kinband.policies.kpi_floors import KpiFloor, KpisLike, floors_from
 from kinband.policies.safety import Safety, SafetyLike, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ENGINES, INDUCING_POINTS, checked_inducing_points
 from kinband.similarity import Joint

@@ -8,6 +8,7 @@ are counted, random numbers are keyed by (seed, decision), and beliefs come from
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,8 +42,9 @@ from kinband.controller.telling import (
     with_neighbours,
 )
 from kinband.drift import timed_state
+from kinband.html import table
 from kinband.policies import Policy, PolicyFactory
-from kinband.policies.base import ChoosesRounds, check_choice
+from kinband.policies.base import check_choice, choose_round
 from kinband.records import Choice, Decision, Observation, Query, Samples
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed, ConfigurationSpace
@@ -197,6 +199,13 @@ class Controller:
         M, N = len(self.stations), len(self.space)
         size = f"{M} station{'s' * (M != 1)}, {N} configuration{'s' * (N != 1)}"
         return f"Controller({size}, {len(self)} told, {len(self.pending)} pending)"
+
+    def _repr_html_(self) -> str:
+        last = {one.decision.station: one.decision for one in self.journal.asked.values()}
+        known = {name: (made.configuration, self.journal.reward(made.id)) for name, made in last.items()}
+        made = Counter(one.decision.station for one in self.journal.asked.values())
+        rows = [(name, made[name], *known.get(name, (None, None))) for name in self.stations]
+        return table(["station", "decisions", "last chosen", "reward"], rows, caption=repr(self))
 
     @property
     def settings(self) -> Settings:
@@ -562,10 +571,7 @@ class Controller:
 
     def _choose_round(self, queries: Sequence[Query]) -> list[Choice]:
         rngs = [self._rng(i) for i in range(len(queries))]
-        if isinstance(self.policy, ChoosesRounds):
-            choices = self.policy.choose_round(queries, rngs)
-        else:
-            choices = [self.policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+        choices = choose_round(self.policy, queries, rngs)
         return [check_choice(choice, query) for choice, query in zip(choices, queries, strict=True)]
 
     def _record(

@@ -11,7 +11,7 @@ from kinband.controller.settings import Settings
 from kinband.drift import past_name
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.packed import Alternative, Alternatives, PackedState
-from kinband.policies.safety import replaced_memo
+from kinband.policies.budget import replaced_memo
 from kinband.records import Decision, Memo, Observation
 
 if TYPE_CHECKING:

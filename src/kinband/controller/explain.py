@@ -18,7 +18,7 @@ from kinband.controller.events import Asked, Journal
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.packed import Alternative, Alternatives
-from kinband.policies.safety import BUDGET, FLOOR
+from kinband.policies.constraints import BUDGET, FLOOR
 from kinband.records import Decision
 from kinband.similarity.matrix import sharing_text
 

@@ -29,11 +29,12 @@ from kinband.drift import (
 )
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import Kernel, as_kernel, default_kernel
-from kinband.kpis import Kpi, declared_kpis, fitted_kpis, kpi_factory, kpi_from_dict, kpi_to_dict
+from kinband.kpis import declared_kpis, fitted_kpis
 from kinband.likelihood import starting_kernel
 from kinband.model import Model, Search, learn_model
 from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, Setting, policy_factory
-from kinband.policies.safety import Safety, safe_factory
+from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
+from kinband.policies.safety import Safety, constrained
 from kinband.posterior import SWITCH_ROWS
 from kinband.records import Samples
 from kinband.similarity import Log, TaskMatrix, similarity_from
@@ -136,10 +137,7 @@ class Settings:
 
     def factory(self) -> PolicyFactory:
         """Return what builds the policy, under its rules and floors of KPIs if there are any."""
-        plain, rules = policy_factory(self.config.policy), self.rules
-        if self.kpis:
-            return kpi_factory(plain, self.kpis, safety=rules)
-        return plain if rules is None else safe_factory(plain, rules)
+        return constrained(policy_factory(self.config.policy), safety=self.rules, kpis=self.kpis)
 
     @property
     def exploration(self) -> Exploration:

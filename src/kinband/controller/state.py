@@ -2,14 +2,13 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from math import floor, inf
 from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray
 from kinband.controller.asking import starting_rows
 from kinband.controller.events import (
     Asked,
@@ -30,11 +29,8 @@ from kinband.controller.stations import CurrentSettings, DeployedState
 from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
 from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.kpis import KpiPolicy
-from kinband.policies import UCB, Policy, PolicyFactory, Setting, SuperUCB
-from kinband.policies.base import KeepsState, LearnsLogs
-from kinband.policies.safety.policy import SafePolicy
-from kinband.posterior import Posterior
+from kinband.policies import Policy, PolicyFactory, Setting
+from kinband.policies.base import KeepsState, extend_tasks, learn_log
 from kinband.records import Observation
 
 # --- The watch over drift: what time it is, and which stations have changed, kept up with a journal entry by entry
@@ -168,58 +164,12 @@ def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
 
 
 def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
-    """Let a policy take in the tasks of a longer setting; False where it has to be built and taught anew.
-
-    A policy of the user's own is asked by `extend_tasks(K_Z)`, if it has that.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> policy = UCB.build(Setting(RBF(0.5), np.eye(1), noise=0.1, arms=2))
-        >>> taken_in(policy, UCB.build, Setting(RBF(0.5), np.eye(2), noise=0.1, arms=2))
-        True
-    """
-    if not _ours(policy):
-        take: Callable[[FloatArray], None] | None = getattr(policy, "extend_tasks", None)
-        if take is not None:
-            take(setting.K_Z)
-        return take is not None
+    """Let a policy take in the tasks of a longer setting; False where it has to be built and taught anew."""
     try:
-        _extend(policy, factory(setting))
-    except CannotCorrectError:  # rows to be joined are no longer kept
+        extend_tasks(policy, factory, setting)
+    except CannotCorrectError:  # it cannot, or rows to be joined are no longer kept
         return False
     return True
-
-
-def _ours(policy: object) -> bool:
-    return type(policy).__module__.startswith("kinband.")
-
-
-def _extend(policy: Any, pattern: Any) -> None:
-    """Let one of our policies take in the tasks that the pattern, empty and of the same kind, was built with."""
-    match policy:
-        case KpiPolicy():
-            if not _ours(policy.inner):
-                raise CannotCorrectError("a policy of the user's own under floors of KPIs is taught everything anew")
-            for belief, empty in zip(policy.beliefs.each, pattern.beliefs.each, strict=True):
-                _extend_posterior(belief.posterior, empty.posterior)
-            _extend(policy.inner, pattern.inner)
-        case SafePolicy():
-            _extend(policy.inner, pattern.inner)
-            if policy.budget is not None:
-                further = len(pattern.budget.settled) - len(policy.budget.settled)
-                policy.budget.settled = np.append(policy.budget.settled, np.zeros(further))
-        case UCB():
-            _extend_posterior(policy.posterior, pattern.posterior)
-        case SuperUCB():
-            for level, empty in zip(policy.levels, pattern.levels, strict=True):
-                _extend_posterior(level, empty)
-    # Others keep nothing by task, or keep it by name.
-
-
-def _extend_posterior(posterior: Any, pattern: Any) -> None:
-    if not isinstance(posterior, Posterior) or not isinstance(pattern, Posterior):
-        raise CannotCorrectError(f"{type(posterior).__name__} cannot take in tasks: learn the log anew")
-    posterior.extend_tasks(pattern.K_Z)
 
 
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------
@@ -355,11 +305,9 @@ class Memory:
 
     def _taught(self, policy: Policy, told: Iterable[Told]) -> Policy:
         """Return a policy that has learned the starting log and these rewards, one after the other."""
-        start, rows = starting_rows(self.settings.start), map(self.journal.observation, told)
-        if isinstance(policy, LearnsLogs) and start:
-            policy.learn_log(start)
-            start = []
-        for row in (*start, *rows):
+        if start := starting_rows(self.settings.start):
+            learn_log(policy, start)
+        for row in map(self.journal.observation, told):
             policy.learn(row)
         return policy
 

@@ -32,7 +32,7 @@ from kinband.controller.settings import Settings, arm_of, nothing_to_hold_agains
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix, components
-from kinband.policies.safety import held_lower
+from kinband.policies.budget import held_lower
 from kinband.records import Query
 from kinband.similarity.newcomers import (
     Descriptors,
@@ -172,7 +172,7 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
 #
 # A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
 # have cost and loses what it may have earned. Where somebody said what ran in its place, that did run, whether or not a
-# reward will come; in a budget it counts as `kinband.policies.safety.replaced` says.
+# reward will come; in a budget it counts as `kinband.policies.budget` says.
 
 
 class DeployedState:

@@ -9,9 +9,9 @@ from kinband.arrays import FloatArray, positive_number
 from kinband.controller.events import NO_KPIS, Asked, Corrected, Entry, Journal, Ran, Told
 from kinband.controller.settings import Settings, arm_of, told_number
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError
-from kinband.kpis import KpiPolicy, NeighbourReward
-from kinband.policies.base import Corrects, Policy
-from kinband.policies.safety import SafePolicy
+from kinband.kpis import NeighbourReward
+from kinband.policies.base import Policy, correct
+from kinband.policies.safety import Constrained
 from kinband.trace.rewards import Measured
 
 # --- What ran in the place of a decision: a guard rail replaced it, a person rejected it, or it was only a
@@ -75,10 +75,10 @@ def ran_instead(
 
 def _lower(policy: Policy, asked: Asked, x: FloatArray) -> float | None:
     """What the decision counts with in a budget until its reward is told, with context x (d,) in its place."""
-    safe = policy.inner if isinstance(policy, KpiPolicy) else policy
-    if not isinstance(safe, SafePolicy):
+    budget = policy.budget if isinstance(policy, Constrained) else None
+    if budget is None:
         return None
-    return safe.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
+    return budget.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
 
 
 # --- From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it ----------
@@ -273,14 +273,12 @@ def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, fi
         entry: The correction.
         first: How many rows the policy had learned before the first reward was told.
     """
-    if not isinstance(policy, Corrects):
-        return False
     order = {key: first + i for i, key in enumerate(journal.told)}
     try:
         for key, told in journal.put_right(entry).items():
             if not entry.kpis or told.reward != journal.told[key].reward:
-                policy.correct(order[key], told.reward)
-        if entry.kpis and isinstance(policy, KpiPolicy):
+                correct(policy, order[key], told.reward)
+        if entry.kpis and isinstance(policy, Constrained):
             policy.correct_kpis(order[entry.id], entry.kpis)
     except CannotCorrectError:
         return False

@@ -357,7 +357,7 @@ _FEATURES = 200  # random features of one function
 
 
 class DrawnBandit(Exogenous):
-    """Stations with two state features and one knob, whose rewards are drawn with a given likeness.
+    """Stations with two state features and one knob, whose rewards are drawn with a given similarity.
 
     Args:
         K_Z: How alike they are, (M, M), positive semidefinite.
@@ -443,10 +443,10 @@ def _random_arms(bandit: Exogenous, rows_per_station: int, rng: np.random.Genera
     return np.tile(np.arange(M), n), rng.integers(bandit.arms, size=n * M)
 
 
-def groups(signs: Sequence[int], *, likeness: float) -> FloatArray:
-    """Return the likeness of stations that want the same or the opposite, (M, M)."""
+def groups(signs: Sequence[int], *, similarity: float) -> FloatArray:
+    """Return the similarity of stations that want the same or the opposite, (M, M)."""
     signed = np.asarray(signs, dtype=np.float64)
-    K_Z: FloatArray = likeness * np.outer(signed, signed)
+    K_Z: FloatArray = similarity * np.outer(signed, signed)
     np.fill_diagonal(K_Z, 1.0)
     return K_Z
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
+from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, positive_number
 from kinband.environments.contract import Exogenous, Outcome, Slot, Truth, whole_number
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
@@ -214,6 +214,18 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
     if rows_per_station is None:
         return _both_sides(*trace.split(at), advice="choose another time")
     count = whole_number(rows_per_station, name="rows_per_station", least=1)
+    early = earliest_rows(trace, count)
+    for station in trace.stations:
+        rows = int((trace.station == station).sum())
+        if rows <= count:
+            raise BadInputError(
+                f"station {station!r} has {rows} row(s), a log of {count} leaves none to play on: ask for fewer"
+            )
+    return trace.select(early), trace.select(~early)
+
+
+def earliest_rows(trace: Trace, count: int) -> BoolArray:
+    """Return which rows are among the first so many of their station, (n,); rows of one time stay in their order."""
     if trace.time is None:
         raise BadInputError(
             "the trace has no time to be split by",
@@ -224,12 +236,8 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
     early = np.zeros(len(trace), dtype=np.bool_)
     for station in trace.stations:
         rows = np.flatnonzero(trace.station == station)
-        if len(rows) <= count:
-            raise BadInputError(
-                f"station {station!r} has {len(rows)} row(s), a log of {count} leaves none to play on: ask for fewer"
-            )
         early[rows[np.argsort(trace.time[rows], kind="stable")[:count]]] = True
-    return trace.select(early), trace.select(~early)
+    return early
 
 
 def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.random.Generator) -> tuple[Trace, Trace]:
@@ -249,6 +257,12 @@ def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.ran
         >>> sorted([log.reward.tolist(), rest.reward.tolist()])
         [[0.1, 0.2], [0.3, 0.4]]
     """
+    drawn = rows_of_some(trace, groups, share=share, rng=rng)
+    return _both_sides(trace.select(drawn), trace.select(~drawn), advice="change share, or draw again")
+
+
+def rows_of_some(trace: Trace, groups: ArrayLike, *, share: float, rng: np.random.Generator) -> BoolArray:
+    """Return which rows are of a share of the groups, drawn at random, (n,); at least one group is on either side."""
     labels = np.asarray(groups)
     if labels.shape != (len(trace),):
         raise BadInputError(f"groups must be {len(trace)} labels, one per row of the trace, got shape {labels.shape}")
@@ -256,10 +270,9 @@ def split_by_group(trace: Trace, groups: ArrayLike, *, share: float, rng: np.ran
         raise BadInputError(f"share must lie between 0 and 1, got {share:g}")
     names, members = np.unique(labels, return_inverse=True)
     if len(names) < 2:
-        raise BadInputError(f"all rows are of the group {names[0]}: at least two groups can be parted")
+        raise BadInputError(f"all rows are of one group, {names[0]}: parting them takes at least two")
     count = min(max(round(share * len(names)), 1), len(names) - 1)
-    drawn = np.isin(members, rng.choice(len(names), size=count, replace=False))
-    return _both_sides(trace.select(drawn), trace.select(~drawn), advice="change share, or draw again")
+    return np.isin(members, rng.choice(len(names), size=count, replace=False))
 
 
 def _both_sides(log: Trace, rest: Trace, *, advice: str) -> tuple[Trace, Trace]:

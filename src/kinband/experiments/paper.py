@@ -16,9 +16,18 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.environments import RegressionDraw, TwoTaskRegression
-from kinband.experiments.compare import BASELINE, OURS, TUNING_SEEDS, Beta, Comparison, Plan, final_regrets
-from kinband.experiments.figures import COLOURS, blank, draw_regret, save
-from kinband.experiments.metrics import mean_of, saving_of
+from kinband.experiments.compare import (
+    BASELINE,
+    OURS,
+    TUNING_SEEDS,
+    Beta,
+    Comparison,
+    Plan,
+    final_regrets,
+    mean_of,
+    saving_of,
+)
+from kinband.experiments.pages import COLOURS, blank, draw_regret, save
 from kinband.experiments.runner import Case, Curve, Learner, Mode, Prior, effort_of, learn_models, run_cases
 from kinband.plots import draw_band
 from kinband.similarity import TaskMatrix

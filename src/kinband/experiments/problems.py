@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, IntArray
 from kinband.contexts import StateScaler
@@ -45,7 +45,7 @@ from kinband.environments import (
 from kinband.environments.contract import Referee
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.synthetic import DrawnBandit, groups
-from kinband.environments.trace import LEAST
+from kinband.environments.trace import LEAST, earliest_rows, rows_of_some
 from kinband.errors import BadInputError
 from kinband.model import Model, learn_model
 from kinband.posterior import ExactPosterior
@@ -64,14 +64,14 @@ class Problem:
         environment: What it plays.
         log: What it may learn from beforehand.
         scaler: Scales states, fitted to the log; None where the environment shows context rows only.
-        likeness: The log that models are learned from, where it is another than that.
+        similarity_log: The log that models are learned from, where it is another than that.
         token: Names what it holds, so that results that were kept are found again.
     """
 
     environment: Referee
     log: Samples
     scaler: StateScaler | None = None
-    likeness: Samples | None = None
+    similarity_log: Samples | None = None
     token: str = ""
 
 
@@ -126,7 +126,9 @@ def part_trace(
     if len(trace.stations) < 2:
         raise BadInputError(f"the log holds one station, {trace.stations[0]!r}: sharing takes at least two")
     rng = np.random.default_rng([seed, 3])
-    known = _earliest(trace, log_rows) if groups is None else _drawn(trace, np.asarray(groups), rng)
+    known = (
+        earliest_rows(trace, log_rows) if groups is None else rows_of_some(trace, groups, share=_half(groups), rng=rng)
+    )
     short = _short(trace, known)
     if short and not skip_short:
         rows = int((trace.station == short[0]).sum())
@@ -158,12 +160,16 @@ def problem_from(log: Trace, rest: Trace) -> Problem:
     """Return the problem of a trace that `part_trace` has parted; the same rows always have the same token."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said by whoever read the trace
-        encoder = log.encoder()
-        world = SmoothTraceEnvironment(rest, fit_stations)
-        samples = log.samples(encoder, stations=rest.stations)
+        problem = _with_log(SmoothTraceEnvironment(rest, fit_stations), log)
     held = [_plain(part) for part in (log, rest)]
     token = hashlib.sha256(json.dumps(held, default=str).encode()).hexdigest()[:20]
-    return Problem(world, samples, encoder.state, token=f"trace {token}")
+    return replace(problem, token=f"trace {token}")
+
+
+def _with_log(world: Referee, log: Trace) -> Problem:
+    """An environment made of one part of a trace, with the other to learn from."""
+    encoder = log.encoder()
+    return Problem(world, log.samples(encoder, stations=world.stations), encoder.state)
 
 
 def _plain(trace: Trace) -> list[Any]:
@@ -174,30 +180,10 @@ def _plain(trace: Trace) -> list[Any]:
     return [named, list(trace.space()), trace.space().categorical]
 
 
-def _earliest(trace: Trace, count: int) -> BoolArray:
-    """Which rows are among the first so many of their station, (n,); rows of one time stay in their order."""
-    if trace.time is None:
-        raise BadInputError(
-            "the trace has no time to be split by",
-            hint="name its column in columns={'time': ...}",
-            code="no_time",
-            argument="time",
-        )
-    early = np.zeros(len(trace), dtype=np.bool_)
-    for station in trace.stations:
-        rows = np.flatnonzero(trace.station == station)
-        early[rows[np.argsort(trace.time[rows], kind="stable")[:count]]] = True
-    return early
-
-
-def _drawn(trace: Trace, groups: NDArray[Any], rng: np.random.Generator) -> BoolArray:
-    """Which rows are of the drawn half of the groups, (n,)."""
-    if groups.shape != (len(trace),):
-        raise BadInputError(f"groups must be {len(trace)} labels, one per row of the trace, got shape {groups.shape}")
-    names = np.unique(groups)
-    if len(names) < 2:
-        raise BadInputError(f"all rows are of one group, {names[0]}: parting them takes at least two")
-    return np.isin(groups, rng.choice(names, size=len(names) // 2, replace=False))
+def _half(groups: ArrayLike) -> float:
+    """The share of groups that give the log: half of them, rounded down."""
+    count = max(len(np.unique(np.asarray(groups))), 2)
+    return count // 2 / count
 
 
 def _short(trace: Trace, known: BoolArray) -> list[str]:
@@ -236,9 +222,9 @@ _DRAWN = {
 
 def _drawn_problem(which: str, *, log_rows: int, seed: int) -> Problem:
     signs = _DRAWN[which]
-    bandit = DrawnBandit(np.eye(STATIONS) if signs is None else groups(signs.tolist(), likeness=_ALIKE), seed=seed)
+    bandit = DrawnBandit(np.eye(STATIONS) if signs is None else groups(signs.tolist(), similarity=_ALIKE), seed=seed)
     log = bandit.log(log_rows, np.random.default_rng([seed, 2]))
-    return Problem(bandit, log, likeness=_renamed(log, seed) if which == "permuted" else None)
+    return Problem(bandit, log, similarity_log=_renamed(log, seed) if which == "permuted" else None)
 
 
 @lru_cache(maxsize=2)
@@ -248,10 +234,8 @@ def _city(which: str, log_rows: int) -> Problem:
     some = [trace.stations[i] for i in np.linspace(0, len(trace.stations) - 1, SECTORS).round().astype(int)]
     trace = trace.select(np.isin(trace.station, some))
     log, rest = split_trace(_mirrored(trace, trace.stations[::2]), rows_per_station=log_rows)
-    encoder = log.encoder()
-    samples = log.samples(encoder, stations=rest.stations)
-    likeness = _renamed(samples, 0) if which == "permuted" else None
-    return Problem(TraceEnvironment(rest), samples, encoder.state, likeness)
+    problem = _with_log(TraceEnvironment(rest), log)
+    return replace(problem, similarity_log=_renamed(problem.log, 0)) if which == "permuted" else problem
 
 
 def _mirrored(trace: Trace, stations: tuple[str, ...]) -> Trace:
@@ -297,8 +281,7 @@ def _of_runs(path: str, *, log_rows: int, seed: int) -> Problem:
     rng = np.random.default_rng(seed)
     known, rest = split_by_group(trace, table["run"].to_numpy(), share=0.5, rng=rng)
     log = known.sample(log_rows, rng).with_space(space)
-    encoder = log.encoder()
-    return Problem(TraceEnvironment(rest, space), log.samples(encoder, stations=rest.stations), encoder.state)
+    return _with_log(TraceEnvironment(rest, space), log)
 
 
 # --- Problems with a known truth that are made of data --------------------------------------------------------------
@@ -501,6 +484,4 @@ def _trace_problem(name: str, log_rows: int) -> Problem:
         warnings.simplefilter("ignore")  # said once by whoever read the trace, not again by every process
         trace = Trace.bundled() if source == "bundled" else Trace.read(source)
         log, rest = split_trace(trace.with_space(trace.space()), rows_per_station=log_rows)
-        encoder = log.encoder()
-        world = TraceEnvironment(rest, neighbours=neighbours, pooled=pooled)
-        return Problem(world, log.samples(encoder, stations=rest.stations), encoder.state)
+        return _with_log(TraceEnvironment(rest, neighbours=neighbours, pooled=pooled), log)

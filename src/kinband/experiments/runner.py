@@ -345,7 +345,7 @@ def effort_of(case: Case) -> float:
 
 def _learn(case: Case) -> Record:
     problem = case.make_problem()
-    return _to_record(model_of(case, problem.likeness or problem.log))
+    return _to_record(model_of(case, problem.similarity_log or problem.log))
 
 
 def _run(case: Case, model: Model) -> Record:

@@ -1,7 +1,7 @@
 """The kernels of contexts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 from typing import ClassVar, Self
 
@@ -11,12 +11,11 @@ from kinband.arrays import FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels.base import (
     Column,
-    Columns,
     KernelBase,
     Limits,
+    OnColumns,
     Parameter,
     Pullback,
-    bind_columns,
     clean_columns,
     clean_fixed,
     clean_groups,
@@ -39,7 +38,7 @@ VARIANCE_BOUNDS: Limits = (1e-6, 1e4)
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(KernelBase):
+class Scaled(OnColumns):
     """The arguments common to `RBF`, `Matern32`, `Matern52` and `Categorical`.
 
     Attributes:
@@ -51,11 +50,6 @@ class Scaled(KernelBase):
         length_scale_bounds: Limits that a fit keeps to.
         variance_bounds: Limits that a fit keeps to.
         labels: Names of the columns, filled in by `bind`; for reports only.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> RBF([0.5, 2.0], columns=["x", "y", "load"], groups=[0, 0, 1]).names
-        ('rbf.length_scale[x+y]', 'rbf.length_scale[load]', 'rbf.variance')
     """
 
     length_scale: float | Sequence[float] | FloatArray = 1.0
@@ -94,9 +88,8 @@ class Scaled(KernelBase):
 
     def bind(self, features: Sequence[str]) -> Self:
         """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        bound = replace(self, columns=columns, labels=labels)
-        bound.scales_of(len(labels))
+        bound = super().bind(features)
+        bound.scales_of(len(bound.labels))
         return bound
 
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
@@ -137,10 +130,6 @@ class Scaled(KernelBase):
     def _profile_and_slope(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Turn r² (n, m) into covariances k and h = −2 ∂k/∂r², both (n, m); may write over it."""
         raise NotImplementedError
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
     def scales_of(self, d: int) -> FloatArray:
         """The length-scale of each of d columns, (d,)."""
@@ -225,7 +214,7 @@ class Constant(KernelBase):
 
 
 @dataclass(frozen=True, repr=False)
-class Linear(KernelBase):
+class Linear(OnColumns):
     """k(x, y) = variance · Σ_j x_j y_j + bias.
 
     Attributes:
@@ -269,11 +258,6 @@ class Linear(KernelBase):
         bias = Parameter("bias", (self.bias,), ("",), self.variance_bounds)
         return [variance, bias] if self.bias else [variance]
 
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        return replace(self, columns=columns, labels=labels)
-
     def __call__(self, X: FloatArray, Y: FloatArray) -> FloatArray:
         """Return the covariances of the rows of X (n, d) and of Y (m, d): (n, m)."""
         X, Y = pick(X, self._columns), pick(Y, self._columns)
@@ -304,10 +288,6 @@ class Linear(KernelBase):
             return np.array([gradient[name] for name in free], dtype=np.float64)
 
         return K, pullback
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
 
 @dataclass(frozen=True, repr=False)

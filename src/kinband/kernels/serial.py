@@ -10,9 +10,9 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels.base import (
     Column,
-    Columns,
     Kernel,
     KernelBase,
+    OnColumns,
     Product,
     Pullback,
     Sum,
@@ -34,7 +34,7 @@ _MODULE = "sklearn.gaussian_process.kernels"
 
 
 @dataclass(frozen=True, repr=False)
-class SklearnKernel(KernelBase):
+class SklearnKernel(OnColumns):
     """A kernel object of scikit-learn, on all columns of a context or on some.
 
     Attributes:
@@ -96,11 +96,6 @@ class SklearnKernel(KernelBase):
         K, slopes = self.obj(pick(X, self._columns), eval_gradient=True)
         return K, lambda W: np.einsum("ij,ijp->p", W, slopes)
 
-    def bind(self, features: Sequence[str]) -> Self:
-        """Return the kernel with column names turned into positions among `features`."""
-        columns, labels = bind_columns(self._columns, features)
-        return replace(self, columns=columns, labels=labels)
-
     def to_dict(self) -> dict[str, Any]:
         """Return class names and parameters, JSON-able; kernel classes must be scikit-learn's own."""
         extra: dict[str, Any] = {} if self._columns is None else {"columns": list(self._columns)}
@@ -112,10 +107,6 @@ class SklearnKernel(KernelBase):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the kernel that `to_dict` described; only scikit-learn's kernel classes are built."""
         return cls(_decode(data.get("obj")), columns=data.get("columns"), labels=data.get("labels", ()))
-
-    @property
-    def _columns(self) -> Columns:
-        return self.columns  # type: ignore[return-value]  # cleaned by __post_init__
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={self.columns!r}"
@@ -283,12 +274,6 @@ class Split:
     Attributes:
         rest: Factors that look at other columns only.
         part: Factors that look at the chosen columns only.
-
-    Example:
-        >>> split, = split_kernel(RBF([0.5, 2.0], variance=3.0), columns=[1], width=2)
-        >>> x, y = np.array([[0.1, 0.2]]), np.array([[0.3, 0.9]])
-        >>> bool(np.isclose(split.over_rest(x, y) * split.over_part(x, y), RBF([0.5, 2.0], variance=3.0)(x, y)))
-        True
     """
 
     rest: tuple[Kernel, ...]
@@ -304,15 +289,7 @@ class Split:
 
 
 def split_kernel(kernel: Kernel, *, columns: Collection[int], width: int) -> tuple[Split, ...]:
-    """Return the kernel as a sum of products over `columns` and over the rest of `width` columns; none if it is none.
-
-    Example:
-        >>> from kinband.kernels import Matern52
-        >>> split_kernel(Matern52([0.5, 2.0]), columns=[1], width=2)
-        ()
-        >>> len(split_kernel(RBF([0.5, 2.0]) + Constant(0.3), columns=[1], width=2))
-        2
-    """
+    """Return the kernel as a sum of products over `columns` and over the rest of `width` columns; () if it is none."""
     if isinstance(kernel, Product | Sum):
         left = split_kernel(kernel.left, columns=columns, width=width)
         right = split_kernel(kernel.right, columns=columns, width=width)

@@ -8,9 +8,10 @@ that trials may have to keep.
 
 from kinband.policies.base import Policy, PolicyFactory, Setting
 from kinband.policies.baselines import FixedArm, LinUCB, RandomArm, build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
+from kinband.policies.budget import Conservative
+from kinband.policies.constraints import Floor, SwitchingCost
 from kinband.policies.exploration import Constant, Exploration, KrauseOng, Theorem1
 from kinband.policies.registry import POLICIES, check_policy, policy_factory
-from kinband.policies.safety import Conservative, Floor, SwitchingCost
 from kinband.policies.super_ucb import SuperUCB
 from kinband.policies.thompson import Thompson
 from kinband.policies.ucb import UCB

@@ -1,14 +1,14 @@
-"""What a policy is asked and answers, how policies are found by name, and a check of one's own."""
+"""What a policy is asked and answers, and what it is built from."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import Kernel
 from kinband.policies.exploration import Constant, Exploration
 from kinband.posterior import INDUCING_POINTS, BlockedPosterior, Column, Posterior, Prediction, make_posterior
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 #
 # A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
 # `kinband.policies.check_policy(factory)` on yours.
+#
+# Further methods make a policy faster, each by itself: `choose_round` decides many stations together, `learn_log` takes
+# in a log at once, `correct` puts a reward right in place, `extend_tasks` takes in a longer task matrix, `state` and
+# `restore` store beliefs as arrays. The functions below use them where a policy has them, and do without elsewhere.
 
 
 class Policy(Protocol):
@@ -52,33 +56,6 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class ChoosesRounds(Protocol):
-    """A policy that can decide many stations faster together than one by one (Algorithm 1)."""
-
-    def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
-        """Return one choice per query, all from the same beliefs."""
-
-
-@runtime_checkable
-class LearnsLogs(Protocol):
-    """A policy that can take in a whole log faster at once than row by row."""
-
-    def learn_log(self, observations: Sequence[Observation]) -> None:
-        """Take in many rewards, in order."""
-
-
-@runtime_checkable
-class Corrects(Protocol):
-    """A policy that can put a reward right without being taught everything anew.
-
-    Where its posterior has not kept the rows it raises `CannotCorrectError`, and is taught everything anew after all.
-    """
-
-    def correct(self, index: int, reward: float) -> None:
-        """Replace the reward of the index-th observation learned."""
-
-
-@runtime_checkable
 class KeepsState(Protocol):
     """A policy whose beliefs can be stored as plain arrays and taken up again, bit for bit."""
 
@@ -87,6 +64,50 @@ class KeepsState(Protocol):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` returned."""
+
+
+def choose_round(policy: Policy, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
+    """Return one choice per query, all from the same beliefs (Algorithm 1)."""
+    together = getattr(policy, "choose_round", None)
+    if together is None:
+        return [policy.choose(query, rng) for query, rng in zip(queries, rngs, strict=True)]
+    return list(together(queries, rngs))
+
+
+def learn_log(policy: Policy, observations: Sequence[Observation]) -> None:
+    """Take in many rewards, in order."""
+    at_once = getattr(policy, "learn_log", None)
+    if at_once is not None:
+        at_once(observations)
+        return
+    for observation in observations:
+        policy.learn(observation)
+
+
+def correct(policy: Policy, index: int, reward: float) -> None:
+    """Replace the reward of the index-th observation learned.
+
+    Where the policy cannot, or its posterior has not kept the rows, this raises `CannotCorrectError`, and everything
+    has to be learned anew.
+    """
+    in_place = getattr(policy, "correct", None)
+    if in_place is None:
+        raise CannotCorrectError("the policy cannot correct a reward in place: learn the log anew")
+    in_place(index, reward)
+
+
+def extend_tasks(policy: Policy, factory: "PolicyFactory", setting: "Setting") -> None:
+    """Take in the tasks of a longer setting in place, or raise `CannotCorrectError`.
+
+    Ours follow a pattern, empty and of the same factory (`extend_like`), since a factory may use the task matrix in
+    its own way; one of the user's own is handed the matrix (`extend_tasks`), if it has that.
+    """
+    if (follow := getattr(policy, "extend_like", None)) is not None:
+        follow(factory(setting))
+    elif (take := getattr(policy, "extend_tasks", None)) is not None:
+        take(setting.K_Z)
+    else:
+        raise CannotCorrectError("the policy cannot take in tasks in place: learn the log anew")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +163,7 @@ PolicyFactory = Callable[[Setting], Policy]
 
 
 def check_choice(choice: Choice, query: Query) -> Choice:
-    """Return a policy's choice with its arm as a plain number, or say which rule of the contract it breaks.
-
-    Example:
-        >>> query = Query(0, np.zeros((2, 1)), np.array([True, False]))
-        >>> check_choice(Choice(arm=np.int64(0), arms=query.arms), query).arm
-        0
-        >>> check_choice(Choice(arm=1, arms=query.arms), query)
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the policy chose arm 1, which is not allowed
-    """
+    """Return a policy's choice with its arm as a plain number, or say which rule of the contract it breaks."""
     if not isinstance(choice, Choice):
         raise BadInputError(f"the policy must return a Choice, not {type(choice).__name__}")
     arm, N = choice.arm, len(query.X)
@@ -181,15 +192,7 @@ def check_choice(choice: Choice, query: Query) -> Choice:
 
 
 def check_options(setting: "Setting", *known: str) -> Mapping[str, Any]:
-    """Return the options of a setting, or say which of them a policy does not know.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> check_options(Setting(RBF(), np.eye(1), noise=0.1, arms=2, options={"horizn": 9}), "horizon")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the policy has no option 'horizn': it knows horizon
-    """
+    """Return the options of a setting, or say which of them a policy does not know."""
     for name in setting.options:
         if name not in known:
             raise BadInputError(f"the policy has no option {name!r}: it knows {', '.join(known) or 'none'}")
@@ -197,12 +200,7 @@ def check_options(setting: "Setting", *known: str) -> Mapping[str, Any]:
 
 
 def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
-    """Return the position of the best score (m,); ties, up to rounding, are broken by the generator.
-
-    Example:
-        >>> pick_best(np.array([0.1, 0.9, 0.3]), np.random.default_rng(0))
-        1
-    """
+    """Return the position of the best score (m,); ties, up to rounding, are broken by the generator."""
     best = score.max()
     if not np.isfinite(best):  # beliefs have overflowed; `check_choice` says so
         return 0
@@ -233,50 +231,26 @@ def learn_block(posterior: Posterior, observations: Sequence[Observation]) -> No
     posterior.update(tasks, X, y, noise=noise)
 
 
-# --- A round that knows its own picks: what is already being tried this slot need not be tried again next door ------
-#
-# Stations of a parallel round decide from the same beliefs, so those that resemble each other try the same thing at
-# the same time, and only the first trial teaches much. A pending reward is not known, but how much it will narrow
-# every std is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
-# each with the widths that the others' picks leave (Desautels, Krause and Burdick 2014, GP-BUCB, who call the pending
-# rewards hallucinated); means stay as they are.
-#
-# With c the covariance of a pick with everything still open, given the data and earlier picks, and λ the noise, the
-# variances fall by c²/(c_pick + λ): one row of a Cholesky factor per pick, over all arms of the round.
+# --- From a round of queries to predictions of all their arms -------------------------------------------------------
+
+_ROUND_ENTRIES = 2**25  # columns of a round are solved in parts of at most this many numbers (256 MB)
 
 
-class Pending:
-    """The widths of a round as its picks narrow them.
+def sweeps(posterior: Posterior, queries: Sequence[Query]) -> Iterator[tuple[slice, Prediction, list[int]]]:
+    """Predict the allowed arms of queries, in parts whose columns fit into memory together.
 
-    Args:
-        prediction: Of all arms of the round, (m,), question after question.
-        noise: Variance of a reward, λ.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> from kinband.posterior import ExactPosterior
-        >>> posterior = ExactPosterior(RBF(0.5), [[1.0, 1.0], [1.0, 1.0]], noise=0.25)
-        >>> pending = Pending(posterior.predict([0, 0, 1, 1], [[0.0], [9.0], [0.0], [9.0]]), noise=0.25)
-        >>> pending.pick(1)  # the first station tries the second arm
-        >>> (pending.std[2:] ** 2).round(2).tolist()
-        [1.0, 0.2]
+    Each part comes with its slice of the queries, and the prediction with how many arms belong to each of them.
     """
-
-    def __init__(self, prediction: Prediction, *, noise: float) -> None:
-        self._prediction, self._noise = prediction, noise
-        self._left = prediction.std**2
-        self._rows: list[FloatArray] = []
-
-    @property
-    def std(self) -> FloatArray:
-        """The widths that the picks so far leave, (m,)."""
-        return np.asarray(np.sqrt(np.maximum(self._left, 0.0)))
-
-    def pick(self, at: int) -> None:
-        """Take in that the arm at a position is tried."""
-        c = self._prediction.covariance(np.array([at]))[0]
-        for row in self._rows:
-            c = c - row[at] * row
-        row = c / np.sqrt(max(self._left[at], 0.0) + self._noise)
-        self._left = self._left - row**2
-        self._rows.append(row)
+    most, start = max(1, _ROUND_ENTRIES // max(1, len(posterior))), 0
+    arms = [query.arms for query in queries]
+    sizes = [len(one) for one in arms]
+    while start < len(queries):
+        stop, columns = start + 1, sizes[start]
+        while stop < len(queries) and columns + sizes[stop] <= most:
+            columns += sizes[stop]
+            stop += 1
+        part = slice(start, stop)
+        tasks = np.repeat([query.task for query in queries[part]], sizes[part])
+        X = np.concatenate([q.X[one] for q, one in zip(queries[part], arms[part], strict=True)])
+        yield part, posterior.predict(tasks, X), sizes[part]
+        start = stop

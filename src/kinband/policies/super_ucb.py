@@ -110,6 +110,11 @@ class SuperUCB:
         for level in self.levels:
             learn_block(level, observations)
 
+    def extend_like(self, pattern: "SuperUCB") -> None:
+        """Take in the tasks that a policy of the same factory, with nothing learned, was built for."""
+        for level, empty in zip(self.levels, pattern.levels, strict=True):
+            level.extend_tasks(empty.K_Z)
+
     def state(self) -> dict[str, Any]:
         """Return the beliefs of all levels as arrays by name."""
         return {

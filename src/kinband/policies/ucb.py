@@ -6,22 +6,20 @@ pooled learner, with the identity Kernel-UCB per task. With `rounds="aware"`, wh
 round take each other's picks into account.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Pending, Setting, check_options, learn_block, learn_one, pick_best
+from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best, sweeps
 from kinband.policies.exploration import Exploration
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
 
 Rounds = Literal["plain", "aware"]
 """Whether stations of a round know what the others of it have picked."""
-
-_ROUND_ENTRIES = 2**25  # columns of a round are solved in chunks of at most this many numbers (256 MB)
 
 
 class UCB:
@@ -32,7 +30,7 @@ class UCB:
         exploration: The β of (12).
         noise: λ of the paper, for rules that depend on it.
         per_task: Whether β counts the rewards of the task at hand (learners that share nothing) or all.
-        rounds: "plain", or "aware" for rounds in which stations take each other's picks into account (`awareness`).
+        rounds: "plain", or "aware" for rounds in which stations take each other's picks into account (`Pending`).
 
     Example:
         >>> from kinband.kernels import RBF
@@ -79,14 +77,8 @@ class UCB:
     def choose_round(self, queries: Sequence[Query], rngs: Sequence[np.random.Generator]) -> list[Choice]:
         """Decide many stations from the same beliefs, in one sweep."""
         choices: list[Choice] = []
-        for part in self._parts(queries):
-            some = queries[part]
-            arms = [query.arms for query in some]
-            tasks = np.repeat([query.task for query in some], [len(one) for one in arms])
-            prediction = self.posterior.predict(
-                tasks, np.concatenate([q.X[a] for q, a in zip(some, arms, strict=True)])
-            )
-            choices += self._choices(some, rngs[part], prediction, [len(one) for one in arms])
+        for part, prediction, sizes in sweeps(self.posterior, queries):
+            choices += self._choices(queries[part], rngs[part], prediction, sizes)
         return choices
 
     def learn(self, observation: Observation) -> None:
@@ -103,6 +95,10 @@ class UCB:
     def correct(self, index: int, reward: float) -> None:
         """Replace the reward of the index-th observation learned."""
         self.posterior.correct(index, reward)
+
+    def extend_like(self, pattern: "UCB") -> None:
+        """Take in the tasks that a policy of the same factory, with nothing learned, was built for."""
+        self.posterior.extend_tasks(pattern.posterior.K_Z)
 
     def state(self) -> dict[str, Any]:
         """Return the beliefs as arrays by name."""
@@ -151,14 +147,42 @@ class UCB:
         arms, best = query.arms, pick_best(score, rng)
         return Choice(int(arms[best]), arms, prediction.mean, prediction.std, score, cache=prediction.column(best))
 
-    def _parts(self, queries: Sequence[Query]) -> Iterator[slice]:
-        """Cut a round into parts whose columns fit into memory together."""
-        per_sweep = max(1, _ROUND_ENTRIES // max(1, len(self.posterior)))
-        start = 0
-        while start < len(queries):
-            stop, columns = start, 0
-            while stop < len(queries) and (stop == start or columns + len(queries[stop].arms) <= per_sweep):
-                columns += len(queries[stop].arms)
-                stop += 1
-            yield slice(start, stop)
-            start = stop
+
+# --- A round that knows its own picks: what is already being tried this slot need not be tried again next door ------
+#
+# Stations of a parallel round decide from the same beliefs, so those that resemble each other try the same thing at
+# the same time, and only the first trial teaches much. A pending reward is not known, but how much it will narrow
+# every std is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
+# each with the widths that the others' picks leave (Desautels, Krause and Burdick 2014, GP-BUCB, who call the pending
+# rewards hallucinated); means stay as they are.
+#
+# With c the covariance of a pick with everything still open, given the data and earlier picks, and λ the noise, the
+# variances fall by c²/(c_pick + λ): one row of a Cholesky factor per pick, over all arms of the round.
+
+
+class Pending:
+    """The widths of a round as its picks narrow them.
+
+    Args:
+        prediction: Of all arms of the round, (m,), question after question.
+        noise: Variance of a reward, λ.
+    """
+
+    def __init__(self, prediction: Prediction, *, noise: float) -> None:
+        self._prediction, self._noise = prediction, noise
+        self._left = prediction.std**2
+        self._rows: list[FloatArray] = []
+
+    @property
+    def std(self) -> FloatArray:
+        """The widths that the picks so far leave, (m,)."""
+        return np.asarray(np.sqrt(np.maximum(self._left, 0.0)))
+
+    def pick(self, at: int) -> None:
+        """Take in that the arm at a position is tried."""
+        c = self._prediction.covariance(np.array([at]))[0]
+        for row in self._rows:
+            c = c - row[at] * row
+        row = c / np.sqrt(max(self._left[at], 0.0) + self._noise)
+        self._left = self._left - row**2
+        self._rows.append(row)

@@ -154,7 +154,7 @@ LEVELS = ("debug", "info", "warning", "error")
 """How much is logged."""
 
 _GRACE = 20  # seconds for requests under way when the service ends
-_QUIET = ("alembic", "httpx", "httpcore")  # libraries that tell more than we want to hear
+_QUIET = ("httpx", "httpcore")  # libraries that tell more than we want to hear
 
 
 @dataclass(frozen=True)
@@ -380,6 +380,6 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 def store_beliefs(operations: Operations) -> None:
     """Store what is believed at the end, so that the next start is quick."""
     try:
-        operations.durable.snapshot()
+        operations.turns.snapshot()
     except KinbandError as error:  # the next start takes longer, that is all
         _LOG.warning("no snapshot could be stored at the end: %s", error)

@@ -2,16 +2,16 @@
 
 The map of the room:
 
-- `matrix`: `TaskMatrix`, the answer of every estimator, with names and its file; `picture` draws it.
+- `matrix`: `TaskMatrix`, the answer of every estimator, with names and its file; `picture` draws it. And what needs no
+  estimation: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
 - `embedding`: `Embedding`, the paper's measure: a Gaussian of the distance of conditional kernel embeddings, (18);
-  `base` computes the distances, (17) and (20), on rows by station; `landmarks` does so in large networks.
+  `base` computes the distances, (17) and (20), on rows by station, with a kernel that is given or learned; `landmarks`
+  does so in large networks.
 - `prediction`: `PredictionSimilarity`, the average R² of predicting each other, (21).
 - `coregionalisation`: `Coregionalisation`, K_Z = BBᵀ + diag(v) by marginal likelihood.
 - `joint`: `Joint`, partial pooling: what is common to all, to those alike and one's own, in shares found with the rest
   of the model. Ours, not the paper's, and the default.
-- `simple`: `Independent`, `Pooled`, `Given` by the user, and `Custom` around the user's own object.
 - `newcomers`: the row of a station without data, from what is known of its site.
-- `learned`: the context kernel an estimator works with.
 
 An estimator is any object with `fit(log)`; `similarity_from` turns a name, a matrix or such an object into one.
 
@@ -30,9 +30,8 @@ from kinband.similarity.base import Log, embedding_distances
 from kinband.similarity.coregionalisation import Coregionalisation
 from kinband.similarity.embedding import Embedding, ProjectionWarning, nearest_correlation
 from kinband.similarity.joint import Joint
-from kinband.similarity.matrix import TaskMatrix
+from kinband.similarity.matrix import Custom, Given, Independent, Pooled, TaskMatrix
 from kinband.similarity.prediction import PredictionSimilarity, r_squared_matrix
-from kinband.similarity.simple import Custom, Given, Independent, Pooled
 
 __all__ = [
     "NAMES",
@@ -108,8 +107,6 @@ def similarity_from(value: Any, **options: Any) -> Similarity:
         raise BadInputError(f"options {sorted(options)} go with a similarity's name, not with {type(value).__name__}")
     if isinstance(value, type):
         raise BadInputError(f"similarity must be an object, got the class {value.__name__}: write {value.__name__}()")
-    if isinstance(value, _Named):
-        return value
-    if isinstance(value, Given | Custom):
+    if isinstance(value, _Named | Given | Custom):
         return value
     return Custom(value) if hasattr(value, "fit") else Given(value)

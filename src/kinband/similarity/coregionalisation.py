@@ -20,12 +20,12 @@ from kinband.errors import BadInputError
 from kinband.kernels import FactorTasks, Kernel, as_kernel
 from kinband.likelihood import Fit, fit, spread_rows
 from kinband.records import Samples
-from kinband.similarity.base import Log, with_rows
-from kinband.similarity.learned import (
-    Learned,
+from kinband.similarity.base import (
+    Log,
     learn_kernel,
     settings,
     unit_rewards,
+    with_rows,
     with_variance,
 )
 from kinband.similarity.matrix import TaskMatrix
@@ -91,7 +91,7 @@ class Coregionalisation:
         if self.max_rows is not None:
             unit = unit.take(spread_rows(unit.tasks, max(self.max_rows, M), rng=rng))
         found = self._best(unit, start, rng=rng)
-        learned = Learned(found.kernel, found.noise * scale**2, centre + scale * found.mean)
+        learned = replace(found, noise=found.noise * scale**2, mean=centre + scale * found.mean)
         K_Z = found.tasks.K_Z * scale**2
         details = {
             "rank": min(self.rank, M),
@@ -106,7 +106,7 @@ class Coregionalisation:
         answer = TaskMatrix(samples.stations, K_Z, "coregionalisation", details | settings(unit, learned))
         return replace(answer, matrix=answer.correlation()) if self.normalise else answer
 
-    def _best(self, unit: Samples, start: Learned, *, rng: np.random.Generator) -> Fit:
+    def _best(self, unit: Samples, start: Fit, *, rng: np.random.Generator) -> Fit:
         """The most likely of several fits to rewards of unit variance."""
         kernel, variance = with_variance(start.kernel, 1.0, fixed=True), _variance(start.kernel, unit)
         M, mean = len(unit.stations), float(unit.y.mean())
@@ -137,7 +137,7 @@ class Coregionalisation:
             rng=rng,
         )
 
-    def _start(self, unit: Samples, rng: np.random.Generator) -> Learned:
+    def _start(self, unit: Samples, rng: np.random.Generator) -> Fit:
         """Kernel and noise to begin with, for rewards of unit variance."""
         if self.kernel is None:
             return learn_kernel(unit, None, noise=None, rng=rng)
@@ -146,13 +146,7 @@ class Coregionalisation:
 
 
 def first_factors(stations: int, rank: int, *, variance: float, rng: np.random.Generator) -> FactorTasks:
-    """Return a first guess: all stations load equally on one factor, and a little at random on every factor.
-
-    Example:
-        >>> guess = first_factors(3, 2, variance=4.0, rng=np.random.default_rng(0))
-        >>> guess.B.shape, guess.v.tolist()
-        ((3, 2), [2.0, 2.0, 2.0])
-    """
+    """Return a first guess: all stations load equally on one factor, and a little at random on every factor."""
     q = min(rank, stations)
     B = 0.3 * rng.standard_normal((stations, q))
     B[:, 0] += 1.0

@@ -10,11 +10,20 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, finite_array, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, GaussianTasks, Kernel
-from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, fit, variances
+from kinband.likelihood import BLOCK_ROWS, MAX_ROWS, Fit, fit, variances
 from kinband.records import Samples
-from kinband.similarity.base import Log, by_station, embedding_products, squared_distances, sums_of_norms, with_rows
+from kinband.similarity.base import (
+    Log,
+    by_station,
+    embedding_products,
+    learn_kernel,
+    settings,
+    squared_distances,
+    sums_of_norms,
+    with_rows,
+    without_level,
+)
 from kinband.similarity.landmarks import landmark_products
-from kinband.similarity.learned import Learned, learn_kernel, settings, without_level
 from kinband.similarity.matrix import TaskMatrix
 
 # --- The correlation matrix nearest to a symmetric one --------------------------------------------------------------
@@ -231,7 +240,7 @@ class Embedding:
         return made.P, {"landmarks": made.landmarks, "landmark_error": made.error, "landmark_pairs": made.pairs}
 
     def _sigma(
-        self, samples: Samples, learned: Learned, *, P: FloatArray, D2: FloatArray, rng: np.random.Generator
+        self, samples: Samples, learned: Fit, *, P: FloatArray, D2: FloatArray, rng: np.random.Generator
     ) -> float | None:
         """σ_Z by the rule asked for; None when no two stations differ, so that every σ_Z says the same."""
         equal = np.less_equal(D2, ROUNDING * sums_of_norms(P))
@@ -247,7 +256,7 @@ class Embedding:
         return self._most_likely_sigma(samples, learned, D2=D2, start=median, rng=rng)
 
     def _most_likely_sigma(
-        self, samples: Samples, learned: Learned, *, D2: FloatArray, start: float, rng: np.random.Generator
+        self, samples: Samples, learned: Fit, *, D2: FloatArray, start: float, rng: np.random.Generator
     ) -> float:
         found = fit(
             samples,

@@ -25,9 +25,13 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import Kernel, PartialPooling, check_task_matrix
 from kinband.likelihood import BLOCK_ROWS, Fit, fit, starting_kernel
 from kinband.records import Samples
-from kinband.similarity.base import Log, samples_of
+from kinband.similarity.base import (
+    Log,
+    samples_of,
+    settings,
+    without_level,
+)
 from kinband.similarity.embedding import Embedding
-from kinband.similarity.learned import Learned, settings, without_level
 from kinband.similarity.matrix import TaskMatrix
 
 PULL = 1.0
@@ -96,7 +100,7 @@ class Joint:
         assert isinstance(tasks, PartialPooling)  # noqa: S101  # it was given as one
         rest = 1.0 - tasks.share
         shares = {"shared": tasks.share, "similar": similar * rest, "own": (1.0 - similar) * rest}
-        details = shares | settings(samples, Learned(found.kernel, found.noise, found.mean))
+        details = shares | settings(samples, found)
         return TaskMatrix(samples.stations, tasks.K_Z, "joint", details)
 
     def _related(self, samples: Samples, found: Fit) -> tuple[FloatArray, float]:
@@ -174,13 +178,6 @@ def centred(E: FloatArray) -> FloatArray:
 
     HEH with ones on the diagonal, and 1/M of a common part back, which centring took from every pair. Stations that do
     not differ from the average are unrelated to all.
-
-    Example:
-        >>> groups = np.kron(np.eye(2), np.ones((2, 2)))  # two groups that have nothing in common
-        >>> centred(0.2 + 0.8 * groups).round(2).tolist()
-        [[1.0, 1.0, -0.5, -0.5], [1.0, 1.0, -0.5, -0.5], [-0.5, -0.5, 1.0, 1.0], [-0.5, -0.5, 1.0, 1.0]]
-        >>> (centred(np.full((3, 3), 0.6) + 0.4 * np.eye(3)).round(12) + 0.0).tolist()
-        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     M = len(E)
     H = np.eye(M) - 1.0 / M

@@ -1,4 +1,4 @@
-"""How alike stations are: the matrix with its names, and its file."""
+"""How alike stations are: the matrix with its names, its file, and the similarities that need no estimation."""
 
 import csv
 import json
@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from kinband.arrays import FloatArray, IntArray, finite_number
+from kinband.arrays import FloatArray, IntArray, finite_array, finite_number
+from kinband.counting import counted
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
+from kinband.html import MOST_ROWS, table
 from kinband.kernels import check_task_matrix
+from kinband.similarity.base import Log, samples_of
+from kinband.similarity.newcomers import correlations
 from kinband.similarity.picture import draw_heatmap
 from kinband.trace.files import path_of
 
@@ -29,55 +34,6 @@ VERSION = 1
 
 Parts = tuple[tuple[str, ...], FloatArray, str, dict[str, Any]]
 """Stations, matrix, method, details: what a file holds, not yet checked for meaning."""
-
-
-def write_task_matrix(
-    path: str | PathLike[str],
-    stations: Sequence[str],
-    *,
-    matrix: FloatArray,
-    method: str,
-    details: Mapping[str, Any],
-) -> None:
-    """Write a task matrix (M, M) with its names to a `.npz` or `.csv` file, in a folder that is made if need be.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_task_matrix(f"{folder}/k.csv", ["a"], matrix=np.eye(1), method="given", details={})
-        ...     read_task_matrix(f"{folder}/k.csv")
-        (('a',), array([[1.]]), 'given', {})
-    """
-    path = path_of(path, what="a task matrix")
-    suffix = _suffix(path)
-    _make_folder(path)
-    if suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([method, *stations])
-            for name, row in zip(stations, matrix.tolist(), strict=True):
-                writer.writerow([name, *map(repr, row)])
-        return
-    about = {"format": FORMAT, "version": VERSION, "stations": list(stations), "method": method}
-    text = json.dumps({**about, "details": dict(details)}, allow_nan=False)
-    with path.open("wb") as binary:  # a path would let NumPy change the name
-        np.savez(binary, matrix=matrix, about=np.array(text))
-
-
-def read_task_matrix(path: str | PathLike[str]) -> Parts:
-    """Return stations, matrix (M, M), method and details from a `.npz` or `.csv` file.
-
-    Example:
-        >>> read_task_matrix("no/such/file.npz")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: there is no file no/such/file.npz
-    """
-    path = path_of(path, what="a task matrix")
-    suffix = _suffix(path)
-    if not path.is_file():
-        raise BadInputError(f"there is no file {path}")
-    return _read_csv(path) if suffix == ".csv" else _read_npz(path)
 
 
 def _make_folder(path: Path) -> None:
@@ -106,16 +62,7 @@ def _read_npz(path: Path) -> Parts:
             raise ValueError(f"its format is {about['format']!r}")
         version = int(about["version"])
         parts = (tuple(about["stations"]), matrix, about["method"], dict(about["details"]))
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-    ) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SavedStateError(f"{path} is not a task matrix that kinband wrote, or it is damaged: {error}") from error
     if version > VERSION:
         raise SavedStateError(f"{path} has version {version}, this kinband reads up to {VERSION}: upgrade kinband")
@@ -209,6 +156,12 @@ class TaskMatrix:
         rows = np.array([self._index(name) for name in names])
         return TaskMatrix(names, self.matrix[np.ix_(rows, rows)], self.method, self.details)
 
+    def _repr_html_(self) -> str:
+        shown = self.matrix[:, :MOST_ROWS].tolist()
+        rows = [(name, *row) for name, row in zip(self.stations, shown, strict=True)]
+        caption = f"Similarity of {counted(len(self), 'station')}, {self.method}"
+        return table(["", *self.stations[:MOST_ROWS]], rows, caption=caption)
+
     def correlation(self) -> FloatArray:
         """Return the matrix scaled to ones on the diagonal, (M, M).
 
@@ -217,10 +170,7 @@ class TaskMatrix:
             array([[1. , 0.5],
                    [0.5, 1. ]])
         """
-        scale = np.sqrt(np.diag(self.matrix))
-        C = self.matrix / np.multiply.outer(scale, scale)
-        np.fill_diagonal(C, 1.0)
-        return np.asarray(C)
+        return correlations(self.matrix)
 
     def order(self) -> IntArray:
         """Return the stations' indices in an order that puts like beside like, (M,).
@@ -276,7 +226,20 @@ class TaskMatrix:
             a,1.0,0.0
             b,0.0,1.0
         """
-        write_task_matrix(path, self.stations, matrix=self.matrix, method=self.method, details=self.details)
+        path = path_of(path, what="a task matrix")
+        suffix = _suffix(path)
+        _make_folder(path)
+        if suffix == ".csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow([self.method, *self.stations])
+                for name, row in zip(self.stations, self.matrix.tolist(), strict=True):
+                    writer.writerow([name, *map(repr, row)])
+            return
+        about = {"format": FORMAT, "version": VERSION, "stations": self.stations, "method": self.method}
+        text = json.dumps({**about, "details": self.details}, allow_nan=False)
+        with path.open("wb") as binary:  # a path would let NumPy change the name
+            np.savez(binary, matrix=self.matrix, about=np.array(text))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "TaskMatrix":
@@ -290,9 +253,13 @@ class TaskMatrix:
             ...     TaskMatrix.load(path).stations
             ('a', 'b')
         """
-        stations, matrix, method, details = read_task_matrix(path)
+        path = path_of(path, what="a task matrix")
+        suffix = _suffix(path)
+        if not path.is_file():
+            raise BadInputError(f"there is no file {path}")
+        parts = _read_csv(path) if suffix == ".csv" else _read_npz(path)
         try:
-            return cls(stations, matrix, method, details)
+            return cls(*parts)
         except BadInputError as error:
             raise BadInputError(f"{path} does not hold a task matrix: {error}") from error
 
@@ -330,12 +297,7 @@ class TaskMatrix:
 
 
 def check_stations(stations: Sequence[str]) -> tuple[str, ...]:
-    """Return station names as a tuple, or say which is empty, repeated or no name at all.
-
-    Example:
-        >>> check_stations(["a", "b"])
-        ('a', 'b')
-    """
+    """Return station names as a tuple, or say which is empty, repeated or no name at all."""
     if not isinstance(stations, Iterable):
         raise BadInputError(f"stations must be a list of names, got {stations!r}")
     names = (stations,) if isinstance(stations, str) else tuple(stations)
@@ -361,13 +323,111 @@ def _plain(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sharing_text(details: Mapping[str, Any]) -> str:
-    """Say how much stations share, from the details of a similarity that knows (`joint`); nothing where none does.
-
-    Example:
-        >>> sharing_text({"shared": 0.54, "similar": 0.23, "own": 0.23})
-        'Stations share 54 % of what is learned with all, 23 % with similar stations; 23 % is their own.'
-    """
+    """Say how much stations share, from the details of a similarity that knows (`joint`); nothing where none does."""
     if not {"shared", "similar", "own"} <= details.keys():
         return ""
     shared, similar, own = (f"{100 * details[name]:.0f} %" for name in ("shared", "similar", "own"))
     return f"Stations share {shared} of what is learned with all, {similar} with similar stations; {own} is their own."
+
+
+# --- Similarity without estimation: none at all, all the same, given by the user, or found by the user's own object --
+
+
+@dataclass(frozen=True)
+class Independent:
+    """No station tells anything about another: the identity matrix, Kernel-UCB on each station alone.
+
+    Example:
+        >>> from kinband.records import Samples
+        >>> log = Samples(("a", "b"), np.array([0, 1]), np.zeros((2, 1)), np.zeros(2), None, ("load",))
+        >>> Independent().fit(log).matrix
+        array([[1., 0.],
+               [0., 1.]])
+    """
+
+    def fit(self, log: Log) -> TaskMatrix:
+        """Return the identity for the stations of a log."""
+        stations = samples_of(log).stations
+        return TaskMatrix(stations, np.eye(len(stations)), "independent")
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """All stations share one reward function: a matrix of ones.
+
+    Example:
+        >>> from kinband.records import Samples
+        >>> log = Samples(("a", "b"), np.array([0, 1]), np.zeros((2, 1)), np.zeros(2), None, ("load",))
+        >>> Pooled().fit(log).between("a", "b")
+        1.0
+    """
+
+    def fit(self, log: Log) -> TaskMatrix:
+        """Return ones for the stations of a log."""
+        stations = samples_of(log).stations
+        return TaskMatrix(stations, np.ones((len(stations), len(stations))), "pooled")
+
+
+class Given:
+    """A likeness known beforehand: from the site plan, an earlier log, or a file.
+
+    Args:
+        matrix: Numbers (M, M), or a `TaskMatrix`, which knows its stations.
+        stations: Names of rows and columns; None for the stations of the log, in the log's order.
+
+    Example:
+        >>> from kinband.records import Samples
+        >>> log = Samples(("b", "a"), np.array([0, 1]), np.zeros((2, 1)), np.zeros(2), None, ("load",))
+        >>> Given([[4.0, 1.0], [1.0, 2.0]], ["a", "b"]).fit(log).matrix
+        array([[2., 1.],
+               [1., 4.]])
+    """
+
+    def __init__(self, matrix: ArrayLike | TaskMatrix, stations: Sequence[str] | None = None) -> None:
+        if isinstance(matrix, TaskMatrix):
+            matrix = matrix if stations is None else matrix.reindex(stations)
+        elif stations is not None:
+            matrix = TaskMatrix(tuple(stations), finite_array(matrix, name="task matrix", ndim=2), "given")
+        self.matrix: ArrayLike | TaskMatrix = matrix
+
+    def fit(self, log: Log) -> TaskMatrix:
+        """Return the given likeness for the stations of a log."""
+        return as_task_matrix(self.matrix, samples_of(log).stations, method="given")
+
+    def __repr__(self) -> str:
+        return f"Given({self.matrix!r})"
+
+
+@dataclass(frozen=True)
+class Custom:
+    """The user's own object with `fit(log)`, which may return a `TaskMatrix` or bare numbers (M, M).
+
+    Example:
+        >>> from kinband.records import Samples
+        >>> class Half:
+        ...     def fit(self, log):
+        ...         return 0.5 + 0.5 * np.eye(2)
+        >>> log = Samples(("a", "b"), np.array([0, 1]), np.zeros((2, 1)), np.zeros(2), None, ("load",))
+        >>> Custom(Half()).fit(log).between("a", "b")
+        0.5
+    """
+
+    estimator: Any
+
+    def fit(self, log: Log) -> TaskMatrix:
+        """Ask the estimator, and check what it answers."""
+        method = type(self.estimator).__name__
+        return as_task_matrix(self.estimator.fit(log), samples_of(log).stations, method=method)
+
+
+def as_task_matrix(value: ArrayLike | TaskMatrix, stations: tuple[str, ...], *, method: str) -> TaskMatrix:
+    """Return `value` as the checked task matrix of these stations, in their order."""
+    if not isinstance(value, TaskMatrix):
+        return TaskMatrix(stations, finite_array(value, name="task matrix", ndim=2), method)
+    missing = [name for name in stations if name not in value.stations]
+    if missing:
+        raise BadInputError(
+            f"the task matrix does not know station {missing[0]!r} ({len(missing)} missing): "
+            "learn it from a log with all stations"
+        )
+    return value if value.stations == stations else value.reindex(stations)

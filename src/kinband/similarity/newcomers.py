@@ -29,6 +29,7 @@ __all__ = [
     "average_row",
     "check_kinds",
     "checked_descriptors",
+    "correlations",
     "descriptor_row",
     "fit_descriptor_kernel",
     "given_row",
@@ -134,11 +135,6 @@ class Column:
         name: Its name.
         numeric: Whether it is a quantity.
         values: What the stations have, as far as it is known.
-
-    Example:
-        >>> column = Column("land_use", False, ("office", "home", "home"))
-        >>> column.factor(["office", "home", "harbour", None], 0.25).round(2).tolist()[0]
-        [1.0, 0.25, 0.25, 0.5]
     """
 
     name: str
@@ -211,12 +207,7 @@ class DescriptorKernel:
 
 
 def columns_of(stations: Sequence[Descriptors], numeric: dict[str, bool]) -> tuple[Column, ...]:
-    """Return the columns of n stations from which something can be learned.
-
-    Example:
-        >>> [c.name for c in columns_of([{"x": 1.0, "y": 5.0}, {"x": 2.0, "y": 5.0}], {"x": True, "y": True})]
-        ['x']
-    """
+    """Return the columns of n stations from which something can be learned."""
     found = (Column(name, kind, tuple(s[name] for s in stations if name in s)) for name, kind in numeric.items())
     return tuple(column for column in found if column.values and column.varies)
 
@@ -260,11 +251,6 @@ def average_weights(C: FloatArray) -> FloatArray:
     """Return equal weights (M,) with which a newcomer is as like the M stations as they are among themselves.
 
     On average, that is, and to each as like as that one is to everybody. Likeness below zero is taken as none.
-
-    Example:
-        >>> C = 0.5 + 0.5 * np.eye(3)
-        >>> (C @ average_weights(C)).round(12).tolist()
-        [0.5, 0.5, 0.5]
     """
     M, total = len(C), float(C.sum())
     if M < 2:

@@ -21,9 +21,15 @@ from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel
 from kinband.likelihood import variances
 from kinband.records import Samples
-from kinband.similarity.base import Log, by_station, kernel_blocks, with_rows
+from kinband.similarity.base import (
+    Log,
+    by_station,
+    kernel_blocks,
+    learn_kernel,
+    settings,
+    with_rows,
+)
 from kinband.similarity.embedding import ProjectionWarning, nearest_correlation
-from kinband.similarity.learned import learn_kernel, settings
 from kinband.similarity.matrix import TaskMatrix
 
 WORTH_A_WARNING = 1e-6

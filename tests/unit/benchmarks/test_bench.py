@@ -5,13 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.speed.__main__ import main
-from benchmarks.speed.figure import cost_figure
-from benchmarks.speed.limit import BareFactor
-from benchmarks.speed.measure import Measured, machine, summed
-from benchmarks.speed.problem import controller_of, states_of
-from benchmarks.speed.similarity import plain_pair
-from benchmarks.speed.suite import SUITES
+from benchmarks.speed.__main__ import SUITES, cost_figure, main
+from benchmarks.speed.benches import plain_pair
+from benchmarks.speed.measure import BareFactor, Measured, controller_of, machine, states_of, summed
 
 
 def test_ratios_count_how_many_times_faster_where_that_is_the_aim() -> None:

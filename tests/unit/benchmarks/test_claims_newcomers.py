@@ -9,8 +9,7 @@ from benchmarks import cost
 from benchmarks.claims import cost_claims
 from benchmarks.findings import Size
 from benchmarks.newcomers import ARRIVALS, Arrival, Draw, draws, parted, run, scene_of, welcome
-from benchmarks.studies.newcomers.playing import joined
-from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED
+from benchmarks.studies.newcomers import ALONE, AVERAGE, DESCRIBED, joined
 
 from kinband.environments.measured import bundled_measured
 from kinband.experiments.runner import run_jobs

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from benchmarks.coverage import Count
 from benchmarks.studies import rounds
-from benchmarks.studies.newcomers.results import ALONE, AVERAGE, DESCRIBED, Draw
-from benchmarks.studies.newcomers.results import finding as newcomers_finding
-from benchmarks.studies.safety.results import Tally, findings
+from benchmarks.studies.newcomers import ALONE, AVERAGE, DESCRIBED, Draw
+from benchmarks.studies.newcomers import finding as newcomers_finding
+from benchmarks.studies.safety import Tally, findings
 from benchmarks.trust import PARTS, Runner, Size, evaluation, newcomers, safety
 from benchmarks.trust import rounds as trust_rounds
 
@@ -161,29 +161,6 @@ def test_newcomers_are_held_against_half_by_the_lower_limit() -> None:
     assert (sure[name].value, sure[name].met) == (pytest.approx(0.55), True)
     assert (unsure[name].value, unsure[name].met) == (pytest.approx(0.525), False)
     assert sure["on average: saved in the first 20 decisions"].value == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize(
-    ("small", "explained", "said", "share"),
-    [
-        (True, -0.2, {}, "100%"),  # nine stations are too few to judge descriptors by: they are used
-        (False, -0.2, {}, "0%"),
-        (False, 0.2, {}, "100%"),
-        (False, 0.2, {"used": False}, "0%"),
-    ],
-)
-def test_newcomers_say_how_often_descriptors_were_used(
-    small: bool, explained: float, said: dict[str, Any], share: str
-) -> None:
-    class Kept(Runner):
-        def records(self, what: str, calls: Any) -> list[Any]:
-            known, first = {"regret": 0.3}, {DESCRIBED: 0.6, AVERAGE: 0.7, ALONE: 1.0}
-            drawn = {"regret": first, "explained": explained, **said}
-            return [drawn if what == "newcomers" else known for _ in calls]
-
-    size = Size(short=small)
-    line, *_ = newcomers.targets(newcomers.measure(size, Kept(Path("nowhere"))), size)
-    assert line.note == f"descriptors used in {share} of the draws"
 
 
 def test_evaluation_is_held_against_ninety_of_a_hundred() -> None:

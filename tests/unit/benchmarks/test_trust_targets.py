@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.metrics import ratio_of, saving_gap_of
 from benchmarks.trust import PARTS, measured, parts_named
-from benchmarks.trust.figure import draw_targets
-from benchmarks.trust.running import Call, Part, Runner
-from benchmarks.trust.table import BEGIN, END, cells, in_words, kept, markdown, to_json, write_into
-from benchmarks.trust.targets import Size, Target, target_of
+from benchmarks.trust.table import BEGIN, END, cells, draw_targets, in_words, kept, markdown, to_json, write_into
+from benchmarks.trust.targets import Call, Part, Runner, Size, Target, target_of
 
 from kinband.errors import BadInputError, NotFoundError
-from kinband.experiments.metrics import ratio_of, saving_gap_of
 from kinband.stats import Estimate
 from kinband.version import __version__
 

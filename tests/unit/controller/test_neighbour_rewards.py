@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.neighbours.__main__ import main
-from benchmarks.studies.neighbours.network import columns_of
-from benchmarks.studies.neighbours.plan import QUICK
-from benchmarks.studies.neighbours.playing import measure
-from benchmarks.studies.neighbours.results import findings, table_of
+from benchmarks.studies.neighbours import QUICK, columns_of, findings, main, measure, table_of
 
 from kinband import ConfigurationSpace, Controller, Trace
 from kinband.environments.radio import RadioEnvironment

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.newcomers import playing, scene
-from benchmarks.studies.newcomers.playing import measure
-from benchmarks.studies.newcomers.scene import Plan
+from benchmarks.studies import newcomers as study
+from benchmarks.studies.newcomers import Plan, measure
 from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
@@ -499,10 +498,10 @@ def test_the_experiment_compares_three_starts_in_pairs() -> None:
 
 def test_the_experiment_says_whether_descriptors_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(stations=9, newcomers=2, rounds=1, decisions=2, similarity="embedding")
-    monkeypatch.setattr(playing, "_explained", lambda _: -0.3)  # seven stations are too few to judge by that
-    assert playing.draw(3, plan).used
-    monkeypatch.setattr(scene, "described", lambda city: {name: {} for name in city.names})
-    assert not playing.draw(3, plan).used
+    monkeypatch.setattr(study, "_explained", lambda _: -0.3)  # seven stations are too few to judge by that
+    assert study.draw(3, plan).used
+    monkeypatch.setattr(study, "described", lambda city: {name: {} for name in city.names})
+    assert not study.draw(3, plan).used
 
 
 def test_the_experiment_refuses_more_newcomers_than_it_can_have() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.reference import naive
+from tests.support.ledger_stores import OnRecord
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.events import CalledOff, Entry, Ran, check_entry, entry_from_dict, entry_to_dict
@@ -20,7 +21,7 @@ from kinband.kpis import KpiFloor
 from kinband.policies import Conservative
 from kinband.policies.base import KeepsState
 from kinband.records import same_decision
-from kinband.service.ledger import DurableController, Ledger, replay
+from kinband.service.ledger import Ledger, replay
 
 SPACE = ConfigurationSpace(tilt=[2, 3, 5, 8, 9], scheduler=["pf", "rr"])
 K_Z = np.array([[1.2, 0.7], [0.7, 0.9]])
@@ -487,7 +488,7 @@ def test_the_work_kept_while_asking_is_dropped() -> None:
 
 def test_a_ledger_keeps_what_ran(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "ledger.db")
-    durable, plain = DurableController.open(ledger, make()), make()
+    durable, plain = OnRecord(ledger, make()), make()
     for one in (durable, plain):
         first, second = one.ask("a", STATE), one.ask("b", STATE)
         one.ran(first.id, SPACE[(first.arm + 3) % 10])
@@ -507,7 +508,7 @@ def test_a_ledger_keeps_what_ran(tmp_path: Path) -> None:
     durable.ran("d000003", last)
     durable.ran("d000003", said, key="k")  # done before: it does not count as said last
     plain.ran(plain.ask("a", STATE).id, last)
-    again = DurableController.open(ledger)
+    again = OnRecord(ledger)
     assert same_beliefs(again.controller, plain)
     assert written(again.controller)[-1] == written(plain)[-1]
     assert again.controller.journal.ran("d000003") == (third + 7) % 10
@@ -523,10 +524,10 @@ def test_a_ledger_takes_over_what_a_controller_was_told_had_run(tmp_path: Path) 
     decision = controller.ask("a", STATE)
     controller.ran(decision.id, other(controller, decision.id))
     ledger = Ledger.open(tmp_path / "ledger.db")
-    durable = DurableController.open(ledger, controller)
+    durable = OnRecord(ledger, controller)
     durable.tell(decision.id, 0.7)
     controller.tell(decision.id, 0.7)
-    assert same_beliefs(DurableController.open(ledger).controller, controller)
+    assert same_beliefs(OnRecord(ledger).controller, controller)
     ledger.close()
 
 

@@ -27,17 +27,10 @@ def functions(K_Z: object, *, draws: int, seed: int) -> np.ndarray:
 
 
 def test_stations_are_drawn_as_alike_as_the_matrix_says() -> None:
-    K_Z = groups([1, 1, -1], likeness=0.8)
+    K_Z = groups([1, 1, -1], similarity=0.8)
     values = functions(K_Z, draws=1500, seed=11)
     assert_allclose(np.corrcoef(values.T), K_Z, atol=0.08)
     assert_allclose(values.std(axis=0), 0.3, rtol=0.08)
-
-
-def test_a_seed_draws_the_same_functions_slots_and_rewards_again() -> None:
-    first, second = DrawnBandit(np.eye(3), seed=5), DrawnBandit(np.eye(3), seed=9)
-    second.reset(5)
-    assert_allclose(first.slot.contexts["s02"], second.slot.contexts["s02"], rtol=0)
-    assert first.play({"s01": 3}) == second.play({"s01": 3})
 
 
 def test_a_likeness_that_no_functions_can_have_is_refused() -> None:
@@ -64,9 +57,9 @@ def test_every_second_sector_of_the_opposed_city_has_its_thresholds_mirrored() -
 def test_permuted_problems_show_a_log_in_which_no_station_bears_its_own_name() -> None:
     for name in ("city:permuted", "drawn:permuted"):
         problem = problem_of(name, log_rows=3, seed=2)
-        assert problem.likeness is not None
-        assert (problem.likeness.tasks != problem.log.tasks).all()
-        assert_allclose(problem.likeness.y, problem.log.y, rtol=0)
+        assert problem.similarity_log is not None
+        assert (problem.similarity_log.tasks != problem.log.tasks).all()
+        assert_allclose(problem.similarity_log.y, problem.log.y, rtol=0)
 
 
 def test_a_table_without_runs_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
-from kinband.experiments.compare import best_betas, final_regrets
-from kinband.experiments.metrics import mean_of, saving_of
+from kinband.experiments.compare import best_betas, final_regrets, mean_of, saving_of
 from kinband.experiments.paper import FIGURES, best_settings, error_curve, quick, savings
 from kinband.experiments.runner import Case, Curve, Job, Learner, Prior, learn_models, run_cases, run_jobs
 from kinband.version import __version__

@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.safety.__main__ import main
-from benchmarks.studies.safety.playing import case_of, measure, watch
-from benchmarks.studies.safety.results import overdrawn
-from benchmarks.studies.safety.rules import rules_of
+from benchmarks.studies.safety import case_of, main, measure, overdrawn, rules_of, watch
 
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.controller.explain import held_back_text
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost, Theorem1
-from kinband.policies.safety import Rule, SafePolicy, Safety, safety_from, safety_from_dict, safety_to_dict
-from kinband.policies.safety.margins import margins
+from kinband.policies.budget import margins
+from kinband.policies.safety import Constrained, Rule, Safety, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ExactPosterior
 
 S, MEAN, BETA, ALPHA, NOISE = 0.21, 0.8, 1.5, 0.1, 0.04
@@ -128,7 +125,7 @@ def test_a_reward_is_counted_with_what_is_known_once_it_is_learned() -> None:
     controller.tell(ask(controller).id, 0.7)
     weight, variance = S**2 / (S**2 + NOISE) * (0.7 - MEAN), S**2 * NOISE / (S**2 + NOISE)  # of w, after x = 1
     policy = controller.policy
-    assert isinstance(policy, SafePolicy) and policy.budget is not None  # noqa: PT018
+    assert isinstance(policy, Constrained) and policy.budget is not None  # noqa: PT018
     expected = ALPHA * (MEAN + weight - BETA * math.sqrt(variance))
     np.testing.assert_allclose(policy.budget.settled, [expected], rtol=1e-12)
 
@@ -377,9 +374,9 @@ def test_every_policy_with_a_posterior_takes_every_rule_on_every_engine(
     for _ in range(8):
         for decision in controller.ask_all({"a": {"load": rng.random()}, "b": {"load": rng.random()}}).values():
             controller.tell(decision.id, 0.7 + 0.1 * float(rng.random()))
-    assert isinstance(controller.policy, SafePolicy)
+    assert isinstance(controller.policy, Constrained)
+    assert len(controller.policy.constraints) == 3
     assert safety_from([]) is None
-    assert controller.policy.safety == Safety(conservative, Floor(0.2), SwitchingCost(0.01))
 
 
 # --- The measurement ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError
-from kinband.service.ledger import Ledger
+from kinband.service.ledger import Draft, Ledger
 from kinband.service.operations import Operations
 from kinband.service.starting import open_operations
 
@@ -73,7 +73,8 @@ def test_a_file_that_was_changed_is_put_in_force_at_the_next_start(file: Path) -
 def test_rails_on_record_that_can_never_take_effect_hold_on_and_a_file_with_them_is_refused(file: Path) -> None:
     text = "knobs: {tilt: {step: 2}}\nfallback: {drop: 500%, slots: 2}\n"
     with started(file) as operations:
-        operations.durable.note("rails", {"digest": "0123456789abcdef", "text": text, "comment": "", "by": "person"})
+        said = {"digest": "0123456789abcdef", "text": text, "comment": "", "by": "person"}
+        operations.ledger.append([Draft("rails", said)])
     with started(file, named=False) as operations:
         assert operations.guard.rails.knobs["tilt"].step == 2
         assert operations.rails_in_force()[1].fallback is not None

@@ -11,8 +11,8 @@ from kinband.kernels import RBF, Categorical, Constant, Linear, Product, Sum
 from kinband.likelihood import LENGTH, LEVEL, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, TaskMatrix
+from kinband.similarity.base import with_variance, without_level
 from kinband.similarity.joint import _halves, centred
-from kinband.similarity.learned import with_variance, without_level
 from kinband.similarity.matrix import sharing_text
 
 

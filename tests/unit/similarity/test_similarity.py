@@ -30,8 +30,7 @@ from kinband.similarity import (
     r_squared_matrix,
     similarity_from,
 )
-from kinband.similarity.base import low_rank_factor
-from kinband.similarity.learned import learn_kernel, without_level
+from kinband.similarity.base import learn_kernel, low_rank_factor, without_level
 
 
 def log_of(
@@ -527,7 +526,7 @@ def test_anything_with_samples_serves_as_a_log() -> None:
         def samples(self) -> Samples:
             return waves(2, rows=5, seed=1)
 
-    assert Pooled().fit(Trace()).stations == ("a", "b")
+    assert Pooled().fit(Trace()).stations == ("a", "b")  # type: ignore[arg-type]  # anything with samples() will do
     with pytest.raises(BadInputError, match="Trace or from Samples, got list"):
         Pooled().fit([1, 2, 3])  # type: ignore[arg-type]
 

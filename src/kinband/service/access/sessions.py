@@ -16,8 +16,8 @@ from sqlalchemy import Connection, select
 
 from kinband.errors import BadInputError
 from kinband.service.access.tokens import TOKEN, Identity, NotAllowedError, NotSignedInError, Tokens, proof_of
-from kinband.service.ledger.store import Ledger
-from kinband.service.ledger.store import secrets as secrets_table
+from kinband.service.ledger import Ledger
+from kinband.service.ledger.schema import secrets as secrets_table
 
 # --- The keys that sign for the service: made at first use, shared by all its processes through the database --------
 #

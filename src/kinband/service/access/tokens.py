@@ -18,9 +18,8 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlalchemy import Connection, or_, select
 
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
-from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.ledger.events import Draft
-from kinband.service.ledger.store import Ledger, tokens
+from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger.schema import tokens
 
 # --- Who may not come in, and who may not do what: the two refusals of access ---------------------------------------
 #

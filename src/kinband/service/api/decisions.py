@@ -21,7 +21,7 @@ from kinband.service.api.requests import (
     WhyBody,
 )
 from kinband.service.operations import Operations
-from kinband.service.operations.texts import far_outside
+from kinband.service.operations.checks import far_outside
 from kinband.service.schemas import (
     Asked,
     Decision,

@@ -174,7 +174,7 @@ class Network(Collector):
             )
             stations, pending = sum(card.active for card in read_model.stations.values()), read_model.pending
             judged = settings.config.policy not in NO_DEVIATIONS
-            z = recent_z(operations.durable.controller.journal, noise=settings.noise) if judged else []
+            z = recent_z(operations.controller.journal, noise=settings.noise) if judged else []
         statuses, refusals = self._tallied(seq, items)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)

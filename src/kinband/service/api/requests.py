@@ -15,8 +15,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kinband.service.ledger.events import KINDS
-from kinband.service.operations.rails import MOST_TEXT
-from kinband.service.operations.texts import LONGEST_COMMENT
+from kinband.service.operations.checks import LONGEST_COMMENT
+from kinband.service.operations.review import MOST_TEXT
 from kinband.service.schemas import Mode, Status
 from kinband.space import Range
 

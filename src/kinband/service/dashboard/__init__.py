@@ -1,12 +1,60 @@
 """The dashboard: pages for a browser, made on the server, with charts of our own and nothing from elsewhere.
 
-A page is a file: what it shows, its routes, and what its forms do. `routes` puts them together and has the doors;
-`desk` is what pages work with, `frame` what is around them, errors and messages included, `visitors` tells who looks.
-`rows` and `text` say what several pages show, `charts` draws it as SVG. Pages work without script, which adds live
-updates, readings under the pointer and the choice of theme.
+A page is a file: what it shows, its routes, and what its forms do. `dashboard` is what pages work with, `sign_in` tells
+who looks, `rendering` and `errors` make what is around pages; `rows` and `text` say what several pages show, `charts`
+and `map` draw it as SVG. Pages work without script, which adds live updates, readings under the pointer and the choice
+of theme.
 """
 
-from kinband.service.dashboard.frame import SECURITY_HEADERS, error_page
-from kinband.service.dashboard.routes import dashboard_router
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
 
-__all__ = ["SECURITY_HEADERS", "dashboard_router", "error_page"]
+from kinband.errors import BadInputError
+from kinband.service.access.middleware import Limiter, failure_limits
+from kinband.service.access.tokens import Tokens
+from kinband.service.dashboard import audit, decision, overview, plan, rails, similarity, stations
+from kinband.service.dashboard.dashboard import Dashboard
+from kinband.service.dashboard.errors import PageRoute, error_page
+from kinband.service.dashboard.rendering import asset_answer
+from kinband.service.dashboard.sign_in import Visitors, add_sign_in
+from kinband.service.operations import Operations
+
+__all__ = ["dashboard_router", "error_page"]
+
+
+def dashboard_router(
+    operations: Operations,
+    *,
+    tokens: Tokens | None,
+    insecure_local: bool = False,
+    failures: Limiter | None = None,
+) -> APIRouter:
+    """Return the routes of the dashboard, to be included at the root of an application.
+
+    Args:
+        operations: What is shown.
+        tokens: What one signs in with; None only without access control.
+        insecure_local: Whether there is no access control.
+        failures: How often an address may fail to sign in; as usual if not given.
+    """
+    if tokens is None and not insecure_local:
+        raise BadInputError(
+            "the dashboard needs tokens", hint="give them, or insecure_local to run without access control",
+            argument="tokens",
+        )  # fmt: skip
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    dashboard = Dashboard(router, operations, Visitors(tokens, insecure_local=insecure_local))
+    add_sign_in(router, dashboard.visitors, failures=failures or failure_limits())
+    for page in (overview, stations, decision, plan, audit, similarity, rails):
+        page.add_pages(dashboard)
+
+    @router.get("/static/{name}")
+    def static(request: Request, name: str) -> Response:
+        return asset_answer(request, name)
+
+    @router.get("/help")
+    def words(request: Request) -> Response:
+        return dashboard.show(request, "help.html", dict)
+
+    return router

@@ -4,8 +4,8 @@ Most decisions are to go on with what runs, and the guard has nothing to review 
 unless they are asked for: events are read until the page is full of others, or enough has been read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
@@ -15,11 +15,11 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError
 from kinband.service import tables
-from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import names_of
 from kinband.service.dashboard.text import KIND_WORDS, sentence, utc, with_query
 from kinband.service.ledger import Event
-from kinband.service.operations import Operations, ReadModel
+from kinband.service.operations import Operations
 
 PAGE = 50
 """Events on a page."""
@@ -58,24 +58,21 @@ class Filters:
 
     def link(self, path: str, **further: object) -> str:
         """Return an address with these filters."""
-        return with_query(
-            path, station=self.station, kind=self.kind, actor=self.actor, since=self.since, until=self.until,
-            every=self.every, **further,
-        )  # fmt: skip
+        return with_query(path, **asdict(self), **further)
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the page and its file."""
 
-    @desk.router.get("/audit")
+    @dashboard.router.get("/audit")
     def the_log(request: Request, filters: Annotated[Filters, Depends()], before: int | None = None) -> Response:
         wanted = replace(filters, every="1" if filters.every == "1" else "")
-        return desk.show(request, "audit.html", lambda: audit(desk.operations, wanted, before=before))
+        return dashboard.show(request, "audit.html", lambda: audit(dashboard.operations, wanted, before=before))
 
-    @desk.router.get("/audit.csv")
+    @dashboard.router.get("/audit.csv")
     def audit_file(request: Request, filters: Annotated[Filters, Depends()]) -> Response:
-        desk.visitors.of(request)
-        return tables.csv_answer("audit.csv", HEADER, file_rows(desk.operations, filters))
+        dashboard.visitors.of(request)
+        return tables.csv_answer("audit.csv", HEADER, file_rows(dashboard.operations, filters))
 
 
 class Bounds(NamedTuple):
@@ -86,9 +83,9 @@ class Bounds(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The events of a page with their payloads, where these were read; how many were left out; where it goes on."""
+    """The events of a page, how many were left out, and where it goes on."""
 
-    events: list[tuple[Event, Mapping[str, Any] | None]]
+    events: list[Event]
     left_out: int
     older: int | None
 
@@ -97,12 +94,10 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
     """Return what the page of the log shows: events before a number, or the newest."""
     found = _page(operations, filters, _bounds(operations, filters, before))
     space = names_of(operations).configuration
-    with operations.looking() as read_model:
-        known = [(event, _known(event, read_model) if said is None else said) for event, said in found.events]
     return {
         "filters": filters,
         "kinds": KIND_WORDS,
-        "events": [(event, sentence(event, space, said=said)) for event, said in known],
+        "events": [(event, sentence(event, space)) for event in found.events],
         "left_out": found.left_out,
         "switch": replace(filters, every="" if filters.every else "1").link("/audit"),
         "older": "" if found.older is None else filters.link("/audit", before=found.older),
@@ -114,37 +109,29 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
 
 def _page(operations: Operations, filters: Filters, bounds: Bounds) -> Found:
     """Read events until a page is full, there are no more, or enough were read."""
-    kept: list[tuple[Event, Mapping[str, Any] | None]] = []
-    left, read, size, more = list[int](), 0, PAGE + 1, True
+    kept, left, read, size, more = list[Event](), list[int](), 0, PAGE + 1, True
     while more and len(kept) <= PAGE and read < MOST_READ:
         events = _read(operations, filters, bounds, limit=size)
         for event in events:
-            said = event.payload if event.kind == "verdict" else None
-            if said is not None and not filters.every and had_nothing_to_review(said):
+            if not filters.every and had_nothing_to_review(event):
                 left.append(event.seq)
             else:
-                kept.append((event, said))
+                kept.append(event)
         read, more = read + len(events), len(events) == size
         bounds = Bounds(bounds.after, events[-1].seq) if events else bounds
         size = min(2 * size, MOST_READ - read)
     if len(kept) > PAGE:
-        kept = kept[:PAGE]
-        return Found(kept, sum(number > kept[-1][0].seq for number in left), kept[-1][0].seq)
+        last = kept[PAGE - 1].seq
+        return Found(kept[:PAGE], sum(number > last for number in left), last)
     return Found(kept, len(left), bounds.before if more else None)
 
 
-def had_nothing_to_review(said: Mapping[str, Any]) -> bool:
-    """Return whether the payload of a verdict says that a decision was to stay as it is, which no rail forbids."""
+def had_nothing_to_review(event: Event) -> bool:
+    """Return whether an event is a verdict on a decision to stay as it is, which no rail forbids."""
+    if event.kind != "verdict":
+        return False
+    said = event.payload
     return said.get("status") == "kept" and (said.get("verdict") or {}).get("outcome") == "allowed"
-
-
-def _known(event: Event, read_model: ReadModel) -> dict[str, Any] | None:
-    """Return what a sentence needs of a decision, which memory has unpacked; None where the event has to be read."""
-    item = read_model.decisions.get(event.decision or "") if event.kind == "decision" else None
-    if item is None:
-        return None
-    made = item.decision
-    return {"entry": {"arm": made.arm, "configuration": made.configuration, "scores": [made.mean, made.std]}}
 
 
 def file_rows(operations: Operations, filters: Filters) -> Iterator[tuple[Any, ...]]:

@@ -17,9 +17,8 @@ from kinband.controller import Explanation
 from kinband.controller.explain import MOST_ROWS
 from kinband.counting import counted
 from kinband.errors import KinbandError
-from kinband.service.dashboard.charts.lines import Belief
-from kinband.service.dashboard.charts.svg import around
-from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.charts import Belief, around
+from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import named_slot, names_of, row_of
 from kinband.service.dashboard.text import knobs, sentence
 from kinband.service.ledger import replay
@@ -45,14 +44,14 @@ _KIND_WORDS = {
 _one = threading.Lock()
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the page."""
 
-    @desk.router.get("/decisions/{decision_id:path}")
+    @dashboard.router.get("/decisions/{decision_id:path}")
     def one_decision(request: Request, decision_id: str, evidence: Text = "") -> Response:
         known, weighed = read(decision_id), evidence == "1"
-        return desk.show(
-            request, "decision.html", lambda: decision(desk.operations, known, evidence=weighed), still=weighed
+        return dashboard.show(
+            request, "decision.html", lambda: decision(dashboard.operations, known, evidence=weighed), still=weighed
         )
 
 
@@ -98,7 +97,7 @@ def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief
     """Return what was considered, best score first, with scores."""
     made = found.decision
     return [
-        (Belief(0.0, knobs(o.configuration), o.mean, o.std, o.arm == running, o.arm == made.arm, past=True), o.ucb)
+        (Belief(knobs(o.configuration), o.mean, o.std, o.arm == running, o.arm == made.arm, past=True), o.ucb)
         for o in made.alternatives
         if o.mean is not None and o.std is not None
     ]
@@ -151,7 +150,7 @@ def lending(operations: Operations, found: Outlook, last: str | None, *, evidenc
         known = {} if whole.evidence is None else whole.evidence.shares
         untold = why_not(whole, last) or "No reward known so far says anything about this state."
         return shown | {"shares": known, "of": last, "untold": "" if known else untold}
-    return shown | _untold(found, outlooks.rewards_known(operations.durable.controller), last)
+    return shown | _untold(found, outlooks.rewards_known(operations.controller), last)
 
 
 def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from kinband.counting import counted
 from kinband.service import tables
-from kinband.service.dashboard.desk import Desk, Sent
-from kinband.service.dashboard.frame import Flash
+from kinband.service.dashboard.dashboard import Dashboard, Sent
+from kinband.service.dashboard.rendering import Flash
 from kinband.service.dashboard.rows import Row, named_slot, names_of, row_of
 from kinband.service.dashboard.text import lasting
 from kinband.service.operations import DecisionRecord, Operations
@@ -27,27 +27,27 @@ OLD = timedelta(hours=1)
 """Age from which what waits for a slot without a name counts as old."""
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the page, its file, and what its forms are sent to."""
-    operations = desk.operations
+    operations = dashboard.operations
 
-    @desk.router.get("/plan")
+    @dashboard.router.get("/plan")
     def the_plan(request: Request) -> Response:
-        return desk.show(request, "plan.html", lambda: plan(operations), ages=True)
+        return dashboard.show(request, "plan.html", lambda: plan(operations), ages=True)
 
-    @desk.router.get("/plan.csv")
+    @dashboard.router.get("/plan.csv")
     def plan_file(request: Request) -> Response:
-        desk.visitors.of(request)
+        dashboard.visitors.of(request)
         operations.refresh()
         with operations.looking() as read_model:
             items = read_model.waiting()
         return tables.plan_file(items, names_of(operations).space)
 
-    @desk.form("/plan/approve", role="operator", back="/plan")
+    @dashboard.form("/plan/approve", role="operator", back="/plan")
     def approve(sent: Sent) -> Flash:
         return judge(operations, sent, approved=True)
 
-    @desk.form("/plan/reject", role="operator", back="/plan")
+    @dashboard.form("/plan/reject", role="operator", back="/plan")
     def reject(sent: Sent) -> Flash:
         return judge(operations, sent, approved=False)
 

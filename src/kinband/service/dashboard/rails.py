@@ -15,11 +15,12 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Rails, example_text
-from kinband.service.dashboard.desk import Desk, Line
-from kinband.service.dashboard.frame import Flash, plain_page, public_words, redirect
+from kinband.service.dashboard.dashboard import Dashboard, Line
+from kinband.service.dashboard.errors import public_words
+from kinband.service.dashboard.rendering import Flash, plain_page, redirect
 from kinband.service.dashboard.rows import names_of
+from kinband.service.dashboard.sign_in import Visitor
 from kinband.service.dashboard.text import sentence
-from kinband.service.dashboard.visitors import Visitor
 from kinband.service.operations import DecisionRecord, Operations
 
 _LAST = 8  # changes of the rails
@@ -52,35 +53,35 @@ class Draft:
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the page and what its form is sent to."""
-    operations = desk.operations
+    operations = dashboard.operations
 
-    @desk.router.get("/rails")
+    @dashboard.router.get("/rails")
     def the_rails(request: Request) -> Response:
-        return desk.show(request, "rails.html", lambda: rails(operations))
+        return dashboard.show(request, "rails.html", lambda: rails(operations))
 
-    @desk.router.post("/rails")
+    @dashboard.router.post("/rails")
     def changed(
         request: Request, yaml: _Whole = "", comment: Line = "", replaces: Line = "", check: Line = "", csrf: Line = ""
     ) -> Response:
-        visitor = desk.visitors.sender(request, csrf=csrf, role="admin")
+        visitor = dashboard.visitors.sender(request, csrf=csrf, role="admin")
         text = yaml.replace("\r\n", "\n").rstrip("\n") + "\n"  # browsers send other ends of lines
         try:
             refused = operations.check_rails(text)
             if check:
-                return _again(desk, visitor, Draft(text, comment, refused=refused))
+                return _again(dashboard, visitor, Draft(text, comment, refused=refused))
             operations.set_rails(text, comment=comment, replaces=replaces, actor=visitor.name)
         except (BadInputError, ConflictError) as error:
             status = 409 if isinstance(error, ConflictError) else 422
-            return _again(desk, visitor, Draft(text, comment, public_words(error)), status=status)
-        return redirect("/rails", Flash("These rails are in force from the next decision on."), visitor=visitor)
+            return _again(dashboard, visitor, Draft(text, comment, public_words(error)), status=status)
+        return redirect("/rails", Flash("These rails are in force from the next decision on."), key=visitor.mark)
 
 
-def _again(desk: Desk, visitor: Visitor, draft: Draft, *, status: int = 200) -> Response:
+def _again(dashboard: Dashboard, visitor: Visitor, draft: Draft, *, status: int = 200) -> Response:
     """Show the page with a draft that is not in force."""
-    shown = rails(desk.operations, draft)
-    return plain_page("rails.html", status=status, visitor=visitor, seen=desk.seen(), path="/rails", **shown)
+    shown = rails(dashboard.operations, draft)
+    return plain_page("rails.html", status=status, visitor=visitor, seen=dashboard.seen(), path="/rails", **shown)
 
 
 def rails(operations: Operations, draft: Draft | None = None) -> dict[str, Any]:

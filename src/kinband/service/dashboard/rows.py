@@ -4,15 +4,13 @@ A decision that a rule of safety held back may have an expected gain below nough
 of one: the rule returns to what is known to be safe (docs/learning.md). Pages tell the two apart.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from kinband.service.dashboard.text import knobs, value_text
-from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState
+from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState, outlooks
 from kinband.service.operations.records import expected_gain
 from kinband.service.schemas import Site
 from kinband.space import ConfigurationSpace
@@ -25,22 +23,20 @@ Moves = tuple[tuple[str, str, str], ...]
 
 
 class Names:
-    """The configurations of a space by arm; each is put into words once, for pages name the same ones all the time."""
+    """The configurations of a space by arm, in words."""
 
     def __init__(self, space: ConfigurationSpace) -> None:
         self.space = space
-        self.text: Callable[[int | None], str] = lru_cache(maxsize=4096)(self._text)
-        self.moves: Callable[[int | None, int], Moves] = lru_cache(maxsize=4096)(self._moves)
 
     def configuration(self, arm: int | None) -> Mapping[str, Any] | None:
         """Return a configuration, None for an arm that does not exist."""
         return self.space[arm] if arm is not None and 0 <= arm < len(self.space) else None
 
-    def _text(self, arm: int | None) -> str:
+    def text(self, arm: int | None) -> str:
         """Return a configuration in words."""
         return knobs(self.configuration(arm))
 
-    def _moves(self, before: int | None, after: int) -> Moves:
+    def moves(self, before: int | None, after: int) -> Moves:
         """Return the knobs that move from one configuration to another, each with its old and its new value."""
         old, new = self.configuration(before) or {}, self.configuration(after) or {}
         return tuple(
@@ -50,22 +46,14 @@ class Names:
         )
 
 
-_names = lru_cache(maxsize=4)(Names)  # a service has one space
-_places: WeakKeyDictionary[Operations, tuple[object, dict[str, Site]]] = WeakKeyDictionary()
-
-
 def names_of(operations: Operations) -> Names:
     """Return the configurations to choose from."""
-    return _names(operations.durable.settings.encoder.space)
+    return Names(operations.space)
 
 
 def sites_of(operations: Operations) -> dict[str, Site]:
-    """Return where sectors stand; worked out anew only when stations were described anew."""
-    told = operations.durable.controller.current.descriptors
-    known = _places.get(operations)
-    if known is None or known[0] is not told:
-        known = _places[operations] = told, operations.sites
-    return known[1]
+    """Return where sectors stand; nobody who decides is waited for."""
+    return outlooks.sites_of(operations.controller.current.descriptors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +168,23 @@ def named_slot(slot: str | None) -> str:
 
 
 class Look(NamedTuple):
-    """A station as map and lists show it: what it runs in words, and its mean reward of late."""
+    """A station as map and lists show it: what it runs in words, its mean reward of late, its mean gain a slot."""
 
     station: str
     mode: str
     running: str
     recent: float | None
+    gain: float | None
     changed: datetime | None
     changed_by: str
     frozen: str | None
+    active: bool
 
 
 def look_of(state: StationState, read_model: ReadModel, names: Names) -> Look:
     """Return a station as map and lists show it."""
+    recent, gain = read_model.recent(state.station, SLOTS), read_model.gain(state.station)
     return Look(
-        state.station, state.mode, names.text(state.running), read_model.recent(state.station, SLOTS), state.changed,
-        state.changed_by, state.frozen,
+        state.station, state.mode, names.text(state.running), recent, gain.mean if gain.slots else None, state.changed,
+        state.changed_by, state.frozen, state.active,
     )  # fmt: skip

@@ -5,57 +5,71 @@ The picture is made once a matrix: as long as the matrix is the same, down to it
 
 import hashlib
 import json
-import threading
+import struct
+import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.arrays import FloatArray
 from kinband.counting import counted
-from kinband.service.dashboard.charts.maps import Band, heat_map, png, shades
-from kinband.service.dashboard.charts.svg import GROUP_COLOURS, UNKNOWN
-from kinband.service.dashboard.desk import Desk, Text
+from kinband.service.dashboard.charts import number, tag
+from kinband.service.dashboard.dashboard import Dashboard, Text
+from kinband.service.dashboard.map import UNKNOWN, ramp
 from kinband.service.dashboard.text import figure, with_query
-from kinband.service.operations import Operations
 from kinband.similarity import TaskMatrix
 
 LEVELS = (0.5, 0.7, 0.9)
 """How alike the stations of a group are on average, to choose from."""
+GROUP_COLOURS = ("#4477aa", "#66ccee", "#2e9e5b", "#e0b73a", "#ee6677", "#aa3377", "#7b6fd0", "#c08552")
+"""Paul Tol's bright palette and two more, told apart by every kind of sight."""
 _NEAREST = 10
-_FOR_EVER = "private, max-age=31536000, immutable"
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the page, its picture and the numbers of that."""
-    last = LastMatrix(desk.operations)
+    kept: dict[str, Sorted] = {}  # the last matrix, by its digest
 
-    @desk.router.get("/similarity")
+    def present() -> Sorted:
+        matrix = dashboard.operations.similarity()
+        names = "\n".join((matrix.method, *matrix.stations)).encode()
+        digest = hashlib.sha256(names + matrix.matrix.tobytes()).hexdigest()[:16]
+        found = kept.get(digest)
+        if found is None:
+            found = Sorted.of(matrix, digest)
+            kept.clear()
+            kept[digest] = found
+        return found
+
+    @dashboard.router.get("/similarity")
     def alike(request: Request, alike: float = 0.7, station: Text = "") -> Response:
-        return desk.show(request, "similarity.html", lambda: similarity(last.sorted(), level=alike, station=station))
+        return dashboard.show(request, "similarity.html", lambda: similarity(present(), level=alike, station=station))
 
-    @desk.router.get("/similarity/picture.png")
+    @dashboard.router.get("/similarity/picture.png")
     def picture(request: Request, v: Text = "") -> Response:
-        desk.visitors.of(request)
-        found = last.sorted()
-        return _file(found.image, "image/png", for_ever=v == found.digest)
+        dashboard.visitors.of(request)
+        found = present()
+        return _file(found.image, "image/png", lasting=v == found.digest)
 
-    @desk.router.get("/similarity/data.json")
+    @dashboard.router.get("/similarity/data.json")
     def data(request: Request, v: Text = "") -> Response:
-        desk.visitors.of(request)
-        found = last.sorted()
-        return _file(found.data(), "application/json", for_ever=v == found.digest)
+        dashboard.visitors.of(request)
+        found = present()
+        return _file(found.data, "application/json", lasting=v == found.digest)
 
 
-def _file(content: bytes, media: str, *, for_ever: bool) -> Response:
+def _file(content: bytes, media: str, *, lasting: bool) -> Response:
     """Return a file; what was asked for by its digest may be kept for ever."""
-    headers = {"Cache-Control": _FOR_EVER if for_ever else "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(content, media_type=media, headers=headers)
+    kept = "private, max-age=31536000, immutable" if lasting else "no-store"
+    return Response(content, media_type=media, headers={"Cache-Control": kept, "X-Content-Type-Options": "nosniff"})
 
 
 @dataclass(frozen=True)
@@ -68,10 +82,10 @@ class Sorted:
         stations: Names in their order.
         likeness: Correlations in that order, (M, M).
         groups: Groups by level, each a list of names.
-        pixels: Shades of the picture, (M, M).
-        low: Likeness of its darkest shade.
+        low: Likeness of the darkest shade of the picture.
         high: Of its brightest.
         image: The picture as a PNG.
+        data: Names and shades as JSON, for the script that reads them out.
     """
 
     digest: str
@@ -79,10 +93,10 @@ class Sorted:
     stations: tuple[str, ...]
     likeness: FloatArray
     groups: dict[float, list[tuple[str, ...]]]
-    pixels: "np.typing.NDArray[np.uint8]"
     low: float
     high: float
     image: bytes
+    data: bytes
 
     @classmethod
     def of(cls, found: TaskMatrix, digest: str) -> "Sorted":
@@ -93,37 +107,9 @@ class Sorted:
         names = tuple(found.stations[m] for m in order)
         groups = {level: found.groups(alike=level) for level in LEVELS}
         pixels = shades(likeness, low=low, high=high)
-        return cls(digest, found.method, names, likeness, groups, pixels, low, high, png(pixels))
-
-    def data(self) -> bytes:
-        """Return names and shades as JSON, for the script that reads them out."""
-        pixels = b64encode(self.pixels.tobytes()).decode()
-        said = {"stations": self.stations, "shades": pixels, "low": self.low, "high": self.high}
-        return json.dumps(said, ensure_ascii=False).encode()
-
-
-class LastMatrix:
-    """Keeps the last matrix in order, and its picture. Threads may share it."""
-
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
-        self._lock = threading.Lock()
-        self._seq = -1
-        self._kept: Sorted | None = None
-
-    def sorted(self) -> Sorted:
-        """Return the matrix of now in order."""
-        with self._operations.looking() as read_model:
-            seq = read_model.seq
-        with self._lock:
-            if self._kept is None or self._seq != seq:
-                found = self._operations.similarity()
-                names = "\n".join((found.method, *found.stations)).encode()
-                digest = hashlib.sha256(names + found.matrix.tobytes()).hexdigest()[:16]
-                if self._kept is None or self._kept.digest != digest:
-                    self._kept = Sorted.of(found, digest)
-                self._seq = seq
-            return self._kept
+        said = {"stations": names, "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high}
+        data = json.dumps(said, ensure_ascii=False).encode()
+        return cls(digest, found.method, names, likeness, groups, low, high, png(pixels), data)
 
 
 def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
@@ -164,22 +150,89 @@ def _colour(number: int) -> str:
     return GROUP_COLOURS[number % len(GROUP_COLOURS)]
 
 
-def _bands(groups: Sequence[tuple[str, ...]], numbered: dict[tuple[str, ...], int]) -> list[Band]:
-    """Return groups as bands; stations in no group that lie side by side are one band."""
-    bands = []
-    for number, run in groupby(groups, key=lambda group: numbered.get(group, -1)):
-        size = sum(map(len, run))
-        if number < 0:
-            bands.append(Band(f"{counted(size, 'station')} in no group", size, UNKNOWN, "#alone"))
-        else:
-            words = f"group {number + 1}, {counted(size, 'station')}"
-            bands.append(Band(words, size, _colour(number), f"#group-{number + 1}"))
-    return bands
-
-
 def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
     if station not in found.stations:
         return []
     row = found.likeness[found.stations.index(station)]
     order = [int(i) for i in np.argsort(-row, kind="stable") if found.stations[int(i)] != station]
     return [(found.stations[i], float(row[i])) for i in order[:_NEAREST]]
+
+
+# --- The heat map: one pixel a pair of stations, as a paletted PNG of a few kilobytes -------------------------------
+#
+# The picture is a file of its own (one byte a pair, compressed by zlib; PNG, ISO/IEC 15948), stretched without
+# smoothing by the page, which draws the boundaries of groups and their names around it.
+
+SIDE = 1000.0
+"""Units of the heat map's side."""
+_STRIP, _GAP = 22.0, 6.0  # units of the groups' strips and of the gap beside them
+
+
+def shades(matrix: FloatArray, *, low: float, high: float) -> NDArray[np.uint8]:
+    """Return the shade of every entry, (M, M): 0 at `low` or below, 255 at `high` or above."""
+    found: NDArray[np.uint8] = np.round(255.0 * np.clip((matrix - low) / (high - low), 0.0, 1.0)).astype(np.uint8)
+    return found
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """Return shades (H, W) as a PNG in the colours of the ramp."""
+    high, wide = pixels.shape
+    head = struct.pack(">IIBBBBB", wide, high, 8, 3, 0, 0, 0)  # eight bits a pixel, by palette
+    palette = bytes.fromhex("".join(ramp(level / 255)[1:] for level in range(256)))
+    rows = np.hstack([np.zeros((high, 1), dtype=np.uint8), pixels])  # each begins with its filter, none
+    parts = (b"IHDR", head), (b"PLTE", palette), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+
+
+class Band(NamedTuple):
+    """Neighbouring rows of a heat map that belong together: their name, their number, their colour, a link."""
+
+    name: str
+    size: int
+    colour: str
+    href: str
+
+
+def _bands(groups: Sequence[tuple[str, ...]], numbered: dict[tuple[str, ...], int]) -> list[Band]:
+    """Return groups as bands; stations in no group that lie side by side are one band."""
+    bands = []
+    for place, run in groupby(groups, key=lambda group: numbered.get(group, -1)):
+        size = sum(map(len, run))
+        if place < 0:
+            bands.append(Band(f"{counted(size, 'station')} in no group", size, UNKNOWN, "#alone"))
+        else:
+            words = f"group {place + 1}, {counted(size, 'station')}"
+            bands.append(Band(words, size, _colour(place), f"#group-{place + 1}"))
+    return bands
+
+
+def heat_map(bands: Sequence[Band], *, image: str, says: str, values: str) -> Markup:
+    """Return the heat map with the strips and boundaries of its groups.
+
+    Args:
+        bands: The groups in the order of the rows.
+        image: Address of the picture.
+        says: What there is to see, for those who cannot.
+        values: Address of the numbers, for the script.
+    """
+    rows, edge = sum(band.size for band in bands), _STRIP + _GAP
+    place, strips, lines = edge, list[Markup](), list[Markup]()
+    for band in bands:
+        long = band.size * SIDE / rows
+        across = tag("rect", x=place, y=0, width=long, height=_STRIP, fill=band.colour)
+        down = tag("rect", x=0, y=place, width=_STRIP, height=long, fill=band.colour)
+        strips.append(tag("a", tag("title", band.name), across, down, href=band.href, aria_label=band.name))
+        if place > edge:
+            lines.append(tag("line", class_="bound", x1=edge, x2=edge + SIDE, y1=place, y2=place))
+            lines.append(tag("line", class_="bound", y1=edge, y2=edge + SIDE, x1=place, x2=place))
+        place += long
+    picture = tag(
+        "image", class_="pixels", href=image, x=edge, y=edge, width=SIDE, height=SIDE, preserveAspectRatio="none"
+    )
+    box = f"0 0 {number(edge + SIDE)} {number(edge + SIDE)}"
+    return tag(
+        "svg", *strips, picture, *lines, class_="heat", viewBox=box, role="group", aria_label=says, data_rows=rows,
+        data_edge=edge, data_side=SIDE, data_values=values,
+    )  # fmt: skip

@@ -2,60 +2,59 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.counting import counted
 from kinband.errors import BadInputError
-from kinband.service.dashboard.charts.lines import Belief, Line, Marker, band_chart, best_first, time_chart
-from kinband.service.dashboard.charts.svg import around, thinned
+from kinband.service.dashboard.charts import Belief, Line, Marker, around, band_chart, thinned, time_chart
+from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
 from kinband.service.dashboard.decision import lending
-from kinband.service.dashboard.desk import Desk, Sent, Text
 from kinband.service.dashboard.rows import Look, Names, look_of, names_of, row_of, sites_of
-from kinband.service.dashboard.text import BY_WORDS, figure, time_text, value_text, with_query
-from kinband.service.operations import MODES, DecisionRecord, Operations, Outlook, ReadModel, StationState
+from kinband.service.dashboard.text import BY_WORDS, figure, knobs, time_text, value_text, with_query
+from kinband.service.operations import MODES, DecisionRecord, Operations
 from kinband.service.operations.read_model import Change
 from kinband.service.operations.records import checked_mode
 from kinband.service.paths import read
 
 
-def add_pages(desk: Desk) -> None:
+def add_pages(dashboard: Dashboard) -> None:
     """Add the list, the page of a station, and what its forms are sent to."""
-    operations = desk.operations
+    operations = dashboard.operations
 
-    @desk.router.get("/stations")
+    @dashboard.router.get("/stations")
     def all_stations(request: Request, q: Text = "", sort: Text = "", down: Text = "", page: int = 1) -> Response:
         def shown() -> dict[str, Any]:
             return stations(operations, q=q, sort=sort, down=down == "1", page=page)
 
-        return desk.show(request, "stations.html", shown)
+        return dashboard.show(request, "stations.html", shown)
 
-    @desk.router.get("/stations/{name:path}")
+    @dashboard.router.get("/stations/{name:path}")
     def one_station(request: Request, name: str, evidence: Text = "") -> Response:
-        known, weighed = read(name), evidence == "1"
-        return desk.show(request, "station.html", lambda: station(operations, known, evidence=weighed), still=weighed)
+        asked = evidence == "1"
+        return dashboard.show(
+            request, "station.html", lambda: station(operations, read(name), evidence=asked), still=asked
+        )
 
-    @desk.form("/stations/{name:path}/roll-back", role="operator")
+    @dashboard.form("/stations/{name:path}/roll-back", role="operator")
     def roll_back(sent: Sent) -> str:
         state = operations.roll_back(sent.station, comment=sent.comment, actor=sent.actor)
         return f"{sent.station} runs {names_of(operations).text(state.running)} again."
 
-    @desk.form("/stations/{name:path}/freeze", role="operator")
+    @dashboard.form("/stations/{name:path}/freeze", role="operator")
     def freeze(sent: Sent) -> str:
         operations.freeze(sent.station, why=sent.comment, actor=sent.actor)
         return f"{sent.station} is frozen: nothing changes it until it is thawed."
 
-    @desk.form("/stations/{name:path}/thaw", role="operator")
+    @dashboard.form("/stations/{name:path}/thaw", role="operator")
     def thaw(sent: Sent) -> str:
         operations.thaw(sent.station, why=sent.comment, actor=sent.actor)
         return f"{sent.station} may be changed again."
 
-    @desk.form("/stations/{name:path}/mode", role="admin")
+    @dashboard.form("/stations/{name:path}/mode", role="admin")
     def mode(sent: Sent) -> str:
         operations.set_mode(checked_mode(sent.mode), [sent.station], comment=sent.comment, actor=sent.actor)
         return f"{sent.station} is in {sent.mode} mode."
@@ -67,15 +66,6 @@ COLUMNS = ("name", "reward", "gain", "mode", "runs", "changed")
 """What the list may be sorted by."""
 PAGE = 120
 """Stations on a page."""
-_NEVER = datetime(1, 1, 1, tzinfo=UTC)
-
-
-class Listed(NamedTuple):
-    """A station as the list shows it: its look, the gain a slot, and whether it is still decided for."""
-
-    look: Look
-    gain: float | None
-    active: bool
 
 
 def stations(operations: Operations, *, q: str, sort: str, down: bool, page: int) -> dict[str, Any]:
@@ -91,18 +81,18 @@ def stations(operations: Operations, *, q: str, sort: str, down: bool, page: int
     sort, names, wanted = sort if sort in COLUMNS else COLUMNS[0], names_of(operations), q.casefold()
     with operations.looking() as read_model:
         found = [
-            _listed(state, read_model, names)
+            look_of(state, read_model, names)
             for state in read_model.stations.values()
             if wanted in state.station.casefold()
         ]
-    ordered = sorted(found, key=lambda line: _key(line, sort), reverse=down)
+    ordered = sorted(found, key=lambda look: _key(look, sort), reverse=down)
     pages = max(1, -(-len(ordered) // PAGE))
     page = min(max(page, 1), pages)
     return {
         "q": q,
         "sort": sort,
         "down": down,
-        "lines": ordered[(page - 1) * PAGE : page * PAGE],
+        "looks": ordered[(page - 1) * PAGE : page * PAGE],
         "found": len(ordered),
         "page": page,
         "pages": pages,
@@ -112,26 +102,17 @@ def stations(operations: Operations, *, q: str, sort: str, down: bool, page: int
     }
 
 
-def _listed(state: StationState, read_model: ReadModel, names: Names) -> Listed:
-    gain = read_model.gain(state.station)
-    return Listed(look_of(state, read_model, names), gain.mean if gain.slots else None, state.active)
-
-
-def _key(line: Listed, sort: str) -> tuple[Any, ...]:
+def _key(look: Look, sort: str) -> tuple[Any, ...]:
     """Return what a station is sorted by; what is not known comes first, and names decide between equals."""
-    look = line.look
-    match sort:
-        case "reward":
-            return look.recent is not None, look.recent or 0.0, look.station
-        case "gain":
-            return line.gain is not None, line.gain or 0.0, look.station
-        case "mode":
-            return MODES.index(look.mode), look.station
-        case "runs":
-            return look.running, look.station
-        case "changed":
-            return look.changed or _NEVER, look.station
-    return (look.station,)
+    values = {
+        "name": (),
+        "reward": (look.recent is not None, look.recent or 0.0),
+        "gain": (look.gain is not None, look.gain or 0.0),
+        "mode": (MODES.index(look.mode),),
+        "runs": (look.running,),
+        "changed": (look.changed is not None, look.changed),
+    }
+    return *values[sort], look.station
 
 
 def _link(q: str, sort: str, *, down: bool, page: int = 1) -> str:
@@ -144,6 +125,7 @@ SHOWN = 500
 """Slots on the charts."""
 _DECISIONS, _MOST_KNOBS = 20, 4
 _LENDERS, _WORTH = 8, 0.005  # how many are shown, and the smallest share
+_BEST = 15  # configurations in a list, beside what runs and what would be chosen
 
 
 def station(operations: Operations, name: str, *, evidence: bool = False) -> dict[str, Any]:
@@ -219,7 +201,9 @@ def _knob_chart(points: Sequence[DecisionRecord], changes: Sequence[Change], nam
     known = {arm: names.configuration(arm) for arm in arms}
     at = {arm: float(values.index(c[knob]) if categorical else c[knob]) for arm, c in known.items() if c is not None}
     moved = [change for change in changes if change.arm in at and at[change.arm] != at.get(change.before)]
-    times, heights = _without_repeats([point.at for point in points], [at.get(point.arm) for point in points])
+    heights = [at.get(point.arm) for point in points]
+    kept = [i for i in range(len(points)) if i in (0, len(points) - 1) or heights[i] != heights[i - 1]]
+    times, heights = [points[i].at for i in kept], [heights[i] for i in kept]
     last = next((height for height in reversed(heights) if height is not None), None)
     now = "not known" if last is None else value_text(values[int(last)] if categorical else last)
     return time_chart(
@@ -234,21 +218,11 @@ def _knob_chart(points: Sequence[DecisionRecord], changes: Sequence[Change], nam
     )
 
 
-def _without_repeats(
-    times: Sequence[datetime], heights: Sequence[float | None]
-) -> tuple[list[datetime], list[float | None]]:
-    """Return the points of a step curve where it moves, and its ends."""
-    last = len(times) - 1
-    kept = [i for i in range(len(times)) if i in (0, last) or heights[i] != heights[i - 1]]
-    return [times[i] for i in kept], [heights[i] for i in kept]
-
-
-@lru_cache(maxsize=8192)  # the past stays as it is
-def _change_words(change: Change, names: Names) -> Markup:
+def _change_words(change: Change, names: Names) -> str:
     who = f" ({change.actor})" if change.actor else ""
     came = "" if change.before is None else f" from {names.text(change.before)}"
     by = BY_WORDS.get(change.by, change.by)
-    return escape(f"{time_text(change.at)}:{came} to {names.text(change.arm)}, {by}{who}")
+    return f"{time_text(change.at)}:{came} to {names.text(change.arm)}, {by}{who}"
 
 
 def _outlook(operations: Operations, name: str, last: str | None, *, evidence: bool) -> dict[str, Any]:
@@ -267,29 +241,24 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
     shown["lenders"] = [(each, part) for each, part in shares.items() if each != name and part >= _WORTH][:_LENDERS]
     if found.mean is None or found.std is None:
         return shown | {"no_outlook": "This policy predicts nothing, so that there is nothing to show."}
-    names = names_of(operations)
-    beliefs, space = _beliefs(found, names), names.space
+    space, rows = operations.space, zip(found.arms, found.configurations, found.mean, found.std, strict=True)
+    beliefs = [
+        Belief(knobs(configuration), mean, std, running=arm == found.running, chosen=arm == found.choice)
+        for arm, configuration, mean, std in rows
+    ]
     if len(space.knobs) == 1 and not space.categorical and len(beliefs) > 1:
-        ordered = sorted(beliefs, key=lambda belief: belief.x)
-        return shown | {"outlook_chart": band_chart(ordered, says=_words(ordered, name))}
+        values = [float(next(iter(configuration.values()))) for configuration in found.configurations]
+        placed = sorted((belief._replace(x=x) for belief, x in zip(beliefs, values, strict=True)), key=lambda b: b.x)
+        return shown | {"outlook_chart": band_chart(placed, says=_words(placed, name))}
     best = best_first(beliefs)
     scale = around(end for belief in best for end in belief.interval)
     return shown | {"beliefs": best, "scale": scale, "configurations": len(beliefs)}
 
 
-def _beliefs(found: Outlook, names: Names) -> list[Belief]:
-    rows = zip(found.arms, found.configurations, found.mean or (), found.std or (), strict=True)
-    return [
-        Belief(
-            _number(next(iter(configuration.values()))), names.text(arm), mean, std,
-            running=arm == found.running, chosen=arm == found.choice,
-        )
-        for arm, configuration, mean, std in rows
-    ]  # fmt: skip
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+def best_first(beliefs: Sequence[Belief]) -> list[Belief]:
+    """Return the beliefs of the largest means, with what runs and what would be chosen wherever these stand."""
+    ranked = sorted(beliefs, key=lambda belief: -belief.mean)
+    return [belief for rank, belief in enumerate(ranked) if rank < _BEST or belief.running or belief.chosen]
 
 
 def _words(beliefs: Sequence[Belief], name: str) -> str:

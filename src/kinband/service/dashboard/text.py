@@ -294,21 +294,9 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
 _UNKNOWN = "{who} recorded an event of kind {kind}{about}"
 
 
-def sentence(event: Event, space: Space, *, said: Mapping[str, Any] | None = None) -> str:
-    """Return an event as one sentence.
-
-    Args:
-        event: What is on record.
-        space: Configurations by arm.
-        said: Its payload, where that is known without reading it.
-
-    Example:
-        >>> event = Event(9, "mode", "2026-11-20T10:00:00Z", "anna", "", None, None, None, None,
-        ...     '{"mode": "assist", "stations": null, "comment": "trial week"}', "")
-        >>> sentence(event, {}.get)
-        'anna put all stations into assist mode: “trial week”.'
-    """
-    said = event.payload if said is None else said
+def sentence(event: Event, space: Space) -> str:
+    """Return an event as one sentence."""
+    said = event.payload
     form = _SENTENCES.get(f"{event.kind}/{_variant(event.kind, said)}", _SENTENCES.get(event.kind, _UNKNOWN))
     text = form.format_map(_facts(event, said, space))
     comment = said.get("comment")

@@ -14,8 +14,8 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from kinband.errors import BadInputError
-from kinband.service.ledger import migrations
-from kinband.service.ledger.store import Ledger, events, snapshots
+from kinband.service.ledger.schema import events, schema_of, snapshots
+from kinband.service.ledger.store import Ledger
 
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database
 
@@ -62,7 +62,7 @@ def standing_of(ledger: Ledger) -> Standing:
         ends = connection.execute(select(func.min(events.c.at), func.max(events.c.at))).one()
         newest = connection.execute(select(events.c.checksum).order_by(events.c.seq.desc()).limit(1)).scalar()
         stored = connection.execute(select(func.count()).select_from(snapshots)).scalar_one()
-        schema = migrations.revision(connection)
+        schema = schema_of(connection)
     kinds = {str(kind): int(count) for kind, count in sorted(counted)}
     return Standing(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
 

@@ -1,23 +1,200 @@
-"""From a path or a URL to a database that keeps its word: an acknowledged event survives whatever comes.
+"""From a path or a URL to a database that keeps its word, and what its errors mean.
 
 SQLite: one file, a write-ahead log, every commit synced to disk (`synchronous=FULL`). A writer takes the one write lock
 before it reads (`BEGIN IMMEDIATE`), so that what it decides on cannot change under it. PostgreSQL: the same by an
 advisory lock that ends with the transaction, which also works behind a connection pool; commits are synchronous
-whatever the server's default is.
+whatever the server's default is. So an acknowledged event survives whatever comes.
 """
 
+import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, InvalidatePoolError
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
 
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, ConflictError, KinbandError, SavedStateError
+
+_log = logging.getLogger(__name__)
+
+# --- What can go wrong, and how the errors of databases become one sentence -----------------------------------------
+#
+# A caller needs to know one thing: may the same call be sent again later? So there are three answers. *Unavailable*:
+# the database cannot be reached, is busy or its disk is full; nothing is wrong with the call. *Refused*: the database
+# will not have it, now or later. And a *conflict*, where somebody else was first. Which is which follows from the
+# SQLSTATE classes of PostgreSQL (its manual, appendix A) and from the result codes of SQLite.
+
+_LATER = ("08", "40", "53", "57", "58")  # connection, roll-back, resources, shut-down, system
+_LATER_SQLITE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL")
+_LOCKED = "55P03"
+_TAKEN = ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY")
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "XX001", "XX002")
+_FULL = ("SQLITE_FULL", "53100")
+
+
+Reason = Literal["away", "busy", "full", "moved"]
+
+
+class LedgerUnavailableError(KinbandError, ConnectionError):
+    """The database cannot take it now; the same call may be sent again later.
+
+    Example:
+        >>> from kinband.service.ledger import Ledger
+        >>> Ledger.open("postgresql://nobody@127.0.0.1:1/none", timeout=2)
+        Traceback (most recent call last):
+            ...
+        kinband.service.ledger.engines.LedgerUnavailableError: the ledger cannot be reached ...
+
+    Attributes:
+        code: Why: it is "away" or "busy", its disk is "full", or its file was "moved".
+        recorded: Whether the call is on record: False where it is known not to be, None where nobody knows, since the
+            answer to a commit is missing.
+    """
+
+    def __init__(self, sentence: str, *, code: Reason = "away", recorded: Literal[False] | None = False) -> None:
+        super().__init__(sentence)
+        self.code, self.recorded = code, recorded
+
+
+class LedgerRefusedError(KinbandError, PermissionError):
+    """The database will not have it, now or later: rights are missing, or history was to be changed.
+
+    Example:
+        >>> str(LedgerRefusedError("the ledger is read-only"))
+        'the ledger is read-only'
+    """
+
+
+@contextmanager
+def in_one_sentence(where: str, *, known: bool = True) -> Iterator[None]:
+    """Turn whatever a database raises into an error of ours.
+
+    Args:
+        where: The ledger's name, without a password.
+        known: Whether it is known that nothing was recorded; it is not when an answer to a commit is missing.
+
+    Example:
+        >>> with in_one_sentence("ledger.db"):
+        ...     raise exc.TimeoutError("pool")
+        Traceback (most recent call last):
+            ...
+        kinband.service.ledger.engines.LedgerUnavailableError: the ledger ledger.db is busy: nothing was recorded, ...
+    """
+    try:
+        yield
+    except exc.TimeoutError as error:
+        raise _unavailable(f"the ledger {where} is busy", "busy", known=known) from error
+    except exc.DBAPIError as error:
+        raise translated(error, where, known=known) from error
+
+
+def translated(error: exc.DBAPIError, where: str, *, known: bool) -> KinbandError:
+    """Return what to tell the caller of a database's error."""
+    code, words = _code(error), _words(error)
+    if code in _TAKEN:
+        return ConflictError(f"somebody else recorded this in {where} first ({words}): read the ledger and ask again")
+    if "not a database" in words:
+        return SavedStateError(f"{where} is no ledger: give the file that kinband serve keeps its events in")
+    if code.startswith(_DAMAGED):
+        return SavedStateError(f"the ledger {where} is damaged ({words}): restore it from a backup")
+    if code in _FULL:
+        return _unavailable(f"the disk under the ledger {where} is full", "full", known=True)
+    if code.startswith((_LOCKED, "SQLITE_BUSY", "SQLITE_LOCKED")):
+        return _unavailable(f"the ledger {where} is busy", "busy", known=known)
+    if not code or code.startswith((*_LATER, *_LATER_SQLITE)):
+        return _unavailable(f"the ledger cannot be reached at {where} ({words})", "away", known=known)
+    return LedgerRefusedError(f"the ledger {where} refused ({words}): nothing was recorded")
+
+
+def _code(error: exc.DBAPIError) -> str:
+    """Return PostgreSQL's SQLSTATE or SQLite's result code; empty where there was no answer at all."""
+    found = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "sqlite_errorname", None)
+    if found is None and not isinstance(error, exc.OperationalError | exc.InterfaceError):
+        return type(error.orig).__name__
+    return str(found or "")
+
+
+def _words(error: exc.DBAPIError) -> str:
+    lines = str(error.orig).strip().splitlines() or [type(error.orig).__name__]
+    return lines[0].strip()
+
+
+def _unavailable(what: str, code: Reason, *, known: bool) -> LedgerUnavailableError:
+    first = "make room; " if code == "full" else ""
+    if known:
+        return LedgerUnavailableError(f"{what}: {first}nothing was recorded, try again later", code=code)
+    unsure = "whether it was recorded is not known, send it again later with the same key"
+    return LedgerUnavailableError(f"{what}: {first}{unsure}", code=code, recorded=None)
+
+
+# --- Connections to PostgreSQL that are given up when an answer does not come ---------------------------------------
+#
+# A server whose machine or disk hangs takes a question and never answers it. Its own timeouts do not help then, nor do
+# those of the network, which is well. So the wait for an answer has an end on our side too: the connection is closed,
+# and the caller hears that the ledger cannot be reached. psycopg waits by a generator that is told ten times a second
+# that nothing has come yet; that is where time is looked at.
+#
+# A cursor on the server is closed by a question too. SQLAlchemy takes an error there for a bug and logs it with its
+# traceback, so a server that goes away just then is told in a sentence here.
+
+GRACE = 2.0
+"""Seconds that an answer may take beyond those that the server itself waits for the lock of another process."""
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """A connection that closes itself when an answer takes too long.
+
+    Attributes:
+        patience: For how many seconds it waits; None for ever.
+    """
+
+    patience: float | None = None
+
+    def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
+        """Wait for what a generator of psycopg leads to."""
+        if self.patience is None:
+            return super().wait(gen, *args, **named)
+        return super().wait(self._until(gen, self.patience), *args, **named)
+
+    def _until(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
+        end, ready = monotonic() + seconds, None
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
+            ready = yield wanted
+            if not ready and monotonic() > end:
+                self.pgconn.finish()
+                raise psycopg.OperationalError(f"no answer in {seconds:g} s")
+
+
+class PatientCursor(psycopg.ServerCursor[Any]):
+    """A cursor on the server that may be lost with its connection."""
+
+    def close(self) -> None:
+        """Close it; where the server is away the connection is given up, which whoever uses it next hears of."""
+        try:
+            super().close()
+        except psycopg.OperationalError as error:
+            _log.warning("the connection to the ledger was lost: %s", str(error).partition("\n")[0])
+            self._conn.close()
+            super().close()  # asks nobody any more
+
+
+def patient_connection(seconds: float, *args: Any, **named: Any) -> PatientConnection:
+    """Connect, and wait for answers for so many seconds at most."""
+    found = PatientConnection.connect(*args, **named)
+    found.patience, found.server_cursor_factory = seconds, PatientCursor
+    return found
+
+
+# --- Engines --------------------------------------------------------------------------------------------------------
 
 WRITES = "kinband_writes"
 """The execution option of a connection that is going to write."""
@@ -46,7 +223,7 @@ def ledger_url(url: str | PathLike[str]) -> URL:
         return _file(URL.create("sqlite", database=given))
     try:
         found = make_url(given)
-    except (ArgumentError, ValueError) as error:
+    except (exc.ArgumentError, ValueError) as error:
         raise BadInputError(f"{given!r:.80} is no database URL: give a file, or postgresql://user@host/name") from error
     match found.get_backend_name():
         case "sqlite":
@@ -88,8 +265,6 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
             "tcp_user_timeout": round(1000 * timeout),
         }
         level = "READ COMMITTED"  # what is read after the lock was taken must not be older than the lock
-        from kinband.service.ledger.store import GRACE, patient_connection
-
         engine = create_engine(
             url,
             connect_args=patience,
@@ -118,7 +293,7 @@ def _check_alive(engine: Engine, driver: Any, known: dict[Any, Any]) -> None:
     try:
         engine.dialect.do_ping(driver)
     except Exception as error:
-        raise InvalidatePoolError("the connection does not answer any more") from error
+        raise exc.InvalidatePoolError("the connection does not answer any more") from error
     driver.patience = before
 
 

@@ -17,11 +17,10 @@ from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory, Setting
 from kinband.records import Decision, same_decision
-from kinband.service.ledger.events import Event
-from kinband.service.ledger.origin import read_settings
-from kinband.service.ledger.requests import Request, ask_alone, ask_round
-from kinband.service.ledger.restoring import EntryReader, restored
-from kinband.service.ledger.store import Ledger, events
+from kinband.service.ledger.events import Event, Request, ask
+from kinband.service.ledger.restoring import EntryReader, read_settings, restored
+from kinband.service.ledger.schema import events
+from kinband.service.ledger.store import Ledger
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +34,6 @@ class Replayed:
         same: Whether the two agree: the recorded choice is again the best, with the same beliefs.
         explanation: Why it was made, as of then, with the reward that it earned since.
         learned: How many events were taken in for it beyond a snapshot.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> made = controller.ask("a")
-        >>> event = Event(2, "decision", "2026-11-20T10:00:00Z", "", "a", made.id, None, None, None, "{}", "")
-        >>> Replayed(event, made, made, True, controller.explain(made.id), 0).to_dict()["same"]
-        True
     """
 
     event: Event
@@ -84,13 +75,14 @@ def replay(
     Example:
         >>> import tempfile
         >>> from kinband import ConfigurationSpace, Controller
-        >>> from kinband.service.ledger import DurableController
+        >>> from kinband.service.operations import Operations
         >>> folder = tempfile.TemporaryDirectory()
         >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], similarity="pooled")
-        >>> durable = DurableController.open(ledger, controller)
+        >>> operations = Operations.open(ledger, controller, mode="autonomous")
         >>> for reward in (0.2, 0.9, 0.4):
-        ...     durable.tell(durable.ask("a", allowed=[0, 2]).id, reward)
+        ...     [made] = operations.ask({"a": {}}, allowed={"a": [0, 2]})
+        ...     told = operations.tell({made.id: reward})
         >>> replay(ledger, "d000002").same
         True
         >>> ledger.close()
@@ -101,10 +93,7 @@ def replay(
     settings = read_settings(ledger, policy=policy)
     asked = {mate.station: Request.read(mate, timed=settings.clock_column is not None) for mate in mates}
     found = restored(ledger, settings, before=mates[0].seq, snapshots=snapshots)
-    if event.round is None:
-        ask_alone(found.controller, event.station, asked[event.station])
-    else:
-        ask_round(found.controller, asked)
+    ask(found.controller, asked, together=event.round is not None)
     recorded, again = _entry(settings, event), found.controller.journal.find(decision_id)
     same = _same(recorded, again, found.controller.current.setting())
     reason = explain(

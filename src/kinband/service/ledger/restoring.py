@@ -1,19 +1,107 @@
-"""A controller from its ledger: from the last snapshot, or from the first event."""
+"""A controller from its ledger: what it was made with, the last snapshot, and the events after it."""
 
+import hashlib
+import io
+import json
 import logging
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, delete, select
 
 from kinband.controller import Controller, Settings
 from kinband.controller.events import Entry, Told, entry_from_dict
-from kinband.errors import KinbandError, SavedStateError
-from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.ledger.events import ENTRIES, FIRST, Event, check_chain, digest, packed, unpacked
-from kinband.service.ledger.store import Ledger, events, parts, snapshots
+from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
+from kinband.policies import PolicyFactory
+from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger.events import ENTRIES, FIRST, Draft, Event, check_chain, draft_of
+from kinband.service.ledger.schema import events, meta, parts, snapshots
+from kinband.service.ledger.store import Ledger, Writer
 from kinband.version import __version__
+
+_log = logging.getLogger(__name__)
+
+# --- Arrays as bytes and back, without pickle: what settings and beliefs are stored as ------------------------------
+
+
+def _packed(arrays: Mapping[str, Any]) -> bytes:
+    """Return arrays by name as the bytes of an npz file."""
+    with io.BytesIO() as file:
+        np.savez(file, **arrays)
+        return file.getvalue()
+
+
+def _unpacked(data: bytes, *, what: str) -> dict[str, Any]:
+    """Return the arrays that `_packed` wrote."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise SavedStateError(f"{what} cannot be read: {error}") from error
+
+
+# --- What a ledger's controller was made with: written once, bound into the chain by the first event ----------------
+
+_NAME = "settings"
+
+
+def begin(writer: Writer, start: Settings | Controller, *, actor: str) -> None:
+    """Start a ledger, unless it was started with the same settings before; a controller's journal is taken over."""
+    settings = start.settings if isinstance(start, Controller) else start
+    stored, policy = _row(writer.connection), settings.config.policy
+    if stored is not None:
+        if not _same(_settings(stored, None if isinstance(policy, str) else policy), settings):
+            raise ConflictError(
+                "this ledger belongs to a controller with other settings: open it without settings to go on with those "
+                "it has, or start another ledger"
+            )
+        return
+    values, arrays = settings_to_parts(settings)
+    text, data = json.dumps(values, allow_nan=False), _packed(arrays)
+    checksum = hashlib.sha256(text.encode() + data).hexdigest()
+    writer.connection.execute(meta.insert().values(name=_NAME, text=text, data=data, checksum=checksum))
+    payload = {"settings": checksum, "kinband": __version__, "stations": list(settings.stations)}
+    writer.append([Draft("started", payload, actor=actor)])
+    if isinstance(start, Controller):
+        writer.append([replace(draft_of(entry, start.journal), actor=actor) for entry in start.journal])
+
+
+def read_settings(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Settings:
+    """Return what the ledger's controller was made with.
+
+    Args:
+        ledger: Where.
+        policy: The factory of a policy of your own, which cannot be stored.
+    """
+    with ledger.reading() as connection:
+        row = _row(connection)
+        started = connection.execute(select(events.c.payload).where(events.c.kind == "started")).scalar()
+    if row is None or started is None:
+        raise NotFoundError(f"the ledger {ledger.name} has no controller yet: give settings= to start one")
+    same = hashlib.sha256(row.text.encode() + row.data).hexdigest() == row.checksum == json.loads(started)["settings"]
+    if not same:
+        raise SavedStateError(f"the settings of the ledger {ledger.name} were changed: restore it from a backup")
+    return _settings(row, policy)
+
+
+def _row(connection: Connection) -> Any:
+    return connection.execute(select(meta).where(meta.c.name == _NAME)).one_or_none()
+
+
+def _settings(row: Any, policy: PolicyFactory | None) -> Settings:
+    return settings_from_parts(json.loads(row.text), _unpacked(row.data, what="the settings"), policy=policy)
+
+
+def _same(one: Settings, other: Settings) -> bool:
+    """Whether two settings say the same; both are written anew, so that how they were written does not count."""
+    (values, arrays), (others, further) = settings_to_parts(one), settings_to_parts(other)
+    same = json.dumps(values, sort_keys=True) == json.dumps(others, sort_keys=True) and arrays.keys() == further.keys()
+    return same and all(np.array_equal(array, further[name], equal_nan=True) for name, array in arrays.items())
+
 
 # --- Beliefs as they were after some event: a cache, so that a restart need not learn everything anew ---------------
 #
@@ -21,8 +109,6 @@ from kinband.version import __version__
 # by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n rows takes 4n²
 # bytes. Old ones are thinned out: of those whose age lies between one power of two and the next the oldest stays, so
 # that any decision of the past is near one and their number grows like a logarithm.
-
-_log = logging.getLogger(__name__)
 
 _PART = 8_000_000  # bytes
 _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cost
@@ -61,7 +147,7 @@ def due(since: int, *, every: int, size: int) -> bool:
 
 def write_snapshot(ledger: Ledger, seq: int, beliefs: dict[str, Any], *, every: int) -> int:
     """Store beliefs after an event, thin out older ones, and return how many bytes they take."""
-    data = packed(beliefs)
+    data = _packed(beliefs)
     with ledger.connected(writes=True) as connection:
         if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is None:
             _insert(connection, ledger, seq, data)
@@ -85,11 +171,11 @@ def _sound(connection: Connection, rows: Any) -> Iterator[Snapshot]:
         stored = select(parts.c.data).where(parts.c.seq == row.seq).order_by(parts.c.part)
         data = b"".join(connection.execute(stored).scalars())
         chained = connection.execute(select(events.c.checksum).where(events.c.seq == row.seq)).scalar()
-        if digest(data) != row.checksum or chained != row.chained:
+        if hashlib.sha256(data).hexdigest() != row.checksum or chained != row.chained:
             _log.warning("the snapshot after event %d is damaged: passed over", row.seq)
             continue
         try:
-            beliefs = unpacked(data, what="a snapshot")
+            beliefs = _unpacked(data, what="a snapshot")
         except SavedStateError as error:
             _log.warning("the snapshot after event %d is passed over: %s", row.seq, error)
             continue
@@ -100,7 +186,12 @@ def _insert(connection: Connection, ledger: Ledger, seq: int, data: bytes) -> No
     chained = connection.execute(select(events.c.checksum).where(events.c.seq == seq)).scalar_one()
     connection.execute(
         snapshots.insert().values(
-            seq=seq, at=ledger.now(), kinband=__version__, size=len(data), chained=chained, checksum=digest(data)
+            seq=seq,
+            at=ledger.now(),
+            kinband=__version__,
+            size=len(data),
+            chained=chained,
+            checksum=hashlib.sha256(data).hexdigest(),
         )
     )
     for part, first in enumerate(range(0, len(data), _PART)):

@@ -1,6 +1,6 @@
 """Operations: the controller on record, with guard rails, modes and people around it.
 
-A call of `Operations` is one turn of the ledger (`service.ledger.turns`): what others have recorded is taken in, the
+A call of `Operations` is one turn of the ledger (`turns`): what others have recorded is taken in, the
 controller decides or learns, the guard reviews, and all that follows is recorded in one transaction, so that no
 decision is ever without a verdict, and no verdict without the change that it allowed. What is shown comes from the
 `ReadModel`, which follows from the events alone. So a service may be killed at any moment, and several may share a
@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinband.controller import Controller, Settings
 from kinband.controller.asking import State
 from kinband.controller.explain import MOST_ROWS
+from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Changed, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
@@ -24,30 +25,37 @@ from kinband.guardrails.history import Event as GuardEvent
 from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
-from kinband.service.ledger import DurableController, Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.origin import read_settings
-from kinband.service.ledger.requests import Request, ask_alone, ask_round, call_digest, requests_of
-from kinband.service.ledger.turns import Call, Turn
+from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
+from kinband.service.ledger.events import Request, ask, call_digest, requests_of
+from kinband.service.ledger.restoring import begin, read_settings
+from kinband.service.ledger.store import Writable
+from kinband.service.operations.checks import (
+    changed_by_hand,
+    check_newcomer,
+    check_repeated,
+    check_whole,
+    checked_comment,
+    informed,
+)
 from kinband.service.operations.outlooks import Explained, Outlooks, explained, sites_of
-from kinband.service.operations.rails import RailsInForce, digest_of
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import DecisionRecord, Outlook, RailsOnRecord, StationState, checked_mode
 from kinband.service.operations.review import (
+    RailsInForce,
     Review,
     applied_note,
     applied_notes,
-    changed_by_hand,
-    check_repeated,
-    check_whole,
-    informed,
+    digest_of,
     reported,
     status_of,
 )
-from kinband.service.operations.texts import check_newcomer, checked_comment
-from kinband.service.operations.writable import Writable
+from kinband.service.operations.turns import Call, Turn, Turns
 from kinband.service.schemas import Mode, Site, Status
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
@@ -87,16 +95,15 @@ class Operations:
         >>> folder.cleanup()
 
     Attributes:
-        durable: The controller on record.
         turns: What keeps controller, read model and ledger as one.
         read_model: What the events show; look at it through `looking`.
         space: What stations can run.
     """
 
-    def __init__(self, durable: DurableController, rails: RailsInForce, read_model: ReadModel, clock: Clock) -> None:
-        self.durable, self.turns, self.read_model, self.space = durable, durable.turns, read_model, rails.space
+    def __init__(self, turns: Turns, rails: RailsInForce, read_model: ReadModel, clock: Clock) -> None:
+        self.turns, self.read_model, self.space = turns, read_model, rails.space
         self._rails, self._clock, self._outlooks = rails, clock, Outlooks()
-        self._writable = Writable(durable.ledger)
+        self._writable = Writable(turns.ledger)
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
     @classmethod
@@ -111,29 +118,34 @@ class Operations:
         clock: Clock | None = None,
         policy: PolicyFactory | None = None,
         snapshot_every: int = 1000,
+        on: "OnRay | None" = None,
         actor: str = "",
     ) -> "Operations":
         """Go on with the operations of a ledger, or start them.
 
         Args:
             ledger: Where everything is on record.
-            start: What to start an empty ledger with; see `DurableController.open`.
+            start: What to start an empty ledger with: settings, or a controller, whose journal is taken over. A ledger
+                that is not empty must have been started with the same settings.
             rails: What is never done; nothing is forbidden without.
             rails_text: The file they were read from, for the record.
             mode: The mode of all stations where none was ever set; later ones are set by `set_mode`.
             clock: What says the time; by default the system's clock.
             policy: The factory of a policy of your own, which cannot be stored.
-            snapshot_every: After how many events beliefs are stored.
+            snapshot_every: After how many events beliefs are stored, so that a restart is quick.
+            on: The Ray cluster on which shards learn; None for this process.
             actor: Who starts it.
         """
         checked = checked_mode(mode)
-        settings = _settings(ledger, start, policy=policy)
+        if start is not None:
+            with ledger.writing() as writer:
+                begin(writer, start, actor=actor)
+        settings = replace(read_settings(ledger, policy=policy), on=on)
         read_model = ReadModel(settings)
-        durable = DurableController.open(
-            ledger, start, policy=policy, snapshot_every=snapshot_every, watcher=read_model, actor=actor
-        )
         in_force = RailsInForce(rails or Rails(), settings, digest=digest_of(rails_text))
-        operations = cls(durable, in_force, read_model, clock or (lambda: datetime.now(UTC)))
+        turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
+        turns.refresh()
+        operations = cls(turns, in_force, read_model, clock or (lambda: datetime.now(UTC)))
         operations._begin(checked, rails_text, actor=actor)
         return operations
 
@@ -149,18 +161,23 @@ class Operations:
     @property
     def ledger(self) -> Ledger:
         """Where everything is on record."""
-        return self.durable.ledger
+        return self.turns.ledger
 
     @property
     def settings(self) -> Settings:
         """What the controller was made with; fixed."""
-        return self.durable.settings
+        return self.turns.settings
+
+    @property
+    def controller(self) -> Controller:
+        """The controller as of the last call, to look at; `refresh` brings it up to what others have recorded."""
+        with self.turns.mutex:
+            return self.turns.present()
 
     @property
     def sites(self) -> dict[str, Site]:
         """Where sectors stand, as far as their descriptors say."""
-        with self.turns.mutex:
-            return sites_of(self.turns.present().current.descriptors)
+        return sites_of(self.controller.current.descriptors)
 
     def now(self) -> datetime:
         """Return the time, UTC."""
@@ -168,7 +185,7 @@ class Operations:
 
     def refresh(self) -> None:
         """Take in what other processes have recorded."""
-        self.durable.refresh()
+        self.turns.refresh()
 
     def try_refresh(self) -> bool:
         """Take in what other processes have recorded; False where the database is away, so that what is shown is old.
@@ -222,9 +239,7 @@ class Operations:
             key: The key of this call, under which it is done once.
             actor: Who asks.
         """
-        return self.decide(
-            states, slot=slot, running=running, allowed=allowed, time=time, key=key, actor=actor
-        )[0]  # fmt: skip
+        return self.decide(states, slot=slot, running=running, allowed=allowed, time=time, key=key, actor=actor)[0]
 
     def decide(
         self,
@@ -238,7 +253,7 @@ class Operations:
         actor: str = "",
     ) -> tuple[list[DecisionRecord], bool]:
         """Return what `ask` does, and whether any of it was decided now and not answered from the record."""
-        asked = requests_of(self.space, states, None, allowed=allowed, running=running, time=time)
+        asked = requests_of(self.space, states, allowed=allowed, running=running, time=time)
         call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
         with self.turns.mutex:
             with self.turns.turn(call) as turn:
@@ -252,7 +267,7 @@ class Operations:
         """Return what was decided by the same call before, or for the same slot, as ids by station."""
         made = _made_by_key(turn)
         found = turn.decided_for([station for station in asked if station not in made])
-        timed = self.durable.settings.clock_column is not None
+        timed = self.settings.clock_column is not None
         check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
         return {station: str(event.decision) for station, event in found.items()} | made
 
@@ -261,11 +276,7 @@ class Operations:
         at, controller = self.now(), turn.controller
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
-        if len(known) == 1:
-            [(station, request)] = known.items()
-            decisions = {station: ask_alone(controller, station, request)}
-        else:
-            decisions = ask_round(controller, known)
+        decisions = ask(controller, known, together=len(known) > 1)
         turn.append(known)
         for station, (arm, before) in by_hand.items():
             turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
@@ -329,15 +340,17 @@ class Operations:
         actor: str = "",
     ) -> DecisionRecord:
         """Put a reward right that was told before; see `Controller.correct`."""
+        call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
         with self.turns.mutex:
-            self.durable.correct(decision_id, reward, kpis=kpis, key=key, actor=actor)
-            return self._items([decision_id])[0]
+            self.turns.do("correction", call, lambda controller: controller.correct(decision_id, reward, kpis=kpis))
+            return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
         """Say that a reward will not come."""
+        call = Call(call_digest("call_off", id=decision_id), key, actor)
         with self.turns.mutex:
-            self.durable.call_off(decision_id, key=key, actor=actor)
-            return self._items([decision_id])[0]
+            self.turns.do("outcome", call, lambda controller: controller.call_off(decision_id))
+            return self.decision(decision_id)
 
     def applied(
         self,
@@ -366,7 +379,7 @@ class Operations:
             with self.turns.turn(call) as turn:
                 if turn.answered("applied") is None:
                     self._report(turn, self.read_model.decision(decision_id), arm, comment=comment)
-            return self._items([decision_id])[0]
+            return self.decision(decision_id)
 
     def _report(self, turn: Turn, item: DecisionRecord, arm: int | None, *, comment: str) -> None:
         """Record what a station runs in the slot of its present decision."""
@@ -603,14 +616,23 @@ class Operations:
         actor: str = "",
     ) -> dict[str, float]:
         """Take in a station, in the mode of newcomers, and return how like the others it is."""
-        return self.durable.add_station(
-            name, descriptors, similarity, running=running, key=key, actor=actor,
-            check=lambda: check_newcomer(name, self.read_model.stations),
-        )  # fmt: skip
+        said: dict[str, Any] = {"descriptors": descriptors, "similarity": similarity, "running": running}
+
+        def take_in(controller: Controller) -> None:
+            check_newcomer(name, self.read_model.stations)
+            controller.add_station(name, **said)
+
+        with self.turns.mutex:
+            self.turns.do("station", Call(call_digest("add_station", name=name, **said), key, actor), take_in)
+            return similarities_of(self.turns.present().current, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
-        return self.durable.remove_station(name, key=key, actor=actor)
+        call = Call(call_digest("remove_station", name=name), key, actor)
+        with self.turns.mutex:
+            self.turns.do("station", call, lambda controller: controller.remove_station(name))
+            present = self.turns.present()
+            return [awaited for awaited in present.pending if present.decision(awaited).station == name]
 
     def decision(self, decision_id: str) -> DecisionRecord:
         """Return a decision with everything that happened to it."""
@@ -624,7 +646,7 @@ class Operations:
             most_rows: Up to how many rewards it is worked out whose evidence it rested on.
         """
         with self.turns.mutex:
-            found = self.durable.explain(decision_id, most_rows=most_rows)
+            found = self.turns.present().explain(decision_id, most_rows=most_rows)
             return explained(found, self.decision(decision_id), self.space)
 
     def outlook(self, station: str) -> Outlook:
@@ -634,8 +656,7 @@ class Operations:
 
     def similarity(self) -> TaskMatrix:
         """Return how much the stations share."""
-        with self.turns.mutex:
-            return self.turns.present().similarity
+        return self.controller.similarity
 
     def events(
         self,
@@ -656,13 +677,6 @@ class Operations:
                 newest_first=newest_first, limit=limit,
             )
         )  # fmt: skip
-
-
-def _settings(ledger: Ledger, start: Settings | Controller | None, *, policy: PolicyFactory | None) -> Settings:
-    """Return what the controller is or will be made with; a ledger that has other settings refuses `start` later."""
-    if start is None:
-        return read_settings(ledger, policy=policy)
-    return start.settings if isinstance(start, Controller) else start
 
 
 def _made_by_key(turn: Turn) -> dict[str, str]:

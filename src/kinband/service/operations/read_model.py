@@ -103,7 +103,7 @@ class ReadModel:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self.begin()
 
     def begin(self) -> None:
@@ -125,8 +125,8 @@ class ReadModel:
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
-        for station in self._settings.stations:
-            fixed = self._settings.running.get(station)
+        for station in self.settings.stations:
+            fixed = self.settings.running.get(station)
             self.stations[station] = StationState(station, self.mode, running=fixed, fixed=fixed)
 
     def take(self, event: Event, entry: Entry | None) -> None:

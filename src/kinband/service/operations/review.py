@@ -1,23 +1,121 @@
-"""What the guard makes of decisions, and what is put on record of it."""
+"""The rails in force, what the guard makes of decisions under them, and what is put on record of it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from kinband.controller import Controller
+from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, ConflictError
-from kinband.guardrails import Guard, History, Proposal, Verdict, changes_of
-from kinband.guardrails.review import in_words
+from kinband.guardrails import Guard, History, Proposal, Rails, Verdict, changes_of, rails_from_text
 from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, tried_in_vain
 from kinband.records import Choice, Decision
-from kinband.service.ledger import Event
-from kinband.service.ledger.requests import Request
-from kinband.service.operations.read_model import ReadModel
-from kinband.service.operations.records import DecisionRecord, StationState
+from kinband.service.ledger.events import Request
+from kinband.service.operations.checks import check_known
+from kinband.service.operations.records import DecisionRecord, RailsOnRecord, StationState
 from kinband.service.schemas import Mode, Status
 from kinband.space import ConfigurationSpace
+
+# --- The rails in force: read from what somebody sent, and followed as they are put on record -----------------------
+#
+# Rails are on record as the text of their file. Every process follows the last one on record, so that what is put in
+# force while a service runs holds for the next decision everywhere.
+
+MOST_TEXT = 200_000
+"""Characters of a file of rails; a limit for each of a thousand stations fits."""
+
+
+def digest_of(text: str) -> str:
+    """Return what tells a file of rails from others; empty for none.
+
+    Example:
+        >>> digest_of(""), len(digest_of("stop: on"))
+        ('', 16)
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def rails_on_record(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -> Rails:
+    """Return the rails of a text that is on record; what they lack in effect is no reason to do without all of them.
+
+    Example:
+        >>> rails_on_record("stop: on", ConfigurationSpace(tilt=[2, 4]), stations=["a"]).stop
+        True
+    """
+    return rails_from_text(text, space, stations=stations, source="the rails on record", on_record=True)
+
+
+def rails_of(
+    text: str,
+    space: ConfigurationSpace,
+    *,
+    stations: Iterable[str],
+    reward_range: tuple[float, float] | None = None,
+) -> Rails:
+    r"""Return the rails of a text that somebody sent, or complain with the line.
+
+    Args:
+        text: The text.
+        space: What stations can run.
+        stations: Every station that it may name.
+        reward_range: What rewards lie in, where that is known.
+
+    Example:
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> rails_of("stop: on", space, stations=["a"]).stop
+        True
+        >>> rails_of("\n", space, stations=["a"])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the rails are empty: write {} to lift all of them
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise BadInputError("the rails are empty: write {} to lift all of them")
+    if len(text) > MOST_TEXT:
+        raise BadInputError(f"rails may have {MOST_TEXT:,} characters, got {len(text):,}: leave out what repeats")
+    return rails_from_text(text, space, stations=stations, reward_range=reward_range)
+
+
+class RailsInForce:
+    """The guard of this process, which follows the rails on record.
+
+    Args:
+        rails: What it begins with. Rails that were handed over as objects, without their text, are known to their own
+            process alone.
+        settings: What stations can run, and what rewards lie in.
+        digest: What tells the text of those rails from others.
+    """
+
+    def __init__(self, rails: Rails, settings: Settings, *, digest: str) -> None:
+        self.space, self._span = settings.encoder.space, settings.config.reward_range
+        self._guard, self._digest = Guard(rails, self.space), digest
+
+    def guard(self, known: RailsOnRecord, stations: Iterable[str]) -> Guard:
+        """Return the guard with the rails last put on record."""
+        if known.digest not in ("", self._digest):
+            rails = rails_on_record(known.text, self.space, stations=list(stations))
+            self._guard, self._digest = Guard(rails, self.space), known.digest
+        return self._guard
+
+    def of(self, text: str, stations: Iterable[str]) -> Guard:
+        """Return the guard with rails that somebody sent, or complain with the line."""
+        return Guard(rails_of(text, self.space, stations=list(stations), reward_range=self._span), self.space)
+
+    @staticmethod
+    def check_replaced(present: RailsOnRecord, digest: str | None) -> None:
+        """Refuse to replace other rails than those that were meant."""
+        if digest is not None and digest != present.digest:
+            who = f" by {present.actor}" if present.actor else ""
+            found = f"{present.digest or 'none'} in place of {digest or 'none':.60}"
+            raise ConflictError(
+                f"other rails were put in force{who} meanwhile, {found}",
+                hint="read those first",
+                code="rails_replaced",
+                argument="replaces",
+            )
+
 
 # --- What becomes of decisions: the guard's verdict, and by the station's mode what is done about it ----------------
 #
@@ -184,42 +282,6 @@ def _within_reach(situation: Situation, proposal: Proposal, arm: int) -> bool:
     return next(refusals, None) is None and tried_in_vain(situation, station, arm) is None
 
 
-def informed(controller: Controller, read_model: ReadModel, station: str, request: Request) -> Request:
-    """Return a question that says what its station runs, as far as that is known."""
-    controller.current.task(station)  # says what is wrong with the name, if anything is
-    known = read_model.station(station)
-    runs = known.running if request.running is None else request.running
-    if known.mode != "autonomous":
-        check_known(station, runs, why=f"in mode {known.mode} it goes on with it")
-    return replace(request, running=runs)
-
-
-def changed_by_hand(read_model: ReadModel, asked: Mapping[str, Request]) -> dict[str, tuple[int, int | None]]:
-    """Return the stations that run something else than the guard's history says, with what they run and ran."""
-    found: dict[str, tuple[int, int | None]] = {}
-    for station, request in asked.items():
-        latest = read_model.history.latest(station)
-        before = read_model.station(station).running if latest is None else latest.arm
-        if request.running is not None and request.running != before:
-            found[station] = request.running, before
-    return found
-
-
-def check_whole(read_model: ReadModel, ids: Iterable[str]) -> None:
-    """Refuse rewards of slots in which a person, not the guard, rolled back: two configurations earned them."""
-    for record in (read_model.decisions[key] for key in ids if key in read_model.decisions):
-        by_guard = record.verdict is not None and record.verdict.outcome == "rolled back"
-        if record.status == "rolled back" and not by_guard:
-            raise ConflictError(
-                f"decision {record.id} of {record.station!r} was rolled back within its slot, so that two "
-                "configurations earned its reward",
-                hint="leave it out",
-                code="rolled_back",
-                argument="decision",
-                value=record.id,
-            )
-
-
 def status_of(verdict: Verdict | None) -> Status:
     """Return what becomes of a decision that a person approved, by what the guard says of it then, or rejected."""
     if verdict is None:
@@ -227,24 +289,6 @@ def status_of(verdict: Verdict | None) -> Status:
     if verdict.outcome == "rolled back":
         return "rolled back"
     return "applied" if verdict.changes else ("refused" if verdict.outcome == "refused" else "kept")
-
-
-def check_known(station: str, arm: int | None, *, why: str) -> None:
-    """Refuse to go on with what nobody knows: its reward could not be learned for anything.
-
-    Example:
-        >>> check_known("3714", None, why="in mode shadow it goes on with it")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: what '3714' runs is not known, and in mode shadow it goes on with it: ...
-    """
-    if arm is None:
-        raise BadInputError(
-            f"what {station!r} runs is not known, and {why}",
-            hint="say it by running, or declare it",
-            code="running_unknown",
-            argument="running",
-        )
 
 
 def applied_notes(reviewed: Iterable[Reviewed], at: datetime) -> list[tuple[Reviewed, dict[str, Any]]]:
@@ -334,71 +378,3 @@ def _made(item: DecisionRecord) -> Status:
     """What becomes of a decision that is carried out."""
     by_guard = item.verdict is not None and item.verdict.outcome == "rolled back"
     return "rolled back" if by_guard else "applied"
-
-
-# --- Asking again for a slot: what is said now must not contradict what the slot was decided with -------------------
-#
-# A station has one decision a slot, so that whoever asks again gets the one on record. What the second request says
-# would be lost in silence if it were something else: other counters, other limits, another configuration that runs. So
-# it is refused, with what to do instead. What it leaves out contradicts nothing, nor does saying that a station runs
-# what the record says by now.
-
-
-def check_repeated(
-    asked: Mapping[str, Request],
-    made: Mapping[str, Event],
-    stations: Mapping[str, StationState],
-    *,
-    space: ConfigurationSpace,
-    timed: bool,
-) -> None:
-    """Refuse to answer a question from the record that was decided with something else.
-
-    Args:
-        asked: The questions, by station.
-        made: The decisions on record for the same slot, by station.
-        stations: As they stand.
-        space: The configurations that arms are numbers of.
-        timed: Whether the states on record have the clock in them.
-    """
-    for station, event in made.items():
-        before, now = Request.read(event, timed=timed), asked[station]
-        runs = stations[station].running if stations[station].last == event.decision else None
-        if now.running not in (None, before.running, runs):
-            raise ConflictError(
-                f"{_decided(station, event)}, when it ran {_named(space, before.running)} and not "
-                f"{_named(space, now.running)}",
-                hint="report what it runs now by applied()",
-                code="runs_otherwise",
-                argument="running",
-                value=event.decision,
-            )
-        if what := next(_differing(before, now), None):
-            raise ConflictError(
-                f"{_decided(station, event)}, with {what} than now",
-                hint="send what was sent then, or ask for the next slot",
-                code="decided_otherwise",
-                argument="slot",
-                value=event.slot,
-            )
-
-
-def _differing(before: Request, now: Request) -> Iterator[str]:
-    """Give what a question says otherwise than the one on record."""
-    for name in now.state or {}:
-        if before.state is None or before.state.get(name) != (now.state or {})[name]:
-            yield f"another value of the state feature {name!r:.60}"
-    if now.allowed is not None and now.allowed != before.allowed:
-        yield "other configurations allowed"
-    if now.time is not None and now.time != before.time:
-        yield "another time"
-
-
-def _decided(station: str, event: Event) -> str:
-    return f"{event.decision} was decided for {station!r:.80} in the slot {event.slot!r:.80}"
-
-
-def _named(space: ConfigurationSpace, arm: int | None) -> str:
-    if arm is None:
-        return "what nobody knew"
-    return in_words(space[arm])

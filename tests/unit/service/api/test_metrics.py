@@ -103,5 +103,5 @@ def test_calibration_goes_by_what_ran(service: Served) -> None:
     service.operations.tell({item.id: 0.1}, noise={item.id: 0.02})
     assert ran.mean is not None
     assert ran.std is not None
-    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.durable.settings.noise + 0.02)
+    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.settings.noise + 0.02)
     assert figures(service)["kinband_calibration_mean_z",] == pytest.approx(z)

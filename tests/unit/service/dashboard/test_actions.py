@@ -1,6 +1,8 @@
 """Forms of the dashboard: who may send them, what they do, what is said afterwards."""
 
+import json
 import re
+from base64 import urlsafe_b64decode
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from tests.support.dashboard_network import Network, network
 
 from kinband.errors import ConflictError
 from kinband.service.access.sessions import COOKIE
-from kinband.service.dashboard.frame import SAID
+from kinband.service.dashboard.rendering import SAID
 
 FORMS = {
     "/plan/approve": "operator",
@@ -34,10 +36,7 @@ def send(web: Network, path: str, role: str = "admin", **values: object) -> Resp
 def said(answer: Response) -> str:
     """Return the message of a redirection."""
     body = answer.cookies[SAID].partition(".")[0]
-    import json
-    from base64 import urlsafe_b64decode
-
-    return str(json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))["text"])
+    return str(json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))[0])
 
 
 def events(web: Network) -> int:

@@ -11,51 +11,43 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from kinband.service.dashboard.charts.lines import (
-    NORMAL_95,
+from kinband.service.dashboard.charts import (
+    MOST_POINTS,
     Belief,
     Line,
     Marker,
+    Scale,
+    around,
     band_chart,
-    best_first,
     curve,
-    lone,
+    round_ticks,
+    tag,
+    thinned,
     time_chart,
+    time_ticks,
 )
-from kinband.service.dashboard.charts.maps import (
+from kinband.service.dashboard.map import (
+    AGE_COLOURS,
     BEAM,
     LINE,
-    LONGEST,
-    Band,
+    MODE_COLOURS,
+    REACH,
     Sector,
-    heat_map,
+    contrast,
     letters_on,
     lines_of,
-    png,
+    luminance,
+    ramp,
     sector_map,
     sector_tiles,
-    shades,
     shortened,
     spacing,
     wedge_path,
 )
-from kinband.service.dashboard.charts.svg import (
-    GROUP_COLOURS,
-    MODE_COLOURS,
-    MOST_POINTS,
-    Scale,
-    around,
-    contrast,
-    luminance,
-    ramp,
-    rgb,
-    round_ticks,
-    tag,
-    thinned,
-    time_ticks,
-)
-from kinband.service.dashboard.frame import environment
-from kinband.service.dashboard.overview import AGE_COLOURS
+from kinband.service.dashboard.rendering import environment
+from kinband.service.dashboard.similarity import GROUP_COLOURS, Band, heat_map, png, shades
+from kinband.service.dashboard.stations import best_first
+from kinband.stats import REACH as STDS
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NUMBER = r"-?\d+(?:\.\d+)?"
@@ -123,10 +115,10 @@ def test_long_series_are_thinned_to_means_and_keep_their_mean() -> None:
 
 def test_a_curve_breaks_where_a_value_is_missing_and_a_lone_point_is_drawn() -> None:
     y = Scale(0.0, 1.0, 10.0, 0.0)
-    path = curve([0.0, 0.5, None, None, 1.0, None, 0.2, 0.4], [float(i) for i in range(8)], y=y)
-    assert path.count("M") == 3
-    assert "M4 0h0" in path
-    assert curve([None, None], [0.0, 1.0], y=y) == ""
+    path, alone = curve([0.0, 0.5, None, None, 1.0, None, 0.2, 0.4], [float(i) for i in range(8)], y=y)
+    assert path == "M0 10L1 5M6 8L7 6"
+    assert alone == "M4 0h0"
+    assert curve([None, None], [0.0, 1.0], y=y) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +133,7 @@ def test_a_curve_breaks_where_a_value_is_missing_and_a_lone_point_is_drawn() -> 
 )
 def test_a_value_between_gaps_is_a_dot_and_one_of_a_curve_is_not(values: list[float | None], dots: list[int]) -> None:
     y = Scale(0.0, 1.0, 10.0, 0.0)
-    path = lone(values, [7.0 * i for i in range(len(values))], y=y)
+    _, path = curve(values, [7.0 * i for i in range(len(values))], y=y)
     found = [(float(x), float(height)) for x, height in re.findall(rf"M({NUMBER}) ({NUMBER})h0", path)]
     assert [x for x, _ in found] == [7.0 * i for i in dots]
     assert [height for _, height in found] == pytest.approx([10.0 - 10.0 * (values[i] or 0.0) for i in dots])
@@ -151,16 +143,15 @@ def test_a_value_between_gaps_is_a_dot_and_one_of_a_curve_is_not(values: list[fl
 
 def test_a_step_curve_holds_its_value_until_the_next() -> None:
     y = Scale(0.0, 4.0, 40.0, 0.0)
-    assert curve([1.0, 3.0, 2.0], [0.0, 10.0, 20.0], y=y, steps=True) == "M0 30H10V10H20V20"
+    assert curve([1.0, 3.0, 2.0], [0.0, 10.0, 20.0], y=y, steps=True) == ("M0 30H10V10H20V20", "")
 
 
 def test_a_time_chart_spans_its_width_and_places_markers_by_time() -> None:
     times = hours(5)
     marker = Marker(times[1], "operator", "changed by hand", 0.5)
     svg = time_chart(times, [Line("reward", [0.1, 0.5, 0.9, None, 0.3], "one")], says="It varies.", markers=[marker])
-    path = re.search(r'<path class="line one" d="([^"]+)"', svg)
-    assert path is not None
-    xs = [float(x) for x in re.findall(rf"[ML]({NUMBER}) ", path[1])]
+    paths = re.findall(r'<path class="line one(?: lone)?" d="([^"]+)"', svg)
+    xs = [float(x) for path in paths for x in re.findall(rf"[ML]({NUMBER}) ", path)]
     assert xs == [0.0, 250.0, 500.0, 1000.0]
     assert '<svg x="25%"' in svg
     assert "<title>changed by hand</title>" in svg
@@ -173,9 +164,9 @@ def test_an_empty_chart_is_nothing() -> None:
 
 def test_charts_carry_no_style_and_no_script_and_escape_what_they_are_told() -> None:
     evil = "<script>'\"&"
-    svg = time_chart(hours(2), [Line(evil, [0.1, 0.2], "one")], says=evil, markers=[Marker(DAY, "operator", evil)])
-    svg += sector_map([Sector(evil, "#000000", "/s", evil, (0.0, 0.0), 90.0)], says=evil)
-    svg += band_chart([Belief(0, evil, 0.1, 0.1), Belief(1, evil, 0.2, 0.1)], says=evil)
+    svg = time_chart(hours(2), [Line(evil, [0.1, 0.2], "one")], says=evil, markers=[Marker(DAY, "operator", evil, 0.1)])
+    svg += sector_map([Sector(evil, "#000000", "/s", evil, (0.0, 0.0), 90.0)], says=evil)[0]
+    svg += band_chart([Belief(evil, 0.1, 0.1), Belief(evil, 0.2, 0.1, x=1)], says=evil)
     assert "<script" not in svg
     assert "style=" not in svg
     root = xml(f"<g>{svg}</g>")
@@ -202,7 +193,7 @@ def test_a_wedge_points_where_its_antenna_looks(azimuth: float) -> None:
 
 def test_the_map_has_north_above_and_east_to_the_right() -> None:
     places = {"south": (0.0, 0.0), "north": (0.0, 900.0), "east": (900.0, 0.0)}
-    svg = sector_map([Sector(n, "#000000", f"/{n}", n, place) for n, place in places.items()], says="Three.")
+    svg, _ = sector_map([Sector(n, "#000000", f"/{n}", n, place) for n, place in places.items()], says="Three.")
     root = xml(svg)
     found = {
         a.get("href"): (float(c.get("cx", "")), float(c.get("cy", "")))
@@ -218,16 +209,16 @@ def test_the_map_has_north_above_and_east_to_the_right() -> None:
 def test_wedges_of_neighbouring_sites_do_not_overlap() -> None:
     places = [(0.0, 0.0), (0.0, 0.0), (700.0, 0.0), (1400.0, 0.0)]
     assert spacing(places) == 700.0
-    svg = sector_map([Sector(str(i), "#000000", "/", "", place, 90.0) for i, place in enumerate(places[1:])], says="")
+    svg, _ = sector_map([Sector("", "#000000", "/", "", place, 90.0) for place in places[1:]], says="")
     radius = float(re.findall(rf"A({NUMBER}) ", svg)[0])
     box = [float(part) for part in re.findall(r'viewBox="([^"]+)"', svg)[0].split()]
-    metres = box[2] / (1400.0 + 2 * 0.46 * 700.0)
+    metres = box[2] / (1400.0 + 2 * REACH * 700.0)
     assert 2 * radius / metres < 700.0
 
 
 def test_carriers_of_one_antenna_share_its_wedge_as_rings() -> None:
     same = [Sector(f"c{i}", "#000000", f"/c{i}", "", (0.0, 0.0), 30.0) for i in range(3)]
-    svg = sector_map(same, says="")
+    svg, _ = sector_map(same, says="")
     radii = [sorted({float(r) for r in re.findall(rf"A({NUMBER}) ", d)}) for d in re.findall(r' d="(M[^"]+Z)"', svg)]
     outer = max(map(max, radii))
     assert [max(pair) / outer for pair in radii] == pytest.approx([1.0, 2 / 3, 1 / 3], abs=1e-3)
@@ -250,9 +241,9 @@ def test_stations_without_a_place_get_tiles_with_their_names_on_them() -> None:
 
 
 def test_a_name_that_fits_is_left_alone_and_another_keeps_both_ends() -> None:
-    assert shortened("x" * LONGEST) == "x" * LONGEST
-    cut = shortened("ab" + "x" * LONGEST + "yz")
-    assert (len(cut), cut[:2], cut[-2:]) == (LONGEST, "ab", "yz")
+    assert shortened("x" * 2 * LINE) == "x" * 2 * LINE
+    cut = shortened("ab" + "x" * 2 * LINE + "yz")
+    assert (len(cut), cut[:2], cut[-2:]) == (2 * LINE, "ab", "yz")
 
 
 @pytest.mark.parametrize("name", ["7", "north-west-4", "Berlin Mitte 12", "x" * 22, "ab" * 40, "SiteTwoSectorB"])
@@ -270,8 +261,8 @@ def test_letters_on_a_tile_can_be_read_whatever_its_colour(share: float) -> None
 
 
 def test_a_band_is_the_interval_of_its_beliefs() -> None:
-    belief = Belief(3.0, "tilt 3", 0.6, 0.05)
-    assert belief.interval == pytest.approx((0.6 - NORMAL_95 * 0.05, 0.6 + NORMAL_95 * 0.05))
+    belief = Belief("tilt 3", 0.6, 0.05)
+    assert belief.interval == pytest.approx((0.6 - STDS * 0.05, 0.6 + STDS * 0.05))
     svg = macro("whisker", belief, (0.5, 0.7), "runs", "would be chosen")
     assert 'cx="50%"' in svg
     ends = [float(end) / 100 for end in re.findall(rf'whisker plain" x1="({NUMBER})%" x2="({NUMBER})%"', svg)[0]]
@@ -279,15 +270,14 @@ def test_a_band_is_the_interval_of_its_beliefs() -> None:
 
 
 def test_a_belief_of_the_past_says_what_ran_before_and_one_of_now_what_runs() -> None:
-    now = Belief(3.0, "tilt 3", 0.6, 0.05, running=True, chosen=True)
+    now = Belief("tilt 3", 0.6, 0.05, running=True, chosen=True)
     assert now.says.endswith("runs now, would be chosen")
     assert now._replace(past=True).says.endswith("ran before, chosen")
 
 
 def test_what_runs_and_what_is_chosen_is_always_listed() -> None:
-    beliefs = [Belief(i, str(i), 1.0 - i / 100, 0.1, running=i == 70, chosen=i == 80) for i in range(100)]
-    names = [belief.name for belief in best_first(beliefs, most=15)]
-    assert names == [*map(str, range(15)), "70", "80"]
+    beliefs = [Belief(str(i), 1.0 - i / 100, 0.1, running=i == 70, chosen=i == 80) for i in range(100)]
+    assert [belief.name for belief in best_first(beliefs)] == [*map(str, range(15)), "70", "80"]
 
 
 def test_bars_are_as_long_as_their_share_and_never_longer_than_their_track() -> None:
@@ -313,7 +303,7 @@ def test_a_png_can_be_read_back_pixel_by_pixel() -> None:
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(7, 6)
     assert not rows[:, 0].any()
     assert np.array_equal(rows[:, 1:], pixels)
-    assert tuple(chunks[b"PLTE"][:3]) == rgb(ramp(0.0))
+    assert f"#{chunks[b'PLTE'][:3].hex()}" == ramp(0.0)
 
 
 def test_shades_run_from_low_to_high_and_are_cut_off_beyond() -> None:
@@ -321,9 +311,8 @@ def test_shades_run_from_low_to_high_and_are_cut_off_beyond() -> None:
 
 
 def test_a_heat_map_has_a_boundary_between_groups_and_strips_as_long_as_they() -> None:
-    svg = heat_map(
-        [Band("one", 3, "#111111", "#a"), Band("two", 1, "#222222", "#b")], image="/p.png", says="Two groups."
-    )
+    bands = [Band("one", 3, "#111111", "#a"), Band("two", 1, "#222222", "#b")]
+    svg = heat_map(bands, image="/p.png", says="Two groups.", values="/v")
     lengths = [float(width) for width in re.findall(rf'width="({NUMBER})" height="22" fill', svg)]
     assert lengths == [750.0, 250.0]
     assert svg.count('class="bound"') == 2

@@ -19,7 +19,7 @@ def lent(text: str) -> dict[str, str]:
 
 
 def rewards(web: Network) -> int:
-    return len(web.operations.durable.controller)
+    return len(web.operations.controller)
 
 
 def test_up_to_the_limit_shares_are_shown_and_no_button(tmp_path: Path) -> None:

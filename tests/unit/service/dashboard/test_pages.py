@@ -12,10 +12,10 @@ from tests.support.dashboard_network import HOSTILE, Network, network
 
 from kinband.errors import SavedStateError
 from kinband.service.api.metrics import recent_reward
-from kinband.service.dashboard.charts.svg import contrast
-from kinband.service.dashboard.frame import assets
+from kinband.service.dashboard.map import contrast
+from kinband.service.dashboard.rendering import assets
 from kinband.service.dashboard.text import figure
-from kinband.service.ledger.errors import LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 
 PAGES = ("/", "/?colour=mode", "/?colour=change", "/stations", "/plan", "/similarity", "/audit", "/help")
 VOID = {"meta", "link", "input", "img", "br", "wbr"}
@@ -264,7 +264,7 @@ def test_the_decision_page_says_why_and_what_the_guard_said(tmp_path: Path) -> N
         with web.operations.looking() as read_model:
             item = next(i for i in read_model.decisions.values() if i.verdict is not None and i.verdict.refusals)
         words = " ".join(shown(web, f"/decisions/{item.id}").texts)
-        assert web.operations.durable.explain(item.id, most_rows=400).text.split(".")[0] in words
+        assert web.operations.controller.explain(item.id, most_rows=400).text.split(".")[0] in words
         assert item.verdict is not None
         assert item.verdict.refusals[0].reason in words
         assert "step" in words

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.dashboard_network import HOSTILE
 
-from kinband.service.dashboard import frame, text
+from kinband.service.dashboard import rendering, text
 from kinband.service.dashboard.text import KIND_WORDS, STATUS_WORDS, sentence
 from kinband.service.ledger import Event
 from kinband.service.ledger.events import KINDS
@@ -96,9 +96,9 @@ def test_nobody_is_sent_elsewhere_after_signing_in(given: str) -> None:
 
 
 def test_a_message_is_shown_only_to_the_session_it_was_for() -> None:
-    value = frame.packed(frame.Flash("3 changes were “approved”.", "good"), "mine")
-    assert frame.unpacked(value, "mine") == frame.Flash("3 changes were “approved”.", "good")
-    assert frame.unpacked(value, "yours") is None
-    assert frame.unpacked(value[:-1], "mine") is None
-    assert frame.unpacked("rubbish", "mine") is frame.unpacked(None, "mine") is None
-    assert len(frame.packed(frame.Flash("😀" * 5000), "mine")) < 4096
+    value = rendering.packed(rendering.Flash("3 changes were “approved”.", "good"), "mine")
+    assert rendering.unpacked(value, "mine") == rendering.Flash("3 changes were “approved”.", "good")
+    assert rendering.unpacked(value, "yours") is None
+    assert rendering.unpacked(value[:-1], "mine") is None
+    assert rendering.unpacked("rubbish", "mine") is rendering.unpacked(None, "mine") is None
+    assert len(rendering.packed(rendering.Flash("😀" * 5000), "mine")) < 4096

@@ -14,10 +14,8 @@ from sqlalchemy import exc
 from kinband import ConfigurationSpace
 from kinband.errors import BadInputError, ConflictError, KinbandError, SavedStateError
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
-from kinband.service.ledger.engines import ledger_url, name_of
-from kinband.service.ledger.errors import translated
-from kinband.service.ledger.events import FIRST, Event, check_chain
-from kinband.service.ledger.requests import Request
+from kinband.service.ledger.engines import ledger_url, name_of, translated
+from kinband.service.ledger.events import FIRST, Event, Request, check_chain
 from kinband.service.ledger.restoring import due, superfluous
 
 
@@ -150,10 +148,3 @@ def test_a_request_survives_the_way_through_the_ledger() -> None:
         "a", {"load": np.float64(0.1)}, space=space, allowed=lambda c: c["tilt"] > 2, running={"tilt": 7}, time=3
     )
     assert request.stored() == {"allowed": [1, 2], "arms": 3, "running": 2, "time": 3.0}
-    assert Request.of("a", None, space=space, contexts=np.ones((2, 1)), allowed=[True, False]).stored() == {
-        "allowed": [0], "arms": 2, "contexts": [[1.0], [1.0]],
-    }  # fmt: skip
-    with pytest.raises(BadInputError, match="2 booleans"):
-        Request.of("a", None, space=space, contexts=np.ones((2, 1)), allowed=[0])
-    with pytest.raises(BadInputError, match="two dimensions"):
-        Request.of("a", None, space=space, contexts=[1.0, 2.0])

@@ -23,6 +23,7 @@ from kinband.records import Samples
 from kinband.service.ledger import Draft, Ledger
 from kinband.service.operations import Operations, RailsOnRecord
 from kinband.service.operations.outlooks import sites_of
+from kinband.service.operations.turns import Call
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def again(operations: Operations) -> Operations:
     """What a restart makes of the ledger; its rails are given, but not put on record."""
-    policy = operations.durable.settings.config.policy
+    policy = operations.settings.config.policy
     own = None if isinstance(policy, str) else policy
     return Operations.open(operations.ledger, rails=operations.guard.rails, clock=Clock(), policy=own)
 
@@ -55,7 +56,7 @@ def test_the_next_best_is_the_best_by_score_of_all_that_the_rails_allow(ledger: 
     seen = set()
     for _ in range(12):
         load, now = float(rng.random()), {s: space[int(operations.read_model.stations[s].running or 0)] for s in "ab"}
-        weighed = operations.durable.controller.consider("a", {"load": load}, running=now["a"])
+        weighed = operations.controller.consider("a", {"load": load}, running=now["a"])
         [item] = operations.ask({"a": {"load": load}})
         assert weighed.score is not None
         allowed = [
@@ -160,7 +161,7 @@ def test_every_policy_runs_in_operation_and_after_a_restart(ledger: Ledger, poli
     assert (outlook.station, outlook.running) == ("a", operations.read_model.stations["a"].running)
     restarted = again(operations)
     assert whole(restarted) == {**whole(operations), "rails": whole(restarted)["rails"]}
-    present, runs = operations.durable.controller, SPACE[operations.read_model.stations["c"].running or 0]
+    present, runs = operations.controller, SPACE[operations.read_model.stations["c"].running or 0]
     expected = present.consider("c", {"load": 0.9}, running=runs).arm
     assert restarted.ask({"c": {"load": 0.9}})[0].decision.arm == expected
 
@@ -173,7 +174,7 @@ def test_kpis_and_neighbours_rewards_come_along(ledger: Ledger) -> None:
     made = [item.id for item in operations.ask({"a": {}, "b": {}})]
     told = operations.tell(dict(zip(made, (0.8, 0.4), strict=True)), kpis={made[0]: {"drops": 0.2}})
     assert [item.reward for item in told] == [0.8, 0.4]  # its own: what is learned has the neighbour's in it
-    assert [one.reward for one in operations.durable.controller.observations()] == pytest.approx([0.7, 0.5])
+    assert [one.reward for one in operations.controller.observations()] == pytest.approx([0.7, 0.5])
     expected = sum(0.4 - 0.4 + learned - 0.4 for learned in (0.7, 0.5))
     assert operations.read_model.gain().total == pytest.approx(expected)
     operations.correct(made[0], 1.0)
@@ -206,7 +207,7 @@ def test_a_station_that_starts_anew_keeps_its_card(ledger: Ledger) -> None:
     operations = Operations.open(ledger, controller, clock=Clock(), mode="shadow")
     for n in range(40):
         operations.tell({operations.ask({"a": {}})[0].id: 0.8 if n < 20 else 0.2})
-    assert len(operations.durable.controller.journal.joined) > 0
+    assert len(operations.controller.journal.joined) > 0
     assert list(operations.read_model.stations) == ["a", "b", "c"]
     assert operations.ask({"a": {}})[0].running == 2
     assert whole(again(operations)) == whole(operations)
@@ -323,7 +324,7 @@ def test_what_people_did_can_be_found_on_record(ledger: Ledger) -> None:
 def test_bad_input_is_refused_in_one_sentence_and_leaves_no_trace(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     item = ask(operations, a=3)["a"]
-    before, controller = whole(operations), operations.durable.controller
+    before, controller = whole(operations), operations.controller
     bad: list[tuple[type[Exception], Any]] = [
         (BadInputError, lambda: operations.ask({})),
         (NotFoundError, lambda: operations.ask({"nobody": want(1)})),
@@ -352,7 +353,7 @@ def test_bad_input_is_refused_in_one_sentence_and_leaves_no_trace(ledger: Ledger
             call()
         assert "\n" not in str(found.value)
     assert whole(operations) == before
-    assert operations.durable.controller is controller  # nothing had to be read anew
+    assert operations.controller is controller  # nothing had to be read anew
 
 
 def test_a_clock_without_a_zone_is_refused(ledger: Ledger) -> None:
@@ -416,7 +417,9 @@ def test_events_of_others_do_not_disturb_the_picture(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     ledger.append([Draft("observation", {"load": 0.3}, station="a"), Draft("access", {"token": "t"})])
     operations.refresh()
-    made = operations.durable.ask("b", want(4))  # past the guard, and so taken to have run
+    with operations.turns.turn(Call("past the guard")) as turn:  # and so taken to have run
+        made = turn.controller.ask("b", want(4))
+        turn.append()
     assert (operations.read_model.stations["b"].running, operations.decision(made.id).verdict) == (4, None)
     item = ask(operations, b=4)["b"]
     assert (item.status, item.running) == ("kept", 4)

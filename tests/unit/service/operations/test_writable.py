@@ -11,7 +11,7 @@ from tests.support.http_service import Served, served
 from tests.support.ledger_stores import fresh_database, postgres_server
 
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
-from kinband.service.operations.writable import ROOM, Writable
+from kinband.service.ledger.store import ROOM, Writable
 
 ASK = {"states": {"a": {"load": 0.5}}}
 

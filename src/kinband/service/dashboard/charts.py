@@ -1,0 +1,380 @@
+"""Charts as SVG: values over time, and what is believed of configurations.
+
+A chart has its values at the left and a plot that is as wide as its place in the page. Places along x are shares of the
+width, from 0 to 1; along y they are pixels. The curves lie in an inner picture that is stretched along x alone, with
+strokes that are not; texts and markers are placed by shares of the width and keep their size. So letters can be read on
+a phone, and nothing has to be drawn twice. A page forbids inline styles: what an element looks like is said by its
+class or by a presentation attribute.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from kinband.stats import REACH
+
+# --- Elements as text -----------------------------------------------------------------------------------------------
+
+
+def number(value: float) -> str:
+    """Return a coordinate, with two decimals at most."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def percent(share: float) -> str:
+    """Return a share of the picture's width as a coordinate."""
+    return f"{number(100.0 * share)}%"
+
+
+def along(value: float, ends: tuple[float, float]) -> str:
+    """Return where a value lies along the width of a picture that goes from one end to the other."""
+    return percent(min(max(Scale(*ends, 0.0, 1.0)(value), 0.0), 1.0))
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Markup:
+    """Return an element; attributes that are None are left out, `class_` is `class` and `stroke_width` `stroke-width`.
+
+    What is inside and what attributes say is escaped unless it is `Markup`.
+    """
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, float) else value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    end = f">{Markup('').join(inside)}</{name}>" if inside else "/>"
+    return Markup(f"<{name}{said}{end}")  # noqa: S704 - every part is escaped
+
+
+# --- From values to places: linear scales, round ticks for numbers and for times, long series made short ------------
+
+MOST_POINTS = 300
+"""How many points a series has at most when it is drawn: a phone has about that many pixels."""
+
+_STEPS = (  # of a time axis, in seconds
+    1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 14 * 86400,
+    28 * 86400, 91 * 86400, 182 * 86400, 365 * 86400,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight line from values, `low` to `high`, to places, `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a value."""
+        share = 0.5 if self.high == self.low else (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * share
+
+
+def round_ticks(low: float, high: float, *, most: int = 5) -> list[float]:
+    """Return round numbers from `low` to `high`, at most so many: steps of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    for step in (power, 2 * power, 5 * power, 10 * power, 20 * power):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first + 1 <= most:
+            break
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    return [round(k * step, digits) + 0.0 for k in range(first, last + 1)]
+
+
+def tick_label(value: float, step: float) -> str:
+    """Return a number with as many decimals as a step needs."""
+    digits = next((d for d in range(5) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 5)
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def time_ticks(first: datetime, last: datetime, *, most: int = 5) -> list[tuple[datetime, str]]:
+    """Return round times from `first` to `last` with their labels, at most so many."""
+    if not last > first:
+        return [(first, first.strftime("%H:%M"))]
+    zero = datetime(1970, 1, 1, tzinfo=UTC)
+    begins, ends = (first - zero).total_seconds(), (last - zero).total_seconds()
+    step = next((s for s in _STEPS if ends // s - -(-begins // s) + 1 <= most), _STEPS[-1])
+    ticks = [zero + timedelta(seconds=k * step) for k in range(int(-(-begins // step)), int(ends // step) + 1)]
+    return [(tick, _label(tick, step)) for tick in ticks[:: max(1, -(-len(ticks) // most))]]
+
+
+def _label(tick: datetime, step: int) -> str:
+    if step >= 91 * 86400:
+        return f"{tick:%b %Y}"
+    return f"{tick.day} {tick:%b}" if step >= 86400 else f"{tick:%H:%M:%S}" if step < 60 else f"{tick:%H:%M}"
+
+
+def around(values: Iterable[float | None], *, margin: float = 0.08, least: float = 1e-6) -> tuple[float, float]:
+    """Return a range that holds all values with some room above and below; 0 to 1 where there are none."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    room = margin * max(high - low, least, 0.02 * max(abs(low), abs(high)) if high == low else 0.0)
+    return low - room, high + room
+
+
+def thinned(
+    times: Sequence[datetime], *series: Sequence[float | None], most: int = MOST_POINTS
+) -> tuple[list[datetime], list[list[float | None]]]:
+    """Return series with at most so many points: means of neighbours, where any of them is known."""
+    size = max(1, -(-len(times) // most))
+    starts = range(0, len(times), size)
+    return [times[i] for i in starts], [[_mean(values[i : i + size]) for i in starts] for values in series]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+# --- Values over time: lines that break where a value is missing, steps for what is set, markers for what happened --
+
+WIDE = 1000.0
+"""Width of the inner picture, which is stretched to that of the page."""
+_TOP, _FOOT = 12.0, 22.0  # pixels above the plot, and below it for the times
+_AXIS = 38  # pixels for the values at the left
+MARKER_SHAPES = {  # they differ in shape, not in colour alone
+    "controller": "M0-5 L5 4 L-5 4 Z",
+    "operator": "M-4.5-4.5 H4.5 V4.5 H-4.5 Z",
+    "roll-back": "M0-6 L6 0 L0 6 L-6 0 Z",
+    "network": "M-5-4 L5-4 L0 5 Z",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: What it is, for the legend and the reading.
+        values: One a time; None breaks the curve.
+        look: Its class in the style sheet.
+        steps: Whether a value holds until the next.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    look: str
+    steps: bool = False
+
+
+class Marker(NamedTuple):
+    """Something that happened: when, by whom (its shape), at which height, and in words."""
+
+    at: datetime
+    by: str
+    says: str
+    value: float
+
+
+def time_chart(
+    times: Sequence[datetime],
+    lines: Sequence[Line],
+    *,
+    says: str,
+    span: tuple[datetime, datetime] | None = None,
+    markers: Sequence[Marker] = (),
+    height: int = 220,
+    bounds: tuple[float, float] | None = None,
+    names: Sequence[str] = (),
+) -> Markup:
+    """Return a chart of curves over a common time axis.
+
+    Args:
+        times: When, ascending.
+        lines: The curves, one value a time each.
+        says: What there is to see, for those who cannot.
+        span: First and last time of the axis; those of `times` if not given.
+        markers: What happened.
+        height: In pixels.
+        bounds: Range of the values; made to fit if not given.
+        names: What the values 0, 1, 2, ... stand for where they are no quantities.
+    """
+    if not times:
+        return Markup("")
+    first, last = span or (times[0], times[-1])
+    ends = (-0.4, len(names) - 0.6) if names else bounds or around(value for line in lines for value in line.values)
+    y, x = Scale(*ends, height - _FOOT, _TOP), Scale(0.0, (last - first).total_seconds(), 0.0, 1.0)
+    seconds = [(at - first).total_seconds() for at in times]
+    places = [WIDE * x(second) for second in seconds]
+    inside = [
+        stretched([path for line in lines for path in _drawn(line, places, y=y)], height=height),
+        *(_marked(marker, percent(x((marker.at - first).total_seconds())), y(marker.value)) for marker in markers),
+        *_times(first, last, x=x, height=height),
+    ]
+    return plot(inside, y=y, says=says, height=height, names=names, **_readings(seconds, lines, first=first, last=last))
+
+
+def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, steps: bool = False) -> tuple[str, str]:
+    """Return the path of a curve, broken where a value is missing, and that of those points that stand alone."""
+    whole, alone = "", ""
+    for known, run in groupby(zip(xs, values, strict=True), key=lambda point: point[1] is not None):
+        if known:
+            first, *rest = [(f"{x:.5g}", f"{y(value):.5g}") for x, value in run if value is not None]
+            start = f"M{first[0]} {first[1]}"
+            whole += start + "".join([f"H{x}V{h}" if steps else f"L{x} {h}" for x, h in rest]) if rest else ""
+            alone += "" if rest else f"{start}h0"
+    return whole, alone
+
+
+def _drawn(line: Line, places: Sequence[float], *, y: Scale) -> list[Markup]:
+    """Return a curve, and dots for those of its points that stand alone."""
+    whole, alone = curve(line.values, places, y=y, steps=line.steps)
+    paths = [(f"line {line.look}", whole)] + ([(f"line {line.look} lone", alone)] if alone else [])
+    return [tag("path", class_=look, d=d, vector_effect="non-scaling-stroke") for look, d in paths]
+
+
+def stretched(inside: Sequence[Markup], *, height: int) -> Markup:
+    """Return an inner picture `WIDE` units wide that takes the full width of its place, whatever that is."""
+    return tag(
+        "svg", *inside, width="100%", height=height, viewBox=f"0 0 {number(WIDE)} {height}",
+        preserveAspectRatio="none", overflow="visible",
+    )  # fmt: skip
+
+
+def plot(
+    inside: Sequence[Markup], *, y: Scale, says: str, height: int, names: Sequence[str] = (), **further: object
+) -> Markup:
+    """Return a chart: values at the left, and right of them, as wide as the page allows, grid lines and what is inside.
+
+    Args:
+        inside: What is drawn, along x by shares of the width.
+        y: Scale of the values.
+        says: What there is to see, for those who cannot.
+        height: In pixels.
+        names: What the values 0, 1, 2, ... stand for where they are no quantities.
+        further: Attributes.
+    """
+    ticks = [float(i) for i in range(len(names))] or round_ticks(y.low, y.high, most=4)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
+    grid = [tag("line", class_="grid", x1=0, x2="100%", y1=y(value), y2=y(value)) for value in ticks]
+    if names:  # above their lines, since they may be long
+        grid += [tag("text", name, class_="tick", x=2, y=y(i) - 4.0) for i, name in enumerate(names)]
+    beside = [
+        tag("text", tick_label(value, step), class_="tick", x="100%", y=y(value) + 4.0, text_anchor="end")
+        for value in ([] if names else ticks)
+    ]
+    axis = tag("svg", *beside, class_="axis", width=_AXIS, height=height, aria_hidden="true")
+    main = tag("svg", *grid, *inside, class_="plot", width="100%", height=height, aria_hidden="true", **further)
+    return tag("div", axis, main, class_="chart", role="img", aria_label=says)
+
+
+def _times(first: datetime, last: datetime, *, x: Scale, height: int) -> list[Markup]:
+    marks = []
+    for at, label in time_ticks(first, last):
+        share = x((at - first).total_seconds())
+        anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
+        marks.append(tag("text", label, class_="tick", x=percent(share), y=height - 6.0, text_anchor=anchor))
+    return marks
+
+
+def _marked(marker: Marker, x: str, y: float) -> Markup:
+    look = marker.by if marker.by in MARKER_SHAPES else "controller"
+    shape = tag("path", tag("title", marker.says), class_=f"mark by-{look}", d=MARKER_SHAPES[look])
+    return tag("svg", shape, x=x, y=y, overflow="visible")
+
+
+def _readings(seconds: Sequence[float], lines: Sequence[Line], *, first: datetime, last: datetime) -> dict[str, str]:
+    """Return what the script needs to read a value out under the pointer: seconds from the left edge, and values."""
+    return {
+        "data_first": first.isoformat(),
+        "data_long": str(round((last - first).total_seconds())),
+        "data_at": ",".join(map(str, map(round, seconds))),
+        "data_names": "|".join(line.name.replace("|", "/") for line in lines),
+        "data_values": "|".join(",".join("" if v is None else f"{v:.4g}" for v in line.values) for line in lines),
+        "data_steps": "yes" if all(line.steps for line in lines) else "no",
+    }
+
+
+# --- What is believed of configurations: a line with its band over one knob, or dots with whiskers in a list --------
+#
+# The band is the 95 % interval of the expected reward, noise excluded. What runs and what would be chosen are marked by
+# shape as well as by colour: a square and a dot.
+
+_HALF = 5.0  # pixels of half a marker
+_ROOM = 0.04  # of the width, left and right of the outermost values
+
+
+class Belief(NamedTuple):
+    """What is expected of one configuration.
+
+    Attributes:
+        name: The configuration in words.
+        mean: The expected reward.
+        std: Its standard deviation.
+        running: Whether it runs.
+        chosen: Whether it would be decided.
+        past: Whether that was so when a decision was made, not now.
+        x: Its place along the knob; not used in a list.
+    """
+
+    name: str
+    mean: float
+    std: float
+    running: bool = False
+    chosen: bool = False
+    past: bool = False
+    x: float = 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        return self.mean - REACH * self.std, self.mean + REACH * self.std
+
+    @property
+    def says(self) -> str:
+        """All of it in words."""
+        low, high = self.interval
+        named = ("ran before", "chosen") if self.past else ("runs now", "would be chosen")
+        roles = [role for role, is_so in zip(named, (self.running, self.chosen), strict=True) if is_so]
+        return ", ".join([f"{self.name}: {self.mean:.3f} ({low:.3f} to {high:.3f})", *roles]).replace("-", "−")
+
+
+def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260) -> Markup:
+    """Return mean and band over the values of one knob.
+
+    Args:
+        beliefs: One a value, ascending in x.
+        says: What there is to see, for those who cannot.
+        height: In pixels.
+    """
+    x = Scale(beliefs[0].x, beliefs[-1].x, _ROOM, 1.0 - _ROOM)
+    y = Scale(*around(end for belief in beliefs for end in belief.interval), height - _FOOT, _TOP)
+    places = [WIDE * x(belief.x) for belief in beliefs]
+    lower, upper = zip(*(belief.interval for belief in beliefs), strict=True)
+    outline, _ = curve([*upper, *lower[::-1]], [*places, *places[::-1]], y=y)
+    mean, _ = curve([belief.mean for belief in beliefs], places, y=y)
+    area = tag("path", class_="band", d=f"{outline}Z")
+    line = tag("path", class_="line one", d=mean, vector_effect="non-scaling-stroke")
+    ticks = round_ticks(beliefs[0].x, beliefs[-1].x, most=6)
+    step = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    names = [
+        tag("text", tick_label(value, step), class_="tick", x=percent(x(value)), y=height - 6.0, text_anchor="middle")
+        for value in ticks
+    ]
+    dots = [_dot(belief, percent(x(belief.x)), y(belief.mean), bottom=height - _FOOT) for belief in beliefs]
+    return plot([stretched([area, line], height=height), *names, *dots], y=y, says=says, height=height)
+
+
+def _dot(belief: Belief, x: str, y: float, *, bottom: float) -> Markup:
+    """Return a marker for what runs or is chosen, a small dot for the others, each with its words."""
+    shapes = [tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)]
+    if belief.running or belief.chosen:
+        shapes.insert(0, tag("line", class_="drop", y1=0, y2=bottom - y))
+    else:
+        shapes.append(tag("circle", class_="at-plain", r=2))
+    if belief.running:
+        shapes.append(tag("rect", class_="at-running", x=-_HALF, y=-_HALF, width=2 * _HALF, height=2 * _HALF))
+    if belief.chosen:
+        shapes.append(tag("circle", class_="at-chosen", r=_HALF + 2.0 if belief.running else _HALF))
+    return tag("svg", tag("title", belief.says), *shapes, class_="at", x=x, y=y, overflow="visible")

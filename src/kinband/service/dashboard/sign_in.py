@@ -1,0 +1,123 @@
+"""Who looks at the pages, and the page to sign in: the session of a cookie, or whoever sits at the machine.
+
+A page needs a viewer; who is nobody is sent to sign in. A form needs more: it has to come from one of our own pages
+(`access.sessions.check_request`), and its sender must have the role, whatever buttons the page has shown. How long the
+cookie lasts is said in `access.sessions`.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kinband.service.access.middleware import Limiter, address_of
+from kinband.service.access.sessions import (
+    COOKIE,
+    COOKIE_ATTRIBUTES,
+    Session,
+    Sessions,
+    check_origin,
+    check_request,
+)
+from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
+from kinband.service.dashboard.rendering import plain_page, redirect
+from kinband.service.dashboard.text import own_path
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody who looks at a page.
+
+    Attributes:
+        session: Who, with what forms have to repeat.
+        mark: What tells the session from others, without telling it.
+        local: Whether the service runs without access control.
+    """
+
+    session: Session
+    mark: str = field(repr=False)
+    local: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name that goes on record."""
+        return self.session.identity.name
+
+    def may(self, role: str) -> bool:
+        """Return whether the visitor may do what a role may."""
+        return self.session.identity.may(Role.of(role))
+
+
+class Visitors:
+    """Tells who comes.
+
+    Args:
+        tokens: What one signs in with; None only without access control.
+        insecure_local: Whether the service runs without access control.
+    """
+
+    def __init__(self, tokens: Tokens | None, *, insecure_local: bool = False) -> None:
+        self.local = insecure_local
+        self.sessions = None if tokens is None else Sessions(tokens)
+
+    def of(self, request: Request) -> Visitor:
+        """Return who sends a request, or refuse with `NotSignedInError`; error pages find it in the request's state."""
+        if self.local:
+            visitor = Visitor(Session(Identity.local(), "", 0), "local", local=True)
+        else:
+            value = request.cookies.get(COOKIE)
+            if value is None or self.sessions is None:
+                raise NotSignedInError("session")
+            session = self.sessions.read_session(value, reading=request.method in ("GET", "HEAD"))
+            visitor = Visitor(session, hashlib.sha256(value.encode()).hexdigest()[:16])
+        request.state.visitor = visitor
+        return visitor
+
+    def sender(self, request: Request, *, csrf: str, role: str) -> Visitor:
+        """Return who sends a form, or refuse: not signed in, sent by another site, or not in that role."""
+        visitor = self.of(request)
+        if self.local:
+            check_origin(request.method, request.headers)
+        else:
+            check_request(visitor.session, request.method, headers=request.headers, field=csrf)
+        visitor.session.identity.require(Role.of(role))
+        return visitor
+
+
+def add_sign_in(router: APIRouter, visitors: Visitors, *, failures: Limiter) -> None:
+    """Add the page to sign in, and what signs out; `failures` is how often an address may fail."""
+
+    @router.get("/sign-in")
+    def sign_in(next: Annotated[str, Query(max_length=500)] = "/") -> Response:  # noqa: A002 - the name of the field
+        return redirect("/") if visitors.local else plain_page("sign_in.html", next=own_path(next), said="")
+
+    @router.post("/sign-in")
+    def signed_in(
+        request: Request,
+        token: Annotated[str, Form(max_length=500)] = "",
+        next: Annotated[str, Form(max_length=500)] = "/",  # noqa: A002 - the name of the field
+    ) -> Response:
+        check_origin(request.method, request.headers)
+        try:
+            if visitors.sessions is None:
+                raise NotSignedInError("unknown")
+            value = visitors.sessions.new_session(token.strip())
+        except NotSignedInError as error:
+            if wait := failures.take(address_of(request.client.host if request.client else None)):
+                raise HTTPException(429, f"too many tokens were refused from here: wait {ceil(wait)} s") from error
+            return plain_page("sign_in.html", status=401, next=own_path(next), said=str(error))
+        response = redirect(own_path(next))
+        response.set_cookie(COOKIE, value, max_age=visitors.sessions.max_age, **COOKIE_ATTRIBUTES)
+        return response
+
+    @router.post("/sign-out")
+    def sign_out(request: Request) -> Response:
+        check_origin(request.method, request.headers)
+        response = redirect("/sign-in")
+        response.delete_cookie(COOKIE, **COOKIE_ATTRIBUTES)
+        return response

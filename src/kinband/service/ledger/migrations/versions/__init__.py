@@ -1,1 +1,0 @@
-"""One file a step; a step that was released is never changed."""

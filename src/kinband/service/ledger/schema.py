@@ -1,0 +1,199 @@
+"""The tables of a ledger, and how a database comes to hold them.
+
+`events` is append-only, which triggers see to. `snapshots` and their parts are a cache that may be thinned out or
+dropped. `meta` holds what the controller was made with. `tokens` and `secrets` belong to the room `access`; they share
+the database, so that every process knows who may come in. A token may be used, which notes when, and revoked, once;
+anything else about it stays as it was made, and it is never deleted, since the audit log names it. Keys may go: that
+ends every session.
+
+A schema has a name, in a table that was alembic's. Every schema so far only added to the one before, so that a database
+of an earlier one gets what it lacks, within the transaction that is open and locked: two processes that start at once
+do not both do it. One that changes what is there needs a step of its own in `bring_up`.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    inspect,
+    select,
+    text,
+)
+
+from kinband.errors import SavedStateError
+
+SCHEMA = "v0003"
+"""What this version of kinband reads and writes."""
+
+_EARLIER = ("v0001", "v0002")  # before there were tokens, and before the log could be filtered quickly
+
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData()
+
+versions = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("kind", String(32), nullable=False),
+    Column("at", String(32), nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("station", Text, nullable=False),
+    Column("decision", Text),
+    Column("round", BigInteger),
+    Column("slot", Text),
+    Column("key", Text),
+    Column("payload", Text, nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+Index("events_key", events.c.kind, events.c.key, unique=True)
+Index("events_decision", events.c.decision, events.c.kind)
+Index("events_station", events.c.station, events.c.seq)
+Index("events_station_kind", events.c.station, events.c.kind, events.c.seq)
+Index("events_kind", events.c.kind, events.c.seq)
+Index("events_actor", events.c.actor, events.c.seq)
+Index("events_round", events.c.round)
+_DECIDED = events.c.kind == "decision"
+Index(
+    "events_slot", events.c.station, events.c.slot, unique=True, sqlite_where=_DECIDED, postgresql_where=_DECIDED
+)  # fmt: skip
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("at", String(32), nullable=False),
+    Column("kinband", String(64), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("chained", String(64), nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+
+parts = Table(
+    "snapshot_parts",
+    metadata,
+    Column("seq", _NUMBER, ForeignKey("snapshots.seq", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(8), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("created", String(32), nullable=False),
+    Column("expires", String(32)),
+    Column("revoked", String(32)),
+    Column("by", Text, nullable=False),
+    Column("last_used", String(32)),
+)
+Index("tokens_name", tokens.c.name)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+_WORDS = "the ledger is append-only"
+_FIXED = 'id, name, role, hash, created, expires, "by"'
+_STAY = f"BEGIN SELECT RAISE(ABORT, '{_WORDS}'); END"
+_EACH, _REFUSE = "FOR EACH STATEMENT", "EXECUTE FUNCTION kinband_append_only()"
+_TRIGGERS = {
+    "sqlite": [
+        *(
+            f"CREATE TRIGGER IF NOT EXISTS {table}_stay_{name} BEFORE {name} ON {table} {_STAY}"
+            for table in ("events", "meta")
+            for name in ("UPDATE", "DELETE")
+        ),
+        f"CREATE TRIGGER IF NOT EXISTS tokens_stay_DELETE BEFORE DELETE ON tokens {_STAY}",
+        f"CREATE TRIGGER IF NOT EXISTS tokens_stay_UPDATE BEFORE UPDATE OF {_FIXED} ON tokens {_STAY}",
+        "CREATE TRIGGER IF NOT EXISTS tokens_stay_revoked BEFORE UPDATE OF revoked ON tokens "
+        f"WHEN OLD.revoked IS NOT NULL {_STAY}",
+        # INSERT OR REPLACE would delete without asking those above
+        "CREATE TRIGGER IF NOT EXISTS events_follow BEFORE INSERT ON events "
+        "WHEN NEW.seq <> (SELECT COALESCE(MAX(seq), 0) + 1 FROM events) "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+        "CREATE TRIGGER IF NOT EXISTS tokens_stay_REPLACE BEFORE INSERT ON tokens "
+        "WHEN EXISTS (SELECT 1 FROM tokens WHERE id = NEW.id) "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    ],
+    "postgresql": [
+        "CREATE OR REPLACE FUNCTION kinband_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{_WORDS}'; END $$",
+        *(
+            f"CREATE OR REPLACE TRIGGER {table}_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} {_EACH} {_REFUSE}"
+            for table in ("events", "meta")
+        ),
+        f"CREATE OR REPLACE TRIGGER tokens_stay BEFORE DELETE OR TRUNCATE ON tokens {_EACH} {_REFUSE}",
+        f"CREATE OR REPLACE TRIGGER tokens_stay_update BEFORE UPDATE OF {_FIXED} ON tokens {_EACH} {_REFUSE}",
+        "CREATE OR REPLACE TRIGGER tokens_stay_revoked BEFORE UPDATE OF revoked ON tokens "
+        f"FOR EACH ROW WHEN (OLD.revoked IS NOT NULL) {_REFUSE}",
+    ],
+}
+
+
+def schema_of(connection: Connection) -> str | None:
+    """Return the name of a database's schema, None where it holds no ledger."""
+    if not inspect(connection).has_table(versions.name):
+        return None
+    return connection.execute(select(versions.c.version_num)).scalar()
+
+
+def check(connection: Connection, *, where: str) -> None:
+    """Refuse a ledger of a newer kinband, of an older one that was not brought up to date, and what is no ledger."""
+    found = schema_of(connection)
+    if found is None:
+        raise SavedStateError(f"{where} holds no ledger: check its name, or open it for writing to start one")
+    _check_known(found, where)
+    if found != SCHEMA:
+        raise SavedStateError(
+            f"the ledger {where} has the older schema {found} (this kinband reads {SCHEMA}): open it for writing once"
+        )
+
+
+def bring_up(connection: Connection, *, where: str) -> None:
+    """Give a database what it lacks of the schema, within the transaction that is open."""
+    found = schema_of(connection)
+    if found == SCHEMA:
+        return
+    if found is not None:
+        _check_known(found, where)
+    metadata.create_all(connection)
+    for index in (index for table in metadata.sorted_tables for index in table.indexes):
+        index.create(connection, checkfirst=True)  # of a table that was there
+    for statement in _TRIGGERS[connection.dialect.name]:
+        connection.execute(text(statement))
+    connection.execute(versions.delete())
+    connection.execute(versions.insert().values(version_num=SCHEMA))
+
+
+def _check_known(found: str, where: str) -> None:
+    if found not in (SCHEMA, *_EARLIER):
+        raise SavedStateError(
+            f"the ledger {where} was written by a newer kinband (schema {found}; this one reads {SCHEMA}): upgrade "
+            "kinband"
+        )

@@ -1,0 +1,323 @@
+"""One call after the other: a controller and its ledger kept as one."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+from kinband.controller import Controller
+from kinband.controller.events import Asked, Entry
+from kinband.errors import BadInputError, ConflictError, KinbandError
+from kinband.policies.base import KeepsState
+from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
+from kinband.service.ledger.events import FIRST, Request, check_chain, draft_of
+from kinband.service.ledger.restoring import EntryReader, FollowingController, due, follow, restored, write_snapshot
+from kinband.service.ledger.store import Writer
+from kinband.service.operations.read_model import ReadModel
+
+# --- A lock between threads that nobody waits for longer than for the database --------------------------------------
+#
+# Whoever has the lock may be waiting for a database that is away, and a queue behind it would wait one timeout after
+# another, each longer than any caller's patience. So nobody waits for the lock longer than for the database, and
+# whoever wants to write and has waited behind somebody who then got no answer hears the same, rather than to wait as
+# long again.
+
+_WHILE = 1.0  # seconds that one has to have waited for another's failure to be one's own
+
+
+class Mutex:
+    """A lock that a thread may take again while it has it.
+
+    Args:
+        name: What is busy, in messages.
+        seconds: How long to wait for it at most.
+
+    Example:
+        >>> mutex = Mutex("ledger.db", seconds=10)
+        >>> with mutex, mutex:
+        ...     print("mine")
+        mine
+    """
+
+    def __init__(self, name: str, *, seconds: float) -> None:
+        self._name, self._seconds = name, seconds
+        self._lock = threading.RLock()
+        self._depth = 0  # how often its owner has taken it
+        self._came = 0.0  # when its owner began to wait for it
+        self._failed = float("-inf")  # when somebody who had it got no answer
+
+    def __enter__(self) -> None:
+        came = monotonic()
+        if not self._lock.acquire(timeout=self._seconds):
+            raise self._busy()
+        if self._depth == 0:
+            self._came = came
+        self._depth += 1
+
+    def check_answered(self) -> None:
+        """Refuse its owner to ask a database again that gave no answer while the owner waited; looking is not asking.
+
+        Example:
+            >>> mutex = Mutex("ledger.db", seconds=10)
+            >>> with mutex:
+            ...     mutex.check_answered()
+        """
+        if self._failed - self._came > _WHILE:
+            raise self._busy()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, LedgerUnavailableError):
+            self._failed = monotonic()
+        self._depth -= 1
+        self._lock.release()
+
+    def _busy(self) -> LedgerUnavailableError:
+        return LedgerUnavailableError(
+            f"the ledger {self._name} is busy: nothing was recorded, try again later", code="busy"
+        )
+
+
+# --- Turns: how a controller in memory and a ledger are kept as one -------------------------------------------------
+#
+# A turn takes the ledger's write lock, takes in what other processes have recorded since the last one, lets the
+# controller decide or learn, appends what that added to its journal, and commits. If anything fails on the way, memory
+# that has gone ahead of the ledger is thrown away and read again from it, the next time it is needed. The lock is held
+# while deciding: that is what makes it impossible to decide the same twice.
+#
+# The read model follows the events beside the controller. It is shown what is recorded, never what is about to be, so
+# that it stays right when a turn fails, and can be looked at while the database is away.
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What identifies a call.
+
+    Attributes:
+        digest: Of everything that was said (`events.call_digest`).
+        key: The caller's key, under which it is done once; None where it has none.
+        actor: Who calls.
+        slot: The slot to decide for, if the caller names it.
+
+    Example:
+        >>> Call("0f", key="k1").slot is None
+        True
+    """
+
+    digest: str
+    key: str | None = None
+    actor: str = ""
+    slot: str | None = None
+
+
+class Turn:
+    """One turn: a controller that has taken in everything, and the lock of its ledger.
+
+    Attributes:
+        controller: To decide or learn with.
+        writer: To record with.
+    """
+
+    def __init__(self, controller: FollowingController, writer: Writer, call: Call) -> None:
+        self.controller = controller
+        self.writer = writer
+        self._call = call
+        self._mark = len(controller.journal)
+        self._drafts: list[tuple[Draft, Entry | None]] = []
+        self.entries: dict[int, Entry] = {}  # of what was recorded, by the number of the event
+
+    def answered(self, kind: str) -> Event | None:
+        """Return what an earlier call with the same key recorded; refuse a key that was used for another call."""
+        key = self._call.key
+        found = None if key is None else self.writer.keyed(kind, key)
+        if found is not None and found.payload.get("call") != self._call.digest:
+            raise ConflictError(
+                f"the key {key!r:.80} was used before for another call (event {found.seq}): give every call its own key"
+            )
+        return found
+
+    def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
+        """Return the decisions of stations for the slot of the call, by station."""
+        return {} if self._call.slot is None else self.writer.slots(stations, self._call.slot)
+
+    def append(self, asked: Mapping[str, Request] | None = None) -> None:
+        """Append what the controller has added to its journal."""
+        journal = self.controller.journal
+        for entry in journal.since(self._mark):
+            further: dict[str, Any] = {}
+            if isinstance(entry, Asked) and asked is not None:
+                further["asked"] = asked[entry.decision.station].stored()
+            draft = draft_of(entry, journal, **further)
+            self._add(replace(draft, slot=self._call.slot) if draft.kind == "decision" else draft, entry)
+        self._mark = len(journal)
+
+    def note(self, kind: str, payload: Mapping[str, Any], *, station: str = "", decision: str | None = None) -> None:
+        """Append what happened around the controller."""
+        self._add(Draft(kind, payload, station, decision), None)
+
+    def write(self) -> None:
+        """Write what was appended, in one go, in its order."""
+        made = self.writer.append([draft for draft, _ in self._drafts])
+        pairs = zip(made, self._drafts, strict=True)
+        self.entries |= {event.seq: entry for event, (_, entry) in pairs if entry is not None}
+        self._drafts = []
+
+    def _add(self, draft: Draft, entry: Entry | None) -> None:
+        """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
+        if not self._drafts and self._call.key is not None:
+            draft = replace(draft, key=self._call.key, payload={**draft.payload, "call": self._call.digest})
+        self._drafts.append((replace(draft, actor=self._call.actor), entry))
+
+
+class Turns:
+    """Gives turns, one at a time, to the threads of this process and, by the ledger's lock, to all processes.
+
+    Args:
+        ledger: The truth.
+        read_model: What follows the events beside the controller.
+        snapshot_every: After how many events beliefs are stored.
+    """
+
+    def __init__(self, ledger: Ledger, read_model: ReadModel, *, snapshot_every: int) -> None:
+        if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
+            raise BadInputError(f"snapshot_every must be a whole number from 1 on, got {snapshot_every!r}")
+        self.ledger = ledger
+        self._read_model = read_model
+        self.settings = read_model.settings
+        self.mutex = Mutex(ledger.name, seconds=ledger.timeout)
+        self._every = snapshot_every
+        self._reader = EntryReader(self.settings)
+        self._controller: FollowingController | None = None  # None where memory and ledger may differ
+        self._seen = (0, "")  # number and checksum of the last event taken in
+        self._shown: tuple[int, str] | None = None  # the same of the read model; None where it has to begin anew
+        self._mark = 0  # entries of the journal that are on record
+        self._snapshot = (0, 0)  # number and size of the last one
+
+    def present(self) -> FollowingController:
+        """Return the controller, read anew from the ledger where memory may differ from it."""
+        if self._controller is None:
+            self._look_back()
+            found = restored(self.ledger, self.settings, shown=self._show)
+            self._seen, self._snapshot = (found.seq, found.checksum), (found.snapshot, found.size)
+            self._mark, self._controller = len(found.controller.journal), found.controller
+        return self._controller
+
+    def watched(self) -> None:
+        """See to it that the read model has taken in what was recorded; the database is asked only if it has not."""
+        if self._shown is None:
+            self._controller = None
+            self.present()
+
+    def refresh(self) -> None:
+        """Take in what others have recorded since; while the database is asked, nobody has to wait for this."""
+        with self.mutex:
+            self.present()
+            seq = self._seen[0]
+        events = list(self.ledger.read(after=seq))
+        with self.mutex:
+            self.present()
+            self._take_in([event for event in events if event.seq > self._seen[0]])
+
+    @contextmanager
+    def turn(self, call: Call) -> Iterator[Turn]:
+        """Give one turn; what it appends is recorded when the block ends without an error."""
+        with self.mutex:
+            self.mutex.check_answered()
+            self.present()
+            try:
+                with self.ledger.writing() as writer:
+                    controller = self._caught_up(writer)
+                    turn = Turn(controller, writer, call)
+                    yield turn
+                    turn.write()
+            except BaseException:
+                if self._controller is not None and len(self._controller.journal) != self._mark:
+                    self._controller = None
+                raise
+            self._seen, self._mark = (writer.last, writer.checksum), len(controller.journal)
+            self._show_all((event, turn.entries.get(event.seq) or self._reader.maybe(event)) for event in writer.made)
+            self._snapshot_if_due()
+
+    def do(self, kind: str, call: Call, act: Callable[[Controller], object]) -> None:
+        """Let the controller act in a turn, unless a call with the same key has recorded an event of this kind."""
+        with self.turn(call) as turn:
+            if turn.answered(kind) is None:
+                act(turn.controller)
+                turn.append()
+
+    def snapshot(self) -> bool:
+        """Store the present beliefs; False where the policy's cannot be stored."""
+        with self.mutex:
+            policy, seq = self.present().policy, self._seen[0]
+            if not isinstance(policy, KeepsState):
+                return False
+            self._snapshot = seq, write_snapshot(self.ledger, seq, policy.state(), every=self._every)
+            return True
+
+    def _caught_up(self, writer: Writer) -> FollowingController:
+        """Take in what others have recorded since the last turn."""
+        seq, checksum = self._seen
+        if writer.last < seq or (writer.last == seq and writer.checksum != checksum):
+            self._controller = None
+            raise LedgerUnavailableError(
+                f"the ledger {self.ledger.name} went back to event {writer.last} from {seq}, perhaps restored from a "
+                "backup: nothing was recorded, try again and it is read anew"
+            )
+        if writer.last > seq:
+            self._take_in(writer.read(after=seq))
+        return self.present()
+
+    def _take_in(self, events: list[Event]) -> None:
+        """Follow events that others have recorded; half of them taken in is as good as none."""
+        controller, (seq, checksum) = self.present(), self._seen
+        try:
+            seen = check_chain(events, after=seq, checksum=checksum)
+            read = [(event, self._reader.maybe(event)) for event in events]
+            follow(controller, (entry for _, entry in read if entry is not None), name=self.ledger.name)
+        except BaseException:
+            self._controller = None
+            raise
+        self._seen, self._mark = seen, len(controller.journal)
+        self._show_all(read)
+
+    def _look_back(self) -> None:
+        """Have the read model begin anew where the ledger no longer holds what it was shown."""
+        if self._shown is not None:
+            seq, checksum = self._shown
+            if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
+                return
+        self._read_model.begin()
+        self._shown = 0, FIRST
+
+    def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
+        for event, entry in read:
+            self._show(event, entry)
+
+    def _show(self, event: Event, entry: Entry | None) -> None:
+        """Show the read model an event that it has not seen; one on which it fails has it begin anew."""
+        seq, _ = self._shown or (0, FIRST)
+        if event.seq <= seq:
+            return
+        try:
+            self._read_model.take(event, entry)
+        except BaseException:
+            self._shown = None
+            raise
+        self._shown = event.seq, event.checksum
+
+    def _snapshot_if_due(self) -> None:
+        (seq, size), last = self._snapshot, self._seen[0]
+        if not due(last - seq, every=self._every, size=size):
+            return
+        self._snapshot = last, size  # one that cannot be stored is tried again as late as if it had been
+        try:
+            self.snapshot()
+        except KinbandError as error:  # a restart takes longer, that is all
+            _log.warning("no snapshot could be stored after event %d: %s", last, error)
