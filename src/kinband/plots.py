@@ -93,7 +93,7 @@ def plot_posterior(
     if named:
         ax.set_xticks(range(len(space.knobs[knob])), [str(value) for value in space.knobs[knob]])
     ax.set_title(_with_state(station, state), loc="left")
-    return _finished(ax, x=knob, y="reward", legend=True)
+    return finish(ax, x=knob, y="reward", legend=True)
 
 
 def plot_history(controller: Controller, station: str, *, ax: "Axes | None" = None) -> "Axes":
@@ -130,7 +130,7 @@ def plot_history(controller: Controller, station: str, *, ax: "Axes | None" = No
         ax.plot(changed, np.full(len(changed), 0.03), "|", color=INK, markersize=9, transform=ax.get_xaxis_transform(),
                 clip_on=False, label="changed")  # fmt: skip
     ax.set_title(station, loc="left")
-    return _finished(ax, x="decision", y="reward", legend=True, whole=True)
+    return finish(ax, x="decision", y="reward", legend=True, whole=True)
 
 
 def plot_regret(
@@ -156,10 +156,10 @@ def plot_regret(
     """
     ax, curves = _axes(ax), _curves_of(runs)
     for place, (name, values) in enumerate(curves.items()):
-        colour = (colours or {}).get(name, SERIES[place % len(SERIES)])
-        draw_band(ax, np.arange(1, values.shape[1] + 1), values, colour=colour, label=(labels or {}).get(name, name))
+        x, colour = np.arange(1, values.shape[1] + 1), (colours or {}).get(name, SERIES[place % len(SERIES)])
+        draw_band(ax, x, values, colour=colour, label=(labels or {}).get(name, name))
     ax.set_xlim(1, max(2, *(values.shape[1] for values in curves.values())))
-    return _finished(ax, x="round", y="regret", legend=True, whole=True)
+    return finish(ax, x="round", y="regret", legend=True, whole=True)
 
 
 def plot_calibration(
@@ -200,7 +200,7 @@ def plot_calibration(
     ax.set_xlim(43, 101)
     ax.set_ylim(max(0.0, ax.get_ylim()[0]), 103)
     ax.set_xticks([100 * level for level in LEVELS])
-    return _finished(ax, x="promised share inside the interval (%)", y="share found (%)")
+    return finish(ax, x="promised share inside the interval (%)", y="share found (%)")
 
 
 def plot_similarity(matrix: TaskMatrix, *, title: str | None = None, ax: "Axes | None" = None) -> "Axes":
@@ -243,7 +243,7 @@ def _axes(ax: "Axes | None") -> "Axes":
     return ax
 
 
-def _finished(ax: "Axes", *, x: str, y: str, legend: bool = False, whole: bool = False) -> "Axes":
+def finish(ax: "Axes", *, x: str, y: str, legend: bool = False, whole: bool = False) -> "Axes":
     """Name the axes and quieten them; `whole`, ticks along x are whole numbers."""
     from matplotlib.ticker import MaxNLocator
 

@@ -25,14 +25,10 @@ from types import ModuleType
 from typing import Any, get_args
 
 import pytest
-from typer import Context
-from typer.core import TyperGroup
-from typer.main import get_command
 
 import kinband
 from kinband import ControllerConfig
 from kinband.cli import main
-from kinband.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
@@ -188,6 +184,31 @@ def test_the_checker_finds_what_exists(name: str) -> None:
 def test_the_checker_notices_what_does_not(name: str) -> None:
     with pytest.raises((AttributeError, ValueError)):
         check_name(name)
+
+
+# --- The map ----------------------------------------------------------------------------------------------------
+
+FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+|\w+\.(?:py|md|css|toml)")
+
+
+def missing_files(text: str) -> list[str]:
+    """Files and folders that a text names and that are neither in the package nor beside it."""
+    package = ROOT / "src" / "kinband"
+    named = [span for span in CODE_SPAN.findall(prose(text)) if FILE.fullmatch(span)]
+    found = {name for name in named if any((at / name).exists() for at in (ROOT, package))}
+    alone = {name for name in named if "/" not in name and any(package.rglob(name))}  # of the room that was named
+    return [name for name in named if name not in found | alone]
+
+
+def test_every_file_on_the_map_of_the_house_exists() -> None:
+    assert missing_files(text_of("CONTRIBUTING.md")) == []
+    said = "`policies/ucb.py`, `tests/unit`, `ucb.py`, `kinband.theory`, `nowhere.py`, `no/such.py`"
+    assert missing_files(said) == ["nowhere.py", "no/such.py"]
+
+
+def test_every_room_is_on_the_map_of_the_house() -> None:
+    rooms = {path.name for path in (ROOT / "src" / "kinband").iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert [room for room in sorted(rooms) if f"`{room}`" not in text_of("CONTRIBUTING.md")] == []
 
 
 # --- Links --------------------------------------------------------------------------------------------------
@@ -413,16 +434,13 @@ def test_every_public_name_is_in_the_reference_and_every_name_there_exists() -> 
 # --- Nothing is left out ----------------------------------------------------------------------------------------
 
 
-def options_by_command(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Every option of a command and of those below it, with the words that are typed."""
-    if isinstance(command, TyperGroup):
-        for name in command.list_commands(Context(command)):
-            yield from options_by_command(command.get_command(Context(command), name), (*path, name))
-        return
-    for parameter in command.params:
-        for option in (*parameter.opts, *parameter.secondary_opts):
-            if option.startswith("--"):
-                yield " ".join(path), option
+def options_of(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, str]]:
+    """Every option that the help of a command names, or of the commands below it, with the words that are typed."""
+    assert main([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in re.findall(r"^│ ([a-z-]+)  ", shown.partition("─ Commands ─")[2], re.MULTILINE):
+        yield from options_of((*words, name), capsys)
+    yield from ((" ".join(words), option) for option in sorted(set(re.findall(r"--[a-z][a-z-]*", shown))))
 
 
 def is_named(word: str, text: str) -> bool:
@@ -430,9 +448,9 @@ def is_named(word: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 
-def test_every_option_of_every_command_is_in_the_docs() -> None:
+def test_every_option_of_every_command_is_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
     pages = "\n".join(map(text_of, PAGES))
-    options = list(options_by_command(get_command(app)))
+    options = list(options_of((), capsys))
     assert len(options) > 100
     assert [found for found in options if not is_named(found[1], pages)] == []
 

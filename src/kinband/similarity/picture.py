@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
@@ -43,11 +44,9 @@ def labels_of(names: Sequence[str], *, longest: int = LONGEST) -> list[str]:
         >>> labels_of([f"operator-north-region-site-{n}-sector-1-carrier-a" for n in (7, 8)])
         ['…egion-site-7-sector-1-…', '…egion-site-8-sector-1-…']
     """
-    shown = [_printable(name) for name in names]
-    for labels in (
-        [_cut(name, longest) for name in shown],
-        [_cut(name, longest) for name in _without_common(shown, longest)],
-    ):
+    shown = ["".join(letter if letter.isprintable() else "·" for letter in name) for name in names]
+    for texts in (shown, _without_common(shown, longest)):
+        labels = [_cut(text, longest) for text in texts]
         if len(set(labels)) == len(set(names)):
             return labels
     numbers = {name: f"{number + 1}{_CUT}" for number, name in enumerate(dict.fromkeys(names))}
@@ -55,12 +54,7 @@ def labels_of(names: Sequence[str], *, longest: int = LONGEST) -> list[str]:
 
 
 def width_of(text: str) -> int:
-    """Return how many letters wide a text is.
-
-    Example:
-        >>> width_of("north"), width_of("北区")
-        (5, 4)
-    """
+    """Return how many letters wide a text is; letters of East Asian scripts count as two."""
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
@@ -69,54 +63,30 @@ def written(texts: Sequence[str]) -> Iterator[None]:
     """Draw texts with fonts that have their letters, as far as such are installed, and say nothing of those that lack.
 
     In an SVG text stays text, which the reader's own fonts write.
-
-    Example:
-        >>> with written(["north", "北区"]):
-        ...     pass
     """
     import matplotlib as mpl
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    family = _families(texts)
-    settings: dict[Any, Any] = {} if family is None else {"font.family": family}
+    letters, settings = {ord(letter) for text in texts for letter in text}, dict[Any, Any]()
+    if letters - get_font(findfont(FontProperties(family=[_PLAIN]))).get_charmap().keys():
+        installed = set(fontManager.get_font_names())
+        settings["font.family"] = [_PLAIN, *(name for name in _OTHERS if name in installed)]
     with warnings.catch_warnings(), mpl.rc_context(settings):
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
         yield
 
 
-def _families(texts: Sequence[str]) -> list[str] | None:
-    """Fonts to draw texts with, in the order of asking; None where Matplotlib's own has all letters."""
-    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
-
-    letters = {ord(letter) for text in texts for letter in text}
-    lacking = letters - get_font(findfont(FontProperties(family=[_PLAIN]))).get_charmap().keys()
-    if not lacking:
-        return None
-    installed = set(fontManager.get_font_names())
-    return [_PLAIN, *(name for name in _OTHERS if name in installed)]
-
-
-def _printable(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "·" for letter in name)
-
-
 def _without_common(names: Sequence[str], longest: int) -> list[str]:
     """Names with little of what all of them begin and end with: as much as there is room for."""
-    front = _common(names)
+    front = commonprefix(names)  # noqa: RUF071 - letters are meant, not parts of paths
     rest = [name[len(front) :] for name in names]
-    behind = _common([name[::-1] for name in rest])[::-1]
+    behind = commonprefix([name[::-1] for name in rest])[::-1]  # noqa: RUF071
     own = [name[: len(name) - len(behind)] for name in rest]
     room = max(0, longest - 2 - max(map(width_of, own)))
     after = _start(behind, room // 2 if width_of(front) > room // 2 else room - width_of(front))
     before = _start(front[::-1], room - width_of(after))[::-1]
     start, end = _CUT * (before != front) + before, after + _CUT * (after != behind)
     return [f"{start}{name}{end}" for name in own]
-
-
-def _common(names: Sequence[str]) -> str:
-    """What all names begin with; the first and the last in order differ as early as any two."""
-    low, high = min(names), max(names)
-    apart = (place for place, letter in enumerate(low) if place >= len(high) or letter != high[place])
-    return low[: next(apart, len(low))]
 
 
 def _cut(name: str, longest: int) -> str:
@@ -129,12 +99,7 @@ def _cut(name: str, longest: int) -> str:
 
 def _start(name: str, width: int) -> str:
     """The first letters of a name that are no wider than so many."""
-    taken = ""
-    for letter in name:
-        if width_of(taken + letter) > width:
-            break
-        taken += letter
-    return taken
+    return next((name[:end] for end in range(len(name), 0, -1) if width_of(name[:end]) <= width), "")
 
 
 # --- The heat map of a task matrix ----------------------------------------------------------------------------------
@@ -156,13 +121,6 @@ def draw_heatmap(path: str | PathLike[str], matrix: FloatArray, *, stations: Seq
 
     Colours run from 0 to 1 in one perceptually uniform ramp, or from −1 through white to 1 when an entry is
     negative.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     draw_heatmap(f"{folder}/k.svg", np.eye(2), stations=["a", "b"], title="Two stations")
-        ...     "Two stations" in Path(f"{folder}/k.svg").read_text(encoding="utf-8")
-        True
     """
     suffix = Path(path).suffix.lower()
     if suffix not in UNDATED:
@@ -211,8 +169,7 @@ def _cells(axes: "Axes", matrix: FloatArray) -> "AxesImage":
     image = axes.imshow(
         matrix, cmap="RdBu_r" if signed else "viridis", vmin=-top if signed else 0.0, vmax=top, interpolation="nearest"
     )
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     if len(matrix) <= MOST_NAMES:  # thin white joints keep neighbouring cells apart
         axes.set_xticks(np.arange(1, len(matrix)) - 0.5, minor=True)
         axes.set_yticks(np.arange(1, len(matrix)) - 0.5, minor=True)

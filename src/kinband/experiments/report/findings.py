@@ -1,10 +1,9 @@
 """What the demonstration found, in numbers and in words."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,17 +77,27 @@ class Standing:
         return None if np.isnan(self.gained).any() else mean_of(self.gained.mean(axis=1))
 
 
-@dataclass(frozen=True)
-class Family:
-    """Stations that go together.
-
-    Attributes:
-        name: What the report calls it.
-        stations: Its members, in the order of the heat map.
-    """
+class Family(NamedTuple):
+    """Stations that go together: what the report calls them, and who they are, in the order of the heat map."""
 
     name: str
     stations: tuple[str, ...]
+
+
+class Day(NamedTuple):
+    """What would be set in each hour of a station's day; nan where that is not known.
+
+    Attributes:
+        chosen: The value that every run expects to earn most, (runs, hours).
+        agreed: The value that all runs together do, (hours,).
+        best: What that is expected to earn, (hours,).
+        today: What today's setting is expected to earn, (hours,).
+    """
+
+    chosen: FloatArray
+    agreed: FloatArray
+    best: FloatArray
+    today: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,30 +243,24 @@ class Findings:
             return None
         return np.array([next(iter(configuration.values())) for configuration in space], dtype=np.float64)
 
-    def chosen(self) -> Mapping[str, FloatArray]:
-        """Return for the stations whose day is shown what is best in each hour by every run, (runs, hours)."""
+    def days(self) -> dict[str, Day]:
+        """Return the days of the stations that are shown; none where there is not one quantity to set."""
         values = self.knob_values
         means = np.array([run.means for run in self.demo.of(SHARED)])  # (runs, stations, hours, N)
         if values is None or not means.size:
             return {}
-        known = ~np.isnan(means).any(axis=3)
-        best = np.where(known, values[np.where(known[..., None], means, 0.0).argmax(axis=3)], np.nan)
-        return dict(zip(self.demo.stage.days, best.transpose(1, 0, 2), strict=True))
+        chosen, agreed = _best(means, values), _best(means.mean(axis=0), values)
+        best, today = means.mean(axis=0).max(axis=2), means.mean(axis=0)[..., self.demo.stage.today]
+        return {
+            station: Day(chosen[:, place], agreed[place], best[place], today[place])
+            for place, station in enumerate(self.demo.stage.days)
+        }
 
-    def agreed(self, station: str) -> FloatArray:
-        """Return the value that all runs together expect to earn most in each hour, (hours,); nan where not known."""
-        place, values = list(self.demo.stage.days).index(station), self.knob_values
-        means = np.mean([run.means[place] for run in self.demo.of(SHARED)], axis=0)  # (hours, N)
-        if values is None:
-            raise AssertionError("days are shown where there is one quantity to set")
-        known = ~np.isnan(means).any(axis=1)
-        return np.where(known, values[np.where(known[:, None], means, 0.0).argmax(axis=1)], np.nan)
 
-    def expected(self, station: str) -> tuple[FloatArray, FloatArray]:
-        """Return what `agreed` and today's setting are expected to earn in each hour, (hours,); nan where not known."""
-        place = list(self.demo.stage.days).index(station)
-        means = np.mean([run.means[place] for run in self.demo.of(SHARED)], axis=0)
-        return means.max(axis=1), means[:, self.demo.stage.today]
+def _best(means: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the value of the largest mean (..., N), nan where means are not known."""
+    known = ~np.isnan(means.max(axis=-1, keepdims=True))
+    return np.where(known[..., 0], values[np.where(known, means, 0.0).argmax(axis=-1)], np.nan)
 
 
 def arrival(regret: FloatArray, near: float) -> int | None:

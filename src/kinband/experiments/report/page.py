@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,6 +69,10 @@ def _templates() -> "Environment":
     return made
 
 
+def _render(template: str, **shown: Any) -> str:
+    return _templates().get_template(template).render(**shown)
+
+
 def _write(folder: Path, name: str, page: str, pictures: dict[str, Picture]) -> list[Path]:
     """Write a page and its pictures into a folder that exists, and return the files, the page first."""
     path = folder / f"{name}.html"
@@ -107,43 +111,33 @@ def report_html(findings: Findings, words: Words, pictures: dict[str, Picture], 
     """Return the page."""
     stage, correlation = findings.demo.stage, findings.similarity.correlation()
     regret = (findings.standings[name].regret.mean() / len(findings.stations) for name in (FIXED, HINDSIGHT))
-    return (
-        _templates()
-        .get_template("report.html")
-        .render(
-            title=f"{len(findings.stations):,} {words.stations} that learn together",
-            subtitle=f"{findings.runs} paired runs of {findings.decisions:,} decisions",
-            findings=findings,
-            words=words,
-            pictures=_Pictures(pictures),
-            command=command,
-            headline=headline(findings),
-            for_operators=for_operators(findings, words),
-            tiles=_tiles(findings, words),
-            standings=_standings(findings, words),
-            operators=_operators(findings, words),
-            families=_families(findings, words),
-            days=_days(findings, words) if "day" in pictures else None,
-            period=_period(stage.city),
-            below=[words.difference(each).lstrip("+") for each in regret],
-            pairs=correlation[np.triu_indices(len(correlation), 1)],
-            sharing=sharing_text(findings.similarity.details),
-            source="the trace that comes with kinband" if stage.source == "bundled" else Path(stage.source).name,
-            seeds=[run.case.seed for run in findings.demo.of(SHARED)],
-            log_rows=LOG_ROWS,
-            window=WINDOW,
-            alike=f"{ALIKE:g}",
-            python=platform.python_version(),
-            numpy=np.__version__,
-        )
+    return _render(
+        "report.html",
+        title=f"{len(findings.stations):,} {words.stations} that learn together",
+        subtitle=f"{findings.runs} paired runs of {findings.decisions:,} decisions",
+        findings=findings,
+        words=words,
+        pictures=pictures,
+        command=command,
+        headline=headline(findings),
+        for_operators=for_operators(findings, words),
+        tiles=_tiles(findings, words),
+        standings=_standings(findings, words),
+        operators=_operators(findings, words),
+        families=_families(findings, words),
+        days=_days(findings, words) if "day" in pictures else None,
+        period=_period(stage.city),
+        below=[words.difference(each).lstrip("+") for each in regret],
+        pairs=correlation[np.triu_indices(len(correlation), 1)],
+        sharing=sharing_text(findings.similarity.details),
+        source="the trace that comes with kinband" if stage.source == "bundled" else Path(stage.source).name,
+        seeds=[run.case.seed for run in findings.demo.of(SHARED)],
+        log_rows=LOG_ROWS,
+        window=WINDOW,
+        alike=f"{ALIKE:g}",
+        python=platform.python_version(),
+        numpy=np.__version__,
     )
-
-
-class _Pictures(dict[str, Picture]):
-    """Pictures by name; those that could not be drawn are None, so that a template can ask for them."""
-
-    def __missing__(self, name: str) -> None:
-        return None
 
 
 def _period(city: City | None) -> str:
@@ -244,14 +238,13 @@ def _days(findings: Findings, words: Words) -> Table:
     stage = findings.demo.stage
     head = [words.station, "expected, as chosen", f"expected at {setting(stage.space[stage.today])}", "most to gain at"]
     rows = []
-    for station in findings.chosen():
-        best, today = findings.expected(station)
-        gains = np.where(np.isnan(best), -np.inf, best - today)
+    for station, day in findings.days().items():
+        gains = np.where(np.isnan(day.best), -np.inf, day.best - day.today)
         place = int(gains.argmax())
         hours = f"{stage.hours[place]}–{stage.hours[place] + 1} h"
-        knob = setting({name: findings.agreed(station)[place] for name in stage.space.knobs})
+        knob = setting(dict.fromkeys(stage.space.knobs, day.agreed[place]))
         when = f"{hours}: {words.difference(float(gains[place]))}{words.points}, {knob}"
-        means = [words.number(float(np.nanmean(hourly))) for hourly in (best, today)]
+        means = [words.number(float(np.nanmean(hourly))) for hourly in (day.best, day.today)]
         rows.append(("", list[Cell]([named(findings, station), *means, when])))
     return head, rows
 
@@ -284,17 +277,14 @@ def audit_pictures(audit: Audit) -> dict[str, Picture]:
 def audit_html(audit: Audit, pictures: dict[str, Picture], *, title: str) -> str:
     """Return the page; stations with a flag come first in its table."""
     pairs = sorted(zip(audit.calibration.stations, audit.transfer.stations, strict=True), key=_urgency)
-    return (
-        _templates()
-        .get_template("audit.html")
-        .render(
-            title=title,
-            subtitle=f"{len(audit.stations):,} stations, {audit.rewards:,} rewards of {audit.decisions:,} decisions",
-            audit=audit,
-            pictures=_Pictures(pictures),
-            rows=[("flagged" if _flagged(*pair) else "", _row(*pair)) for pair in pairs[:_ROWS]],
-            more=len(pairs) - _ROWS,
-        )
+    return _render(
+        "audit.html",
+        title=title,
+        subtitle=f"{len(audit.stations):,} stations, {audit.rewards:,} rewards of {audit.decisions:,} decisions",
+        audit=audit,
+        pictures=pictures,
+        rows=[("flagged" if _flagged(*pair) else "", _row(*pair)) for pair in pairs[:_ROWS]],
+        more=len(pairs) - _ROWS,
     )
 
 

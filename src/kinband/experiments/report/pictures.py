@@ -16,8 +16,8 @@ from kinband.diagnostics import Audit, Calibration
 from kinband.diagnostics.calibration import BINS, LEVELS
 from kinband.experiments.city import City
 from kinband.experiments.demo import ALONE, SHARED
-from kinband.experiments.report.findings import FIFTHS, FIXED, HINDSIGHT, NO_GROUP, Family, Findings
-from kinband.plots import BLUE, FAINT, GREY, INK, LINE, ORANGE, PAPER, PURPLE, draw_band, plot_calibration, plot_regret
+from kinband.experiments.report.findings import FIFTHS, FIXED, HINDSIGHT, NO_GROUP, Day, Family, Findings
+from kinband.plots import BLUE, FAINT, GREY, INK, LINE, ORANGE, PAPER, PURPLE, draw_band, finish, plot_calibration
 from kinband.similarity.picture import LONGEST, labels_of, written
 
 if TYPE_CHECKING:
@@ -173,14 +173,11 @@ def users_picture(findings: Findings, labels: Mapping[str, str], *, y: str) -> P
 
 def _curves(axes: "Axes", curves: Mapping[str, FloatArray], labels: Mapping[str, str], *, y: str) -> None:
     """Draw what learners did over rounds; the yardstick of hindsight is dashed."""
-    learners = {name: runs for name, runs in curves.items() if name != HINDSIGHT}
-    plot_regret(learners, colours=COLOURS, labels=labels, ax=axes).set_ylabel(y)
-    if (legend := axes.get_legend()) is not None:
-        legend.remove()  # the figure has it, above the curves
-    if HINDSIGHT in curves:
-        runs = curves[HINDSIGHT]
-        rounds = np.arange(1, runs.shape[1] + 1)
-        draw_band(axes, rounds, runs, colour=COLOURS[HINDSIGHT], label=labels[HINDSIGHT], dashed=True)
+    for name, runs in curves.items():
+        x = np.arange(1, runs.shape[1] + 1)
+        draw_band(axes, x, runs, colour=COLOURS[name], label=labels[name], dashed=name == HINDSIGHT)
+    finish(axes, x="round", y=y, whole=True)
+    axes.set_xlim(1, max(2, *(runs.shape[1] for runs in curves.values())))
 
 
 def _legend(figure: "Figure", axes: "Axes", narrow: bool) -> None:
@@ -203,37 +200,37 @@ def day_picture(findings: Findings, titles: Mapping[str, str], *, knob: str) -> 
 
     The dots are the choices of single runs, the line what the runs expect to be best on average.
     """
-    chosen, stage, values = findings.chosen(), findings.demo.stage, findings.knob_values
-    if not chosen or values is None:
+    days, stage, values = findings.days(), findings.demo.stage, findings.knob_values
+    if not days or values is None:
         return None
     today, hours = float(values[stage.today]), np.array(stage.hours, dtype=np.float64)
     margin = 0.04 * float(np.ptp(values))
 
     def draw(figure: "Figure", narrow: bool) -> None:
-        grid = (len(chosen), 1) if narrow else (-(-len(chosen) // 2), min(2, len(chosen)))
+        grid = (len(days), 1) if narrow else (-(-len(days) // 2), min(2, len(days)))
         panels = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False)
-        for axes, (station, runs) in zip(panels.flat, chosen.items(), strict=False):
-            _panel(axes, hours, runs, findings.agreed(station), today)
+        for axes, (station, day) in zip(panels.flat, days.items(), strict=False):
+            _panel(axes, hours, day, today)
             axes.set_title(titles[station], loc="left")
             axes.set_ylim(values.min() - margin, values.max() + margin)
-        for axes in panels.flat[len(chosen) :]:
+        for axes in panels.flat[len(days) :]:
             axes.set_visible(False)
         figure.supxlabel("hour of the day", fontsize=9)
         figure.supylabel(knob, fontsize=9)
         labelled = panels.flat[0].get_legend_handles_labels()
         figure.legend(*labelled, loc="outside upper left", ncols=1 if narrow else 3)
 
-    rows = -(-len(chosen) // 2)
-    says = f"What the controller would set in each hour for {len(chosen)} stations, beside what runs today."
-    return Picture("day", says, draw, (7.4, 0.9 + 2.1 * rows), (3.9, 1.2 + 1.7 * len(chosen)))
+    rows = -(-len(days) // 2)
+    says = f"What the controller would set in each hour for {len(days)} stations, beside what runs today."
+    return Picture("day", says, draw, (7.4, 0.9 + 2.1 * rows), (3.9, 1.2 + 1.7 * len(days)))
 
 
-def _panel(axes: "Axes", hours: FloatArray, runs: FloatArray, agreed: FloatArray, today: float) -> None:
+def _panel(axes: "Axes", hours: FloatArray, day: Day, today: float) -> None:
     axes.axhline(today, color=PURPLE, linewidth=1.8, label="runs today")
-    spots, where = np.tile(hours + 0.5, len(runs)), runs.ravel()
+    spots, where = np.tile(hours + 0.5, len(day.chosen)), day.chosen.ravel()
     axes.plot(spots, where, "o", color=ORANGE, alpha=0.45, markersize=4, markeredgewidth=0, label="single runs")
     edges = np.append(hours, hours[-1] + 1)
-    axes.stairs(agreed, edges, baseline=None, color=ORANGE, linewidth=2.2, label="shared, all runs together")
+    axes.stairs(day.agreed, edges, baseline=None, color=ORANGE, linewidth=2.2, label="shared, all runs together")
     axes.set_xlim(edges[0], edges[-1])
     axes.set_xticks(hours[:: max(1, len(hours) // 4)])
     axes.grid(axis="x", alpha=0)
@@ -255,37 +252,43 @@ def family_colours(families: list[Family]) -> dict[str, str]:
     return {name: GREY if name == NO_GROUP else palette[i] for i, name in enumerate(names)}
 
 
-def families_of(families: list[Family]) -> dict[str, str]:
-    """Return the family of every station by name."""
-    return {name: family.name for family in families for name in family.stations}
+def colours_of(families: list[Family]) -> dict[str, str]:
+    """Return the colour of every station by name."""
+    colours = family_colours(families)
+    return {name: colours[family.name] for family in families for name in family.stations}
 
 
 def heat_picture(findings: Findings, *, stations: str) -> Picture:
     """Return the heat map of the similarity, like beside like, with the families along its sides."""
-    similarity, families = findings.similarity, findings.families
+    similarity, colours = findings.similarity, colours_of(findings.families)
     ordered = similarity.reindex([similarity.stations[m] for m in similarity.order()])
-    K_Z, colours, family_of = ordered.correlation(), family_colours(families), families_of(families)
-    pairs = K_Z[np.triu_indices(len(K_Z), 1)]
-    low, middle, high = np.quantile(pairs, [0, 0.5, 1])
+    K_Z = ordered.correlation()
+    low, middle, high = np.quantile(K_Z[np.triu_indices(len(K_Z), 1)], [0, 0.5, 1])
 
     def draw(figure: "Figure", narrow: bool) -> None:
         del narrow
         axes = figure.add_subplot()
-        image = axes.imshow(K_Z, cmap="viridis", vmin=low, vmax=high if high > low else 1.0, interpolation="nearest")
-        _strips(axes, [colours[family_of[name]] for name in ordered.stations])
-        axes.set_xticks([])
-        axes.set_yticks([])
+        _heat(axes, K_Z, (low, high if high > low else 1.0), "similarity (1: same behaviour, 0: nothing in common)")
+        _strips(axes, [colours[name] for name in ordered.stations])
+        axes.set(xticks=[], yticks=[])
         axes.set_xlabel(f"{len(K_Z)} {stations}, like beside like", labelpad=16)
         axes.set_ylabel(f"the same {stations}", labelpad=16)
-        axes.grid(visible=False)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        bar = figure.colorbar(image, ax=axes, orientation="horizontal", location="top", shrink=0.7, aspect=30, pad=0.02)
-        bar.outline.set_visible(False)
-        bar.set_label("similarity (1: same behaviour, 0: nothing in common)", color=FAINT)
 
     says = f"Heat map of the similarity of {len(K_Z)} {stations}: least {low:.2f}, median {middle:.2f}."
     return Picture("similarity", says, draw, (4.3, 4.9), (3.9, 4.5))
+
+
+def _heat(axes: "Axes", values: Any, ends: tuple[float, float], label: str) -> None:
+    """Draw the cells of a heat map with their colour bar on top; what is not a number is left blank."""
+    image = axes.imshow(values, cmap="viridis", vmin=ends[0], vmax=ends[1], interpolation="nearest", aspect="auto")
+    axes.set_facecolor(LINE)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    bar = axes.figure.colorbar(
+        image, ax=axes, orientation="horizontal", location="top", shrink=0.7, aspect=30, pad=0.02
+    )
+    bar.outline.set_visible(False)
+    bar.set_label(label, color=FAINT)
 
 
 def _strips(axes: "Axes", colours: list[str]) -> None:
@@ -300,36 +303,30 @@ def _strips(axes: "Axes", colours: list[str]) -> None:
         axes.add_patch(Rectangle(left, thick, long, color=colour, linewidth=0, clip_on=False))
         axes.add_patch(Rectangle(below, long, thick, color=colour, linewidth=0, clip_on=False))
         start += long
-    axes.set_xlim(-0.5, size - 0.5)
-    axes.set_ylim(size - 0.5, -0.5)
+    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal")
 
 
 def map_picture(findings: Findings, city: City) -> Picture:
     """Return the map of the sectors: a wedge at every site in each direction, coloured by family."""
-    families = findings.families
-    colours, family_of = family_colours(families), families_of(families)
-    named = tuple(findings.demo.stage.days)
+    families, colours = findings.families, colours_of(findings.families)
+    family_of = {name: family.name for family in families for name in family.stations}
 
     def draw(figure: "Figure", narrow: bool) -> None:
         del narrow
         axes = figure.add_subplot()
-        _wedges(axes, city, {name: colours[family_of[name]] for name in city.names}, named)
-        _hot_spots(axes, city)
-        axes.set_aspect("equal")
+        _wedges(axes, city, colours, tuple(findings.demo.stage.days))
+        if len(city.hot_spots):
+            axes.plot(*(city.hot_spots.T / 1000), "*", color=INK, markersize=5, markeredgewidth=0, zorder=4)
         axes.autoscale_view()
         axes.margins(0.04)
-        axes.set_xlabel("east (km)")
-        axes.set_ylabel("north (km)")
-        _map_legend(figure, families, colours, hot_spots=bool(len(city.hot_spots)))
+        axes.set(aspect="equal", xlabel="east (km)", ylabel="north (km)")
+        _map_legend(figure, families, hot_spots=bool(len(city.hot_spots)))
 
-    titles = {f"sector-{i}": _title(city, i, family_of[name]) for i, name in enumerate(city.names)}
+    kinds = [f", {kind}" for kind in city.kinds] or [""] * len(city.names)
+    words = [f"{name}{kind}: {family_of[name]}" for name, kind in zip(city.names, kinds, strict=True)]
+    titles = {f"sector-{i}": said for i, said in enumerate(words)}
     says = f"Map of {len(city.names)} sectors on {city.sites} sites, coloured by family."
     return Picture("map", says, draw, (4.3, 4.9), (3.9, 4.7), titles)
-
-
-def _title(city: City, index: int, family: str) -> str:
-    kind = f", {city.kinds[index]}" if city.kinds else ""
-    return f"{city.names[index]}{kind}: {family}"
 
 
 def _wedges(axes: "Axes", city: City, colours: Mapping[str, str], named: tuple[str, ...]) -> None:
@@ -356,25 +353,19 @@ def _name(axes: "Axes", name: str, place: tuple[float, float], angle: float, dis
     axes.text(east, north, name, ha=side, va="center", fontsize=8, fontweight="bold", color=INK, zorder=5, bbox=box)
 
 
-def _hot_spots(axes: "Axes", city: City) -> None:
-    if len(city.hot_spots):
-        axes.plot(*(city.hot_spots.T / 1000), "*", color=INK, markersize=5, markeredgewidth=0, zorder=4)
-
-
 def _spacing(city: City) -> float:
     """The median distance of a site to the next, in kilometres; half a kilometre for a lone one."""
+    from scipy.spatial import KDTree
+
     sites = np.unique(city.places, axis=0) / 1000
-    if len(sites) < 2:
-        return 0.5
-    apart = np.hypot(*(sites[:, None] - sites[None]).transpose(2, 0, 1))
-    np.fill_diagonal(apart, np.inf)
-    return float(np.median(apart.min(axis=1)))
+    return float(np.median(KDTree(sites).query(sites, k=[2])[0])) if len(sites) > 1 else 0.5
 
 
-def _map_legend(figure: "Figure", families: list[Family], colours: Mapping[str, str], *, hot_spots: bool) -> None:
+def _map_legend(figure: "Figure", families: list[Family], *, hot_spots: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    colours = family_colours(families)
     handles: list[Patch | Line2D] = [
         Patch(color=colours[family.name], label=f"{family.name} ({len(family.stations)})") for family in families
     ]
@@ -413,10 +404,8 @@ def _histogram(axes: "Axes", calibration: Calibration) -> None:
     axes.axhspan(100 * max(low, 0.0) / total, 100 * (high + 1) / total, color=LINE, linewidth=0, zorder=0)
     axes.bar((np.arange(BINS) + 0.5) * 10, 100 * counts / total, width=9.2, color=BLUE, zorder=2)
     axes.axhline(100 / BINS, color=FAINT, linewidth=1.0, linestyle=(0, (4, 2)), zorder=3)
-    axes.set_xlim(0, 100)
-    axes.set_xticks([0, 25, 50, 75, 100])
-    axes.set_xlabel("place in the predicted distribution (%)")
-    axes.set_ylabel("rewards (%)")
+    axes.set(xlim=(0, 100), xticks=[0, 25, 50, 75, 100])
+    axes.set(xlabel="place in the predicted distribution (%)", ylabel="rewards (%)")
     axes.set_title("where rewards fell", loc="left")
     axes.grid(visible=False)
 
@@ -429,9 +418,17 @@ def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | No
     shares, names = audit.transfer.shares[np.ix_(order, order)], [audit.stations[m] for m in order]
     borrowed = shares.sum(axis=1) - np.diag(shares)
 
+    others = 100 * np.where(np.eye(len(shares), dtype=np.bool_), np.nan, shares)  # its own would outshine the rest
+    top = max(float(np.nanquantile(others, 0.995)), 0.1)
+
     def draw(figure: "Figure", narrow: bool) -> None:
         map_, bars = figure.subplots(1, 2, sharey=True, width_ratios=[1.0, 0.22])
-        _heat(figure, map_, shares, names=names, stations=stations, narrow=narrow)
+        _heat(map_, others, (0.0, top), "share of the borrower's evidence (%)")
+        named = len(names) <= (_NAMES // 2 if narrow else _NAMES)
+        labels = labels_of(names, longest=_NARROW if narrow else LONGEST) if named else []
+        map_.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
+        map_.set_yticks(range(len(labels)), labels, fontsize=7)
+        map_.set(xlabel=f"lender ({stations}, like beside like)", ylabel="borrower")
         bars.barh(np.arange(len(borrowed)), 100 * borrowed, height=0.85, color=ORANGE, linewidth=0)
         bars.set_xlim(0, max(10.0, 105 * float(borrowed.max())))
         bars.set_xlabel("borrowed\nin all (%)")
@@ -443,25 +440,3 @@ def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | No
         f"Who borrows from whom among {len(names)} {stations}: the median borrows {100 * middle:.0f} % of its evidence."
     )
     return Picture("lending", says, draw, (7.0, 5.4), (3.9, 3.9), names=names)
-
-
-def _heat(figure: "Figure", axes: "Axes", shares: FloatArray, *, names: list[str], stations: str, narrow: bool) -> None:
-    """Draw shares in per cent; a station's own, which would outshine the rest, is left out."""
-    shown = 100 * np.where(np.eye(len(shares), dtype=np.bool_), np.nan, shares)
-    top = max(float(np.nanquantile(shown, 0.995)), 0.1)
-    image = axes.imshow(
-        np.ma.masked_invalid(shown), cmap="viridis", vmin=0.0, vmax=top, interpolation="nearest", aspect="auto"
-    )
-    axes.set_facecolor(LINE)
-    named = len(names) <= (_NAMES // 2 if narrow else _NAMES)
-    labels = labels_of(names, longest=_NARROW if narrow else LONGEST) if named else []
-    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
-    axes.set_yticks(range(len(labels)), labels, fontsize=7)
-    axes.set_xlabel(f"lender ({stations}, like beside like)")
-    axes.set_ylabel("borrower")
-    axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    bar = figure.colorbar(image, ax=axes, orientation="horizontal", location="top", shrink=0.7, aspect=30, pad=0.02)
-    bar.outline.set_visible(False)
-    bar.set_label("share of the borrower's evidence (%)", color=FAINT)
