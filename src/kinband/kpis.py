@@ -36,14 +36,7 @@ _FEWEST = 3  # rows that a model is fitted to at least
 
 
 def declared_kpis(floors: Sequence[KpiFloor], kernel: Kernel, K_Z: FloatArray, *, width: int) -> tuple[Kpi, ...]:
-    """Return KPIs whose model is declared, with the reward's kernel over contexts of `width` features.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> floor = KpiFloor("load", at_most=0.9, mean=0.5, deviation=0.1, noise=0.01)
-        >>> round(declared_kpis([floor], RBF(0.5, variance=0.25), np.eye(2), width=3)[0].scale, 9)
-        0.2
-    """
+    """Return KPIs whose model is declared, with the reward's kernel over contexts of `width` features."""
     return tuple(_declared(floor, kernel, K_Z, width=width) for floor in floors)
 
 
@@ -227,13 +220,7 @@ class NeighbourReward:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NeighbourReward":
-        """Return the rule that `to_dict` wrote.
-
-        Example:
-            >>> rule = NeighbourReward({"a": ["b"]}, weight=0.3)
-            >>> NeighbourReward.from_dict(rule.to_dict()).to_dict() == rule.to_dict()
-            True
-        """
+        """Return the rule that `to_dict` wrote."""
         return cls(values["neighbours"], values["weight"], others=values["others"])
 
 

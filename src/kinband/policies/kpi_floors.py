@@ -80,12 +80,7 @@ class KpiFloor:
         return NormalDist().inv_cdf(self.confidence)
 
     def margin(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it.
-
-        Example:
-            >>> KpiFloor("load", at_most=0.9, confidence=0.5).margin(np.array([0.7, 0.95]), np.ones(2)).round(2)
-            array([ 0.2 , -0.05])
-        """
+        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it."""
         above = inf if self.at_least is None else mean - self.beta * std - self.at_least
         below = inf if self.at_most is None else self.at_most - mean - self.beta * std
         least: FloatArray = np.minimum(above, below)

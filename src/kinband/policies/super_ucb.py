@@ -2,10 +2,10 @@
 
 UCB learns from rewards that its own earlier rewards selected, which breaks the independence that Theorem 1 assumes.
 The super version sorts decisions into levels s = 1 … S and lets each level learn only from its own decisions, whose
-selection depended on widths alone. At level s: if every arm is known to 1/√T, play the best and learn from it
-nowhere; if every arm is known to 2⁻ˢ, drop the arms that cannot be best and go one level up; else play the widest
-arm and let this level learn from it. It is there for the analysis, explores far more than UCB, and needs to know its
-horizon T. The print is corrected as docs/paper.md says.
+selection depended on standard deviations alone. At level s: if every arm is known to 1/√T, play the best and learn
+from it nowhere; if every arm is known to 2⁻ˢ, drop the arms that cannot be best and go one level up; else play the
+least certain arm and let this level learn from it. It is there for the analysis, explores far more than UCB, and needs
+to know its horizon T. The print is corrected as docs/paper.md says.
 """
 
 from collections.abc import Mapping, Sequence
