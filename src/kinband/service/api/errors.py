@@ -10,9 +10,10 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
+from kinband.service.access.middleware import Around
 from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.problems import REQUEST_ID, problem_response
@@ -230,13 +231,10 @@ def install(app: FastAPI, routes: Callable[[], Sequence[Any]], *, missing: Missi
     app.add_exception_handler(HTTPException, _by_http(routes, missing))
 
 
-class Unexpected:
+class Unexpected(Around):
     """Answers what nobody expected: 500 with the id of the request, the rest in the log."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         started = False
 
@@ -250,7 +248,7 @@ class Unexpected:
         except ClientDisconnect:
             LOG.info("the caller went away before the request had arrived")
         except Exception:
-            if scope["type"] != "http" or started:
+            if started:
                 raise  # an answer that has begun can only be broken off
             LOG.exception("request %s failed", REQUEST_ID.get() or "without id")
             await _broken()(scope, receive, send)

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.controller.events import Journal, Told
 from kinband.guardrails import Code
+from kinband.service.access.middleware import Around
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.read_model import KEPT_RECENT
 from kinband.service.schemas import STATUSES
 from kinband.version import __version__
 
-# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth
-# -------------------------
+# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth -------------------
 # A reward, less what was predicted of the configuration that ran and over its standard deviation (σ² as stored when
 # asking, the controller's noise, and what was told of the reward's own), is standard normal if model and noise are
 # right. Of the last few hundred rewards, 95 % should then lie inside ±1.96; a share that falls is the first sign that
@@ -116,7 +116,7 @@ class Metrics:
         self.registry.register(Network(operations))
 
 
-class Meter:
+class Meter(Around):
     """Measures how long requests take; routes go by their template, so that ids do not become series.
 
     Args:
@@ -125,14 +125,11 @@ class Meter:
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app = app
+        super().__init__(app)
         self.metrics = metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         status, begun = 500, perf_counter()
 
         async def noting(message: Message) -> None:

@@ -9,7 +9,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from kinband.controller import Controller
 from kinband.controller.events import Asked, Entry
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
@@ -245,11 +244,11 @@ class Turns:
             self._show_all((event, turn.entries.get(event.seq) or self._reader.maybe(event)) for event in writer.made)
             self._snapshot_if_due()
 
-    def do(self, kind: str, call: Call, act: Callable[[Controller], object]) -> None:
-        """Let the controller act in a turn, unless a call with the same key has recorded an event of this kind."""
+    def do(self, kind: str, call: Call, act: Callable[[Turn], object]) -> None:
+        """Let somebody act in a turn, unless a call with the same key has recorded an event of this kind."""
         with self.turn(call) as turn:
             if turn.answered(kind) is None:
-                act(turn.controller)
+                act(turn)
                 turn.append()
 
     def snapshot(self) -> bool:
