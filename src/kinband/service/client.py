@@ -58,15 +58,6 @@ def sendable(value: Any, place: str = "") -> Any:
     Args:
         value: Anything.
         place: What to call it in a complaint.
-
-    Example:
-        >>> import numpy as np
-        >>> sendable({"outcomes": [{"decision": "d1", "reward": np.float32(0.5)}]})
-        {'outcomes': [{'decision': 'd1', 'reward': 0.5}]}
-        >>> sendable({"outcomes": [{"decision": "d1", "reward": float("nan")}]})
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: outcomes[0].reward is nan, which cannot be sent: leave out what is not known
     """
     match value:
         case None | bool() | str() | int():

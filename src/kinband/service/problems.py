@@ -29,10 +29,6 @@ class Problem:
         code: Which problem it is, for programs.
         argument: The field, parameter or argument at fault.
         instance: Where it occurred: the path of the request.
-
-    Example:
-        >>> Problem(413, "the body has more than 1 MiB: send less at once").to_dict()["title"]
-        'Content Too Large'
     """
 
     status: int
@@ -67,11 +63,6 @@ def problem_response(
         argument: The field, parameter or argument at fault.
         instance: The path of the request.
         headers: Further headers, such as `Retry-After`.
-
-    Example:
-        >>> answer = problem_response(429, "too many requests: wait 3 seconds", headers={"Retry-After": "3"})
-        >>> answer.status_code, answer.headers["content-type"], answer.headers["retry-after"]
-        (429, 'application/problem+json', '3')
     """
     told = Problem(status, detail, code, argument, instance).to_dict()
     return JSONResponse(told, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)

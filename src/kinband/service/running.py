@@ -134,12 +134,7 @@ class PatientProtocol(H11Protocol):
 
 
 def patient(seconds: float = SECONDS) -> type[H11Protocol]:
-    """Return the protocol that waits for so many seconds.
-
-    Example:
-        >>> issubclass(patient(10), H11Protocol)
-        True
-    """
+    """Return the protocol that waits for so many seconds."""
     return type("PatientProtocol", (PatientProtocol,), {"seconds": seconds})
 
 
@@ -167,10 +162,6 @@ class Place:
         tls_cert: The file with its certificate and those between it and the root; None for plain HTTP.
         tls_key: The file with the certificate's key.
         proxy_headers: Whether a proxy on this machine says from where requests come, and whether by https.
-
-    Example:
-        >>> Place("127.0.0.1", 0).loopback, Place("0.0.0.0", 8420).loopback
-        (True, False)
     """
 
     host: str = "127.0.0.1"
@@ -218,16 +209,7 @@ def _check_certificate(cert: Path, key: Path) -> None:
 
 
 def take_socket(place: Place) -> socket.socket:
-    """Take the port, or say that somebody has it.
-
-    Example:
-        >>> taken = take_socket(Place("127.0.0.1", 0))
-        >>> take_socket(Place("127.0.0.1", taken.getsockname()[1]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: port ... of 127.0.0.1 is taken: ...
-        >>> taken.close()
-    """
+    """Take the port, or say that somebody has it."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -90,12 +90,7 @@ class Limiter:
 
 
 def request_limits(*, clock: Callable[[], float] = monotonic) -> Limiter:
-    """Return the bound on requests of one identity: 20 a second, 200 at once.
-
-    Example:
-        >>> request_limits().take("k3Vq90Xz")
-        0.0
-    """
+    """Return the bound on requests of one identity: 20 a second, 200 at once."""
     return Limiter(rate=20, burst=200, clock=clock)
 
 
@@ -104,24 +99,12 @@ def failure_limits(*, clock: Callable[[], float] = monotonic) -> Limiter:
 
     A permit is taken for a failure alone, after it: a token that is good is never refused because somebody else at the
     same address, such as a script with an expired one, keeps failing.
-
-    Example:
-        >>> failures = failure_limits(clock=lambda: 0.0)
-        >>> [failures.take("192.0.2.7") for _ in range(11)][-1]
-        10.0
     """
     return Limiter(rate=0.1, burst=10, clock=clock)
 
 
 def address_of(host: str | None) -> str:
-    """Return the key of an address; of IPv6 that is its network of 64 bits, of which one caller has all addresses.
-
-    Example:
-        >>> address_of("192.0.2.7"), address_of("2001:db8:1:2:3:4:5:6"), address_of("::ffff:192.0.2.7")
-        ('192.0.2.7', '2001:db8:1:2::', '192.0.2.7')
-        >>> address_of(None)
-        'unknown'
-    """
+    """Return the key of an address; of IPv6 that is its network of 64 bits, of which one caller has all addresses."""
     try:
         found = ip_address((host or "").partition("%")[0])
     except ValueError:

@@ -211,12 +211,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def page_of(schema: dict[str, Any]) -> str:
-    """Return a page that lists what there is; no script, nothing from elsewhere.
-
-    Example:
-        >>> print(page_of({"info": {"title": "kinband", "version": "1"}, "paths": {}}).splitlines()[0])
-        <!doctype html>
-    """
+    """Return a page that lists what there is; no script, nothing from elsewhere."""
     title = escape(f"{schema['info']['title']} {schema['info']['version']}")
     rows = "\n".join(
         f"<tr><td>{method.upper()}</td><td><code>{escape(path)}</code></td><td>{escape(operation['summary'])}</td>"

@@ -60,14 +60,7 @@ _PLACES = {"query": "the query parameter ", "header": "the header ", "path": "th
 
 
 def complaint(error: Mapping[str, Any]) -> str:
-    """Return one error of validation in words.
-
-    Example:
-        >>> complaint({"type": "missing", "loc": ("body", "outcomes", 0, "decision"), "msg": "Field required"})
-        'outcomes[0].decision is missing'
-        >>> complaint({"type": "string_type", "loc": ("body", "slot"), "msg": "", "input": 7})
-        'slot must be text, got 7'
-    """
+    """Return one error of validation in words."""
     return printable(f"{_place(error['loc'])}{_words(error)}")
 
 
@@ -103,12 +96,7 @@ def _place(loc: Sequence[str | int], *, plain: bool = False) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON has it, in short; of lists and objects only that they are.
-
-    Example:
-        >>> shown(True), shown(None), shown("0.5"), shown([1, 2]), shown({}), shown(b"x")
-        ('true', 'null', "'0.5'", 'a list', 'an object', 'text')
-    """
+    """Return a value as JSON has it, in short; of lists and objects only that they are."""
     match value:
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
@@ -152,13 +140,7 @@ HINTS = {
 
 
 def detail_of(error: KinbandError) -> str:
-    """Return what is wrong and what to do about it over HTTP.
-
-    Example:
-        >>> told = ConflictError("d1 was already told 0.9", hint="use correct() to change it", code="told_already")
-        >>> detail_of(told)
-        'd1 was already told 0.9: use POST /v1/corrections to change it'
-    """
+    """Return what is wrong and what to do about it over HTTP."""
     if not error.hint or error.code not in HINTS:
         return str(error)
     return f"{error.problem}: {HINTS[error.code].format(value=error.value)}"
@@ -196,12 +178,7 @@ _KNOWN = {"full": FULL, "moved": MOVED}  # by the code of the error
 
 
 class RefusedError(Exception):
-    """A request that is refused before it is looked at.
-
-    Example:
-        >>> RefusedError(415, "send JSON").status
-        415
-    """
+    """A request that is refused before it is looked at."""
 
     def __init__(self, status: int, detail: str, *, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -287,12 +264,7 @@ def _unavailable(_request: Request, error: Exception) -> Response:
 
 
 def away(error: LedgerUnavailableError) -> str:
-    """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies.
-
-    Example:
-        >>> away(LedgerUnavailableError("the ledger /srv/l.db was moved", code="moved"))
-        'the file of the database was moved, removed or replaced, and nothing was recorded: put it back, or start ...'
-    """
+    """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies."""
     if error.code in _KNOWN:
         return _KNOWN[error.code]
     unsure = error.recorded is None

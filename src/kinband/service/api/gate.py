@@ -72,12 +72,7 @@ ROLES: dict[str, Role | None] = {
 
 
 def needs(operation: str) -> str:
-    """Return in words what an operation needs.
-
-    Example:
-        >>> needs("tell"), needs("health")
-        ('Needs the role operator.', 'Open to anybody.')
-    """
+    """Return in words what an operation needs."""
     role = ROLES[operation]
     return "Open to anybody." if role is None else f"Needs the role {role}."
 
@@ -99,10 +94,6 @@ class Limits:
     Attributes:
         requests: By identity.
         failures: Failed sign-ins, by address.
-
-    Example:
-        >>> Limits.usual().requests.take("k3Vq90Xz")
-        0.0
     """
 
     requests: Limiter
@@ -186,16 +177,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def read_json(body: bytes) -> Any:
-    """Return the value of a JSON text, or refuse what is not JSON.
-
-    Example:
-        >>> read_json(b'{"reward": 0.9}')
-        {'reward': 0.9}
-        >>> read_json(b'{"reward": NaN}')
-        Traceback (most recent call last):
-            ...
-        kinband.service.api.errors.RefusedError: NaN is not JSON: leave out what is not known
-    """
+    """Return the value of a JSON text, or refuse what is not JSON."""
     try:
         return json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_unique)
     except RefusedError:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from math import sqrt
 from statistics import NormalDist, fmean
@@ -35,32 +34,6 @@ NO_DEVIATIONS = ("linucb",)
 REACH = NormalDist().inv_cdf(0.975)
 
 
-@dataclass(frozen=True)
-class Inside:
-    """How the last rewards lie in their predictions.
-
-    Attributes:
-        rewards: How many were looked at.
-        share: The share inside their 95 % interval; None of none.
-        mean_z: The mean of z; None of none.
-
-    Example:
-        >>> inside([0.3, -2.4, 0.6])
-        Inside(rewards=3, share=0.6666666666666666, mean_z=-0.5)
-    """
-
-    rewards: int
-    share: float | None
-    mean_z: float | None
-
-
-def inside(z: Sequence[float]) -> Inside:
-    """Return how errors in standard deviations, (n,), lie in the 95 % interval."""
-    if not z:
-        return Inside(0, None, None)
-    return Inside(len(z), sum(abs(value) <= REACH for value in z) / len(z), fmean(z))
-
-
 def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]:
     """Return the last rewards less their predictions, over their standard deviations, newest first.
 
@@ -68,13 +41,6 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
         journal: What was decided, ran and was told.
         noise: The controller's.
         last: Rewards to look at; those without a prediction count, and give nothing.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
-        >>> controller.tell(controller.ask("a").id, 1.0)
-        >>> [round(z, 3) for z in recent_z(controller.journal, noise=0.25)]
-        [0.447]
     """
     found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
     for key, told in islice(reversed(rewards.items()), last):
@@ -183,7 +149,7 @@ class Network(Collector):
         yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
         yield _gauge("kinband_ledger_events", "Events on record.", seq)
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
-        yield from _calibration(inside(z))
+        yield from calibration(z)
 
     def _tallied(self, seq: int, items: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
         """Return numbers by status and by rail; counted once for every state of the ledger."""
@@ -205,12 +171,14 @@ def recent_reward(read_model: ReadModel) -> float | None:
     return fmean(known) if known else None
 
 
-def _calibration(found: Inside) -> Iterator[Metric]:
+def calibration(z: Sequence[float]) -> Iterator[Metric]:
+    """Give how errors in standard deviations, (n,), lie in the 95 % interval."""
     share = "Share of the last rewards inside their 95 % interval: 0.95 if widths are right."
-    yield _gauge("kinband_calibration_inside_95_ratio", share, found.share)
+    inside = sum(abs(value) <= REACH for value in z) / len(z) if z else None
+    yield _gauge("kinband_calibration_inside_95_ratio", share, inside)
     bias = "Mean of the last rewards less their predictions, in standard deviations: 0 if there is no drift."
-    yield _gauge("kinband_calibration_mean_z", bias, found.mean_z)
-    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", found.rewards)
+    yield _gauge("kinband_calibration_mean_z", bias, fmean(z) if z else None)
+    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", len(z))
 
 
 def _gauge(name: str, text: str, value: float | None) -> Metric:
