@@ -1,15 +1,19 @@
 """What every request passes: limits, headers, who it is."""
 
+import logging
 import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address, ip_address
-from time import monotonic
+from time import monotonic, perf_counter
 
+from prometheus_client import Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.arrays import positive_number
@@ -114,8 +118,7 @@ def address_of(host: str | None) -> str:
     return str(found.ipv4_mapped or IPv6Address(int(found) >> 64 << 64))
 
 
-# --- What every request meets before the application does: an id, security headers, a check of the host, a bound on
-# size
+# --- What every request meets before the application does: an id, security headers, bounds, a clock, a net ---------
 #
 # Each is a plain ASGI application around another one, so that streamed answers stay streams. `api.app` puts them around
 # an application in the right order, outside of everything, so that also an answer to an error that nobody foresaw
@@ -124,6 +127,9 @@ def address_of(host: str | None) -> str:
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The hosts of a service that is for its own machine; others are how pages of other sites reach it (DNS rebinding)."""
 
+LOG = logging.getLogger("kinband.service")
+
+_METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
 _GOOD_ID = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
 
 
@@ -236,6 +242,67 @@ class HeadAsGet(Around):
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
         await self.app({**scope, "method": "GET"}, receive, bare)
+
+
+class Meter(Around):
+    """Measures how long requests take; routes go by their template, so that ids do not become series.
+
+    Args:
+        app: The application.
+        latency: Where to write it, by route, method and status.
+    """
+
+    def __init__(self, app: ASGIApp, latency: Histogram) -> None:
+        super().__init__(app)
+        self._latency = latency
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        status, begun = 500, perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", None) or "none"
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._latency.labels(route, method, str(status)).observe(perf_counter() - begun)
+
+
+class Unexpected(Around):
+    """Answers what nobody expected: 500 with the id of the request, the rest in the log."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except ClientDisconnect:
+            LOG.info("the caller went away before the request had arrived")
+        except Exception:
+            if started:
+                raise  # an answer that has begun can only be broken off
+            LOG.exception("request %s failed", REQUEST_ID.get() or "without id")
+            await _broken()(scope, receive, send)
+
+
+def _broken() -> Response:
+    request_id = REQUEST_ID.get()
+    where = f" under the id {request_id}" if request_id else ""
+    return problem_response(
+        500, f"something broke on our side, and nothing was answered: the service's log has more{where}"
+    )
 
 
 class SizeLimit(Around):

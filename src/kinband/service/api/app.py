@@ -17,11 +17,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
-from kinband.service.access.middleware import HeadAsGet, LoopbackOnly, RequestIds, SecurityHeaders, SizeLimit
+from kinband.service.access.middleware import (
+    HeadAsGet,
+    LoopbackOnly,
+    Meter,
+    RequestIds,
+    SecurityHeaders,
+    SizeLimit,
+    Unexpected,
+)
 from kinband.service.access.tokens import Tokens
 from kinband.service.api import errors
 from kinband.service.api.gate import ROLES, Gate, Limits, Segments, needs
-from kinband.service.api.metrics import Meter, Metrics
+from kinband.service.api.metrics import Metrics
 from kinband.service.api.routes import ROUTERS
 from kinband.service.operations import Operations
 from kinband.service.problems import MEDIA_TYPE, phrase
@@ -76,12 +84,12 @@ def create_app(
     app.state.operations, app.state.gate = operations, gate
     app.state.metrics = Metrics(operations)
     _add_routes(app, pages, missing)
-    app.add_middleware(errors.Unexpected)
+    app.add_middleware(Unexpected)
     app.add_middleware(SizeLimit, most_bytes=MAX_BODY)
     if insecure_local:
         app.add_middleware(LoopbackOnly)
     app.add_middleware(SecurityHeaders, cacheable=cacheable)
-    app.add_middleware(Meter, metrics=app.state.metrics)
+    app.add_middleware(Meter, latency=app.state.metrics.latency)
     app.add_middleware(RequestIds)
     app.add_middleware(Segments, prefix="/v1/stations/")
     app.add_middleware(HeadAsGet)

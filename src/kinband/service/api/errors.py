@@ -1,6 +1,5 @@
 """Errors as answers."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,15 +7,14 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
-from kinband.service.access.middleware import Around
+from kinband.service.access.middleware import LOG
 from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.problems import REQUEST_ID, problem_response
+from kinband.service.problems import problem_response
 
 # --- What is wrong with a request, in one sentence: where, what was expected, what came -----------------------------
 #
@@ -151,8 +149,6 @@ def detail_of(error: KinbandError) -> str:
 # What was meant for the caller is passed on. What tells of the inside (where the database is, why it refuses, what
 # broke) goes into the log, under the id of the request, which is all that the caller hears of it.
 
-LOG = logging.getLogger("kinband.service")
-
 AGAIN = 5
 """Seconds after which to try again when the database is away."""
 
@@ -206,37 +202,6 @@ def install(app: FastAPI, routes: Callable[[], Sequence[Any]], *, missing: Missi
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(HTTPException, _by_http(routes, missing))
-
-
-class Unexpected(Around):
-    """Answers what nobody expected: 500 with the id of the request, the rest in the log."""
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self.app(scope, receive, sending)
-        except ClientDisconnect:
-            LOG.info("the caller went away before the request had arrived")
-        except Exception:
-            if started:
-                raise  # an answer that has begun can only be broken off
-            LOG.exception("request %s failed", REQUEST_ID.get() or "without id")
-            await _broken()(scope, receive, send)
-
-
-def _broken() -> Response:
-    request_id = REQUEST_ID.get()
-    where = f" under the id {request_id}" if request_id else ""
-    return problem_response(
-        500, f"something broke on our side, and nothing was answered: the service's log has more{where}"
-    )
 
 
 def _passed_on(status: int) -> Callable[[Request, Exception], Response]:

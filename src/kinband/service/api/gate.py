@@ -17,10 +17,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kinband.errors import BadInputError
-from kinband.service.access.middleware import Around, Limiter, address_of, failure_limits, request_limits
+from kinband.service.access.middleware import LOG, Around, Limiter, address_of, failure_limits, request_limits
 from kinband.service.access.sessions import check_origin
 from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
-from kinband.service.api.errors import LOG, RefusedError
+from kinband.service.api.errors import RefusedError
 from kinband.service.operations import Operations
 from kinband.service.paths import read
 

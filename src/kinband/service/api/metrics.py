@@ -4,21 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import sqrt
-from statistics import NormalDist, fmean
-from time import perf_counter
+from statistics import fmean
 from typing import cast, get_args
 
 from prometheus_client import CollectorRegistry, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.controller.events import Journal, Told
 from kinband.guardrails import Code
-from kinband.service.access.middleware import Around
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.read_model import KEPT_RECENT
 from kinband.service.schemas import STATUSES
+from kinband.stats import REACH
 from kinband.version import __version__
 
 # --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth -------------------
@@ -31,7 +29,6 @@ LAST = 500
 """Rewards that are looked at."""
 NO_DEVIATIONS = ("linucb",)
 """Policies whose widths are no standard deviations."""
-REACH = NormalDist().inv_cdf(0.975)
 
 
 def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]:
@@ -59,7 +56,6 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
 # decision that waited is applied later, and moves from one to the other.
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
 
 
 class Metrics:
@@ -80,36 +76,6 @@ class Metrics:
         )
         Info("kinband_build", "What runs.", registry=self.registry).info({"version": __version__})
         self.registry.register(Network(operations))
-
-
-class Meter(Around):
-    """Measures how long requests take; routes go by their template, so that ids do not become series.
-
-    Args:
-        app: The application.
-        metrics: Where to write it.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        super().__init__(app)
-        self.metrics = metrics
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        status, begun = 500, perf_counter()
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, noting)
-        finally:
-            route = getattr(scope.get("route"), "path", None) or "none"
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            self.metrics.latency.labels(route, method, str(status)).observe(perf_counter() - begun)
 
 
 class Network(Collector):

@@ -1,17 +1,19 @@
 """The routes: a handler reads the request, calls one method of `Operations` and shows what comes back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Body, Header, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.types import DecoratedCallable
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
 from kinband.errors import ConflictError
 from kinband.service import schemas, tables
-from kinband.service.api.errors import AGAIN, LOG, RefusedError
+from kinband.service.access.middleware import LOG
+from kinband.service.api.errors import AGAIN, RefusedError
 from kinband.service.api.gate import Caller, Fresh, GuardedRoute, Key, Service, StationName, YamlRoute, router
 from kinband.service.api.metrics import Metrics
 from kinband.service.api.requests import (
@@ -440,34 +442,29 @@ class CsvResponse(StreamingResponse):
     media_type = "text/csv"
 
 
-@exports.get(
-    "/export/decisions.csv",
-    operation_id="export_decisions",
-    summary="All decisions as CSV",
-    response_class=CsvResponse,
-)
+def _export(table: str) -> Callable[[DecoratedCallable], DecoratedCallable]:
+    """Return what makes a function the route of a file."""
+    return exports.get(
+        f"/export/{table}.csv",
+        operation_id=f"export_{table}",
+        summary=f"All {table} as CSV",
+        response_class=CsvResponse,
+    )
+
+
+@_export("decisions")
 def export_decisions(operations: Fresh) -> StreamingResponse:
     """Oldest first. Columns `before_`, `chosen_`, `proposed_` and `run_` hold the knobs."""
     return tables.decisions_file(_decisions(operations), operations.space)
 
 
-@exports.get(
-    "/export/outcomes.csv",
-    operation_id="export_outcomes",
-    summary="All outcomes as CSV",
-    response_class=CsvResponse,
-)
+@_export("outcomes")
 def export_outcomes(operations: Fresh) -> StreamingResponse:
     """What decisions earned, as corrected, with what ran in columns `run_`; those that were called off too."""
     return tables.outcomes_file(_decisions(operations), operations.space)
 
 
-@exports.get(
-    "/export/events.csv",
-    operation_id="export_events",
-    summary="All events as CSV",
-    response_class=CsvResponse,
-)
+@_export("events")
 def export_events(operations: Service) -> StreamingResponse:
     """The whole history, oldest first, with payloads as JSON."""
     return tables.events_file(operations)

@@ -649,25 +649,9 @@ class Operations:
         """Return how much the stations share."""
         return self.controller.similarity
 
-    def events(
-        self,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        kinds: Sequence[str] | None = None,
-        station: str | None = None,
-        decision: str | None = None,
-        actor: str | None = None,
-        newest_first: bool = False,
-        limit: int = 100,
-    ) -> list[Event]:
-        """Return what is on record; see `Ledger.read`."""
-        return list(
-            self.ledger.read(
-                after=after, before=before, kinds=kinds, station=station, decision=decision, actor=actor,
-                newest_first=newest_first, limit=limit,
-            )
-        )  # fmt: skip
+    def events(self, *, limit: int = 100, **filters: Any) -> list[Event]:
+        """Return what is on record; see `Ledger.read` for the filters."""
+        return list(self.ledger.read(limit=limit, **filters))
 
 
 def _made_by_key(turn: Turn) -> dict[str, str]:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import fsum, hypot, nan, sqrt
-from statistics import NormalDist
 from typing import Any
 
 from kinband.errors import BadInputError
 from kinband.guardrails import Verdict
 from kinband.records import Decision, alternative_of
 from kinband.service.schemas import MODES, Expected, Mode, Option, Status
+from kinband.stats import REACH
 
 # --- What operations show and answer with: a decision with everything that happened to it, a station as it stands ---
 #
@@ -125,15 +125,12 @@ class DecisionRecord:
         return self.reward is None and not self.called_off
 
 
-_REACH = NormalDist().inv_cdf(0.975)  # of a 95 % interval, in standard deviations
-
-
 def expected_gain(record: DecisionRecord) -> tuple[float, float, float] | None:
     """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored."""
     (before, spread), (proposed, further) = record.scored(record.running), record.scored(record.wanted)
     if before is None or proposed is None:
         return None
-    gain, reach = proposed - before, _REACH * hypot(spread or 0.0, further or 0.0)
+    gain, reach = proposed - before, REACH * hypot(spread or 0.0, further or 0.0)
     return gain, gain - reach, gain + reach
 
 
@@ -323,8 +320,6 @@ class Trail:
 # What the fixed configuration would have earned nobody measured. What stands in for it is what was expected of it when
 # the slot began, so that gains are estimates; their intervals are of the scatter of rewards, not of the model's error.
 
-_NORMAL = 1.959963984540054  # the two-sided 95 % point
-
 
 @dataclass(slots=True)
 class Sums:
@@ -437,7 +432,7 @@ class Tally:
 
 
 def _gain(total: float, slots: int, mean: float, deviation: float) -> Gain:
-    reach = _NORMAL * deviation
+    reach = REACH * deviation
     return Gain(total, slots, mean, mean - reach, mean + reach)
 
 
