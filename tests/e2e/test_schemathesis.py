@@ -20,8 +20,8 @@ from schemathesis.specs.openapi.checks import (
 )
 from tests.support.http_service import STATIONS, TILTS, Served, served
 
-from kinband.service.api.app import ROUTERS
-from kinband.service.api.openapi import schema_of
+from kinband.service.api.app import schema_of
+from kinband.service.api.routes import ROUTERS
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 PATHS = schema_of([route for router in ROUTERS for route in router.routes])["paths"]

@@ -2,7 +2,7 @@
 
 A referee reads the events of the ledger alone and judges every change by the witness of `test_guard`, which shares no
 code with the guard. A life is led twice, by one process and by several that are restarted again and again: every event
-must be the same to the last bit.
+must say the same, numbers up to what a replay may be off by.
 """
 
 import shutil
@@ -19,13 +19,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden.record import same
 from tests.property.test_guard import BEGIN, LONG_AGO, MINUTES, SPACE, STATIONS, Witness, all_rails
-from tests.support.operations_life import Clock, whole
+from tests.support.operations_life import Clock, plain, whole
 
 from kinband import Controller
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.guardrails import CalledOff as TakenBack
 from kinband.guardrails import Changed, Rails, Rewarded, event_from
+from kinband.records import TOLERANCE
 from kinband.service.ledger import Event, Ledger, replay
 from kinband.service.operations import Mode, Operations
 
@@ -256,7 +258,7 @@ def led(ledger: Ledger, rails: Rails, seed: int, *, restarts: bool) -> tuple[Ope
         tried(hand, rng, clock)
     for hand in hands:
         hand.refresh()
-        assert whole(hand) == whole(hands[0])
+        assert same(plain(whole(hand)), plain(whole(hands[0])), tolerance=TOLERANCE) == []
     return hands[0], running
 
 
@@ -282,11 +284,11 @@ def test_restarts_and_several_processes_change_nothing(empty: Path, rails: Rails
     with copy_of(empty) as one, copy_of(empty) as many:
         alone, _ = led(one, rails, seed, restarts=False)
         together, _ = led(many, rails, seed, restarts=True)
-        assert [_line(event) for event in one.read()] == [_line(event) for event in many.read()]
-        assert whole(alone) == whole(together)
+        assert same(list(map(_line, one.read())), list(map(_line, many.read())), tolerance=TOLERANCE) == []
+        assert same(plain(whole(alone)), plain(whole(together)), tolerance=TOLERANCE) == []
         some = list(alone.read_model.decisions)[:: max(len(alone.read_model.decisions) // 4, 1)]
         assert all(replay(one, key).same for key in some)
 
 
-def _line(event: Event) -> tuple[Any, ...]:
-    return (event.seq, event.kind, event.station, event.decision, event.key, event.text)
+def _line(event: Event) -> list[Any]:
+    return [event.seq, event.kind, event.station, event.decision, event.key, event.payload]

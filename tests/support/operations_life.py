@@ -1,8 +1,9 @@
 """What the tests of operations share: a policy whose wishes a test can choose, a clock, and a way to look at all."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -95,9 +96,18 @@ def whole(operations: Operations) -> dict[str, Any]:
             "items": dict(read_model.decisions), "order": list(read_model.decisions), "waiting": read_model.waiting(),
             "points": {name: read_model.points(name) for name in stations},
             "latest": [read_model.latest(limit=7)] + [read_model.latest(station=name, limit=3) for name in stations],
-            "gains": [repr(read_model.gain()), *(repr(read_model.gain(name)) for name in stations)],
+            "gains": [[None if isnan(n) else n for n in astuple(read_model.gain(of))] for of in (None, *stations)],
             "recent": {name: read_model.recent(name, 3) for name in stations},
             "worst": [(card.station, reward) for card, reward in read_model.worst(2)],
             "fleet": read_model.fleet(9), "counts": dict(read_model.counts), "pending": read_model.pending,
             "history": read_model.history,
         }  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """The same in mappings, lists and plain values, so that numbers can be compared up to rounding."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value

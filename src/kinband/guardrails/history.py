@@ -63,26 +63,14 @@ class Changed(_Event):
 
 @dataclass(frozen=True)
 class CalledOff(_Event):
-    """The latest change of a station was not carried out, and does not count.
-
-    Example:
-        >>> from datetime import UTC
-        >>> CalledOff(datetime(2026, 3, 1, tzinfo=UTC), "3714").to_dict()["event"]
-        'calledoff'
-    """
+    """The latest change of a station was not carried out, and does not count."""
 
     station: str
 
 
 @dataclass(frozen=True)
 class Rewarded(_Event):
-    """What a station earned in the slot that began at a time; the last word on a slot counts.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Rewarded(datetime(2026, 3, 1, tzinfo=UTC), "3714", 0.9).reward
-        0.9
-    """
+    """What a station earned in the slot that began at a time; the last word on a slot counts."""
 
     station: str
     reward: float
@@ -94,13 +82,7 @@ class Rewarded(_Event):
 
 @dataclass(frozen=True)
 class Frozen(_Event):
-    """A person wants a station to be left alone.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Frozen(datetime(2026, 3, 1, tzinfo=UTC), "3714", why="complaints").why
-        'complaints'
-    """
+    """A person wants a station to be left alone."""
 
     station: str
     why: str = ""
@@ -108,39 +90,21 @@ class Frozen(_Event):
 
 @dataclass(frozen=True)
 class Thawed(_Event):
-    """A person takes a `Frozen` back; stations on the freeze list of the rails stay frozen.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Thawed(datetime(2026, 3, 1, tzinfo=UTC), "3714").station
-        '3714'
-    """
+    """A person takes a `Frozen` back; stations on the freeze list of the rails stay frozen."""
 
     station: str
 
 
 @dataclass(frozen=True)
 class Stopped(_Event):
-    """The stop switch was thrown.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Stopped(datetime(2026, 3, 1, tzinfo=UTC), why="outage in the core").why
-        'outage in the core'
-    """
+    """The stop switch was thrown."""
 
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Resumed(_Event):
-    """A `Stopped` was taken back; the switch in the rails is another one.
-
-    Example:
-        >>> from datetime import UTC
-        >>> Resumed(datetime(2026, 3, 1, tzinfo=UTC)).to_dict()
-        {'event': 'resumed', 'at': '2026-03-01T00:00:00+00:00'}
-    """
+    """A `Stopped` was taken back; the switch in the rails is another one."""
 
 
 Event = Changed | CalledOff | Rewarded | Frozen | Thawed | Stopped | Resumed
@@ -225,22 +189,6 @@ class History:
         groups = self.changes.values() if station is None else [self.changes.get(station, ())]
         reach = max(span, _INSTANT)
         return [change for made in groups for change in made if abs(change.at - now) < reach]
-
-    def since(self, moment: datetime) -> "History":
-        """Return the history without what is older than a moment, save the last two changes of every station.
-
-        A guard needs as far back as its longest rail reaches: two days, `min_time`, `round`, `retry_after`, and the
-        slots before a change that may still be taken back.
-        """
-        changes = {
-            station: tuple(c for i, c in enumerate(made) if c.at >= moment or i >= len(made) - 2)
-            for station, made in self.changes.items()
-        }
-        rewards = {
-            station: {at: reward for at, reward in earned.items() if at >= moment}
-            for station, earned in self.rewards.items()
-        }
-        return History(changes, rewards, self.frozen, self.stopped)
 
 
 class _Draft:

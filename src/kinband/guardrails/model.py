@@ -36,14 +36,6 @@ def utc(moment: object, *, name: str) -> datetime:
 
     All reckoning is done in UTC: the difference of two times of one zone, as Python has it, is that of the clocks on
     the wall, an hour wrong around two nights of the year.
-
-    Example:
-        >>> utc(datetime.fromisoformat("2026-07-01T12:00:00+02:00"), name="now").hour
-        10
-        >>> utc(datetime(2026, 7, 1, 12), name="now")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: now must be a datetime with a time zone, got datetime.datetime(2026, 7, 1, 12, 0)
     """
     if not isinstance(moment, datetime) or moment.utcoffset() is None:
         raise BadInputError(f"{name} must be a datetime with a time zone, got {moment!r:.80}")
@@ -53,12 +45,7 @@ def utc(moment: object, *, name: str) -> datetime:
 
 
 def zone_named(name: str) -> tzinfo:
-    """Return a time zone by its name in the time zone database.
-
-    Example:
-        >>> str(zone_named("Europe/Berlin")), zone_named("UTC") is UTC
-        ('Europe/Berlin', True)
-    """
+    """Return a time zone by its name in the time zone database."""
     if name == "UTC":
         return UTC  # known without a database of time zones
     try:
@@ -295,12 +282,7 @@ class Fallback:
             raise BadInputError(f"slots and before must be at least 1, got {self.slots} and {self.before}")
 
     def possible(self, low: float, high: float) -> bool:
-        """Say whether rewards that lie in a range can fall by as much.
-
-        Example:
-            >>> Fallback(drop=2, slots=1).possible(0, 1), Fallback(drop=0.6, slots=1, share=True).possible(0.5, 1)
-            (False, False)
-        """
+        """Say whether rewards that lie in a range can fall by as much."""
         before = [high, 0.0] if low <= 0 <= high else [high]  # where the fall to the lowest is furthest beyond
         return any(earned - low > self.allowance(earned) for earned in before)
 
@@ -366,14 +348,7 @@ class Rails:
 
 
 def check_limit(limit: KnobLimit, knob: Knob) -> None:
-    """Refuse a limit that its knob cannot have, or that names what the knob never is.
-
-    Example:
-        >>> check_limit(KnobLimit(low=28), Knob.of("threshold_dbm", range(-112, -83)))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: min is 28, but 'threshold_dbm' goes from -112 to -84: ...
-    """
+    """Refuse a limit that its knob cannot have, or that names what the knob never is."""
     if knob.categorical:
         if limit.low is not None or limit.high is not None:
             raise BadInputError(f"knob {knob.name!r} holds categories, which have no min or max: list its values")
@@ -392,17 +367,7 @@ def check_limit(limit: KnobLimit, knob: Knob) -> None:
 
 
 def check_rails(rails: Rails, space: ConfigurationSpace, *, station: str | None = None) -> None:
-    """Refuse limits that do not fit the space, or that leave nothing to run: to all, or to one station.
-
-    Example:
-        >>> space = ConfigurationSpace(tilt=[2, 4, 6])
-        >>> rails = Rails(knobs={"tilt": KnobLimit(high=3)}, stations={"a": {"tilt": KnobLimit(low=4)}})
-        >>> check_rails(rails, space)
-        >>> check_rails(rails, space, station="a")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the limits leave station 'a' no configuration: widen the limits of a knob
-    """
+    """Refuse limits that do not fit the space, or that leave nothing to run: to all, or to one station."""
     limits = list(rails.knobs.items() if station is None else rails.limits(station))
     for name, limit in limits:
         check_limit(limit, space.knob(name)[1])

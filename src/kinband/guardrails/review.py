@@ -115,13 +115,7 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict that `to_dict` described.
-
-        Example:
-            >>> verdict = Verdict("a", "refused", 2, 2, 3, "stopped", (Refusal("stop", "stopped"),))
-            >>> Verdict.from_dict(verdict.to_dict()) == verdict
-            True
-        """
+        """Return the verdict that `to_dict` described."""
         return cls(**{**saved, "refusals": tuple(Refusal(**refusal) for refusal in saved["refusals"])})
 
 
@@ -289,12 +283,7 @@ class Guard:
 
 
 def in_words(configuration: Mapping[str, object]) -> str:
-    """Return a configuration as people write it.
-
-    Example:
-        >>> in_words({"threshold_dbm": -98, "scheduler": "pf"})
-        'threshold_dbm -98, scheduler pf'
-    """
+    """Return a configuration as people write it."""
     return ", ".join(f"{name} {value}" for name, value in configuration.items())
 
 

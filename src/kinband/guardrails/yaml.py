@@ -52,13 +52,6 @@ class Entry:
         source: Name of the file.
         path: Where it stands, such as knobs.tilt.min.
         line: Line of its key, from 1.
-
-    Example:
-        >>> entry = entry_of("changes:\n  min_time: soon", source="rails.yaml").mapping(["changes"])["changes"]
-        >>> entry.mapping(["min_time"])["min_time"].duration()
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: rails.yaml, line 2: changes.min_time must be a time with its unit, ...
     """
 
     node: Any
@@ -173,16 +166,7 @@ class Entry:
 
 
 def entry_of(text: str, *, source: str) -> Entry:
-    r"""Return the root of a YAML text.
-
-    Example:
-        >>> entry_of("stop: on", source="rails.yaml").mapping()["stop"].switch()
-        True
-        >>> entry_of("a: 1\nb: [", source="rails.yaml")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: rails.yaml, line 2: this is not YAML: ...
-    """
+    r"""Return the root of a YAML text."""
     yaml = _yaml()
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -200,12 +184,7 @@ def entry_of(text: str, *, source: str) -> Entry:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return what a name that is not known might have meant.
-
-    Example:
-        >>> near("stepp", ["min", "max", "step"]), near("x", ["min", "max"])
-        ("did you mean 'step'?", 'there is min, max')
-    """
+    """Return what a name that is not known might have meant."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     if close:
@@ -468,14 +447,7 @@ def read_rails(
 
 
 def text_of(path: str | Path) -> str:
-    """Return the text of a rails file, or say why it cannot be read.
-
-    Example:
-        >>> text_of("no-such.yaml")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: no-such.yaml cannot be read: No such file or directory
-    """
+    """Return the text of a rails file, or say why it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -5,7 +5,6 @@ Answers are the models of `kinband.service.schemas`; what a newer service adds t
 
 import logging
 import random
-import time
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -21,18 +20,27 @@ import httpx
 from kinband.errors import BadInputError, KinbandError
 from kinband.service.paths import written
 from kinband.service.schemas import (
+    Asked,
+    Configurations,
     Decision,
     DecisionDetail,
+    Decisions,
     Event,
     Explanation,
+    History,
+    Joined,
+    Left,
+    Model,
     Modes,
     Outlook,
+    Plan,
     Planned,
     Point,
     Rails,
     RailsChange,
     Similarity,
     Station,
+    Stations,
 )
 
 __all__ = ["KinbandClient", "ServiceError"]
@@ -50,15 +58,6 @@ def sendable(value: Any, place: str = "") -> Any:
     Args:
         value: Anything.
         place: What to call it in a complaint.
-
-    Example:
-        >>> import numpy as np
-        >>> sendable({"outcomes": [{"decision": "d1", "reward": np.float32(0.5)}]})
-        {'outcomes': [{'decision': 'd1', 'reward': 0.5}]}
-        >>> sendable({"outcomes": [{"decision": "d1", "reward": float("nan")}]})
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: outcomes[0].reward is nan, which cannot be sent: leave out what is not known
     """
     match value:
         case None | bool() | str() | int():
@@ -103,7 +102,6 @@ LATER = frozenset({429, 502, 503, 504})
 FIRST, LONGEST = 0.5, 30.0
 """Seconds of the first pause at most, and of any."""
 
-READS = frozenset({"GET"})
 _FURTHER = ("code", "argument", "request_id")  # of a problem, beside its sentence
 
 
@@ -127,87 +125,6 @@ class ServiceError(KinbandError):
     def __init__(self, status: int, detail: str, *, code: str = "", argument: str = "", request_id: str = "") -> None:
         super().__init__(f"{status}: {detail}" if status else detail, code=code, argument=argument)
         self.status, self.detail, self.request_id = status, detail, request_id
-
-
-class Calls:
-    """Sends requests to one service.
-
-    Args:
-        base_url: Where it is.
-        token: To come in with; empty for a service without access control.
-        timeout: Seconds to wait for an answer.
-        retries: How often to try again.
-        transport: What carries requests, if not the network.
-        sleep: What waits.
-    """
-
-    def __init__(
-        self,
-        base_url: str,
-        token: str,
-        *,
-        timeout: float,
-        retries: int,
-        transport: httpx.BaseTransport | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise BadInputError(f"base_url must begin with http:// or https://, got {base_url!r:.60}")
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise BadInputError(f"retries must be a whole number from 0, got {retries!r}")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.base_url = base_url.rstrip("/")
-        self.http = httpx.Client(base_url=self.base_url, headers=headers, timeout=timeout, transport=transport)
-        self._retries, self._sleep = retries, sleep
-        self._random = random.Random()  # of pauses alone
-
-    def json(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> Any:
-        """Send a request and return what its answer holds."""
-        return self.send(method, path, body=body, params=params, key=key).json()
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> httpx.Response:
-        """Send a request, again if need be, and return its answer; a refusal is an error."""
-        headers = {} if method in READS else {"Idempotency-Key": key or uuid4().hex}
-        given = None if params is None else {name: value for name, value in params.items() if value is not None}
-        plain = None if body is None else sendable(body)
-        for tried in range(self._retries + 1):
-            last = tried == self._retries
-            try:
-                answer = self.http.request(method, path, json=plain, params=given, headers=headers)
-            except httpx.TransportError as error:
-                if last:
-                    raise ServiceError(0, self._unreachable(error)) from error
-                self._sleep(self._pause(tried, None))
-                continue
-            if answer.status_code not in LATER or last:
-                return _checked(answer)
-            self._sleep(self._pause(tried, answer.headers.get("Retry-After")))
-        raise AssertionError("the last try returns or raises")
-
-    def _pause(self, tried: int, after: str | None) -> float:
-        drawn = self._random.uniform(0.0, FIRST * 2.0**tried)
-        told = float(after) if after is not None and after.isdecimal() else 0.0
-        return min(told + drawn, LONGEST)
-
-    def _unreachable(self, error: Exception) -> str:
-        why = str(error) or type(error).__name__
-        return f"the service cannot be reached at {self.base_url} ({why}): check the address and whether it runs"
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
@@ -260,10 +177,18 @@ class KinbandClient:
         token = token.strip()  # a file that holds a token ends with a line break
         if not token.isascii() or any(mark.isspace() for mark in token):
             raise ValueError("this is no token: one is kb_, letters, digits, '_' and '-', without spaces")
-        self._calls = Calls(base_url, token, timeout=timeout, retries=retries, transport=transport, sleep=sleep)
+        if not base_url.startswith(("http://", "https://")):
+            raise BadInputError(f"base_url must begin with http:// or https://, got {base_url!r:.60}")
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise BadInputError(f"retries must be a whole number from 0, got {retries!r}")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._base = base_url.rstrip("/")
+        self._http = httpx.Client(base_url=self._base, headers=headers, timeout=timeout, transport=transport)
+        self._retries, self._sleep = retries, sleep
+        self._random = random.Random()  # of pauses alone
 
     def __repr__(self) -> str:
-        return f"KinbandClient({self._calls.base_url!r})"
+        return f"KinbandClient({self._base!r})"
 
     def __enter__(self) -> "KinbandClient":
         return self
@@ -275,7 +200,53 @@ class KinbandClient:
 
     def close(self) -> None:
         """Give back connections."""
-        self._calls.http.close()
+        self._http.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> httpx.Response:
+        """Send a request, again if need be, and return its answer; a refusal is an error."""
+        headers = {} if method == "GET" else {"Idempotency-Key": key or uuid4().hex}
+        given, plain = None if params is None else _given(**params), None if body is None else sendable(body)
+        for tried in range(self._retries + 1):
+            last = tried == self._retries
+            try:
+                answer = self._http.request(method, path, json=plain, params=given, headers=headers)
+            except httpx.TransportError as error:
+                if last:
+                    why = str(error) or type(error).__name__
+                    raise ServiceError(
+                        0,
+                        f"the service cannot be reached at {self._base} ({why}): check the address and whether it runs",
+                    ) from error
+                self._sleep(self._pause(tried, None))
+                continue
+            if answer.status_code not in LATER or last:
+                return _checked(answer)
+            self._sleep(self._pause(tried, answer.headers.get("Retry-After")))
+        raise AssertionError("the last try returns or raises")
+
+    def _pause(self, tried: int, after: str | None) -> float:
+        drawn = self._random.uniform(0.0, FIRST * 2.0**tried)
+        told = float(after) if after is not None and after.isdecimal() else 0.0
+        return min(told + drawn, LONGEST)
+
+    def _got(self, model: type[Model], path: str, **params: Any) -> Model:
+        """Return what is to be seen at a path."""
+        return model.model_validate(self._send("GET", path, params=params or None).json())
+
+    def _did(
+        self, model: type[Model], method: str, path: str, *, key: str | None, params: Any = None, **body: Any
+    ) -> Model:
+        """Return the answer to a call that changes something; of its body what is not None is sent."""
+        sent = _given(**body)
+        return model.model_validate(self._send(method, path, body=sent or None, params=params, key=key).json())
 
     # Decide and learn
 
@@ -299,11 +270,13 @@ class KinbandClient:
             time: When, for a controller with a clock.
             key: A key of your own for this call, if it may be sent again by another process.
         """
-        body = _given(states=states, slot=slot, running=running, allowed=allowed, time=time)
-        found = self._calls.json("POST", "/v1/decisions", body=body, key=key)
-        for warning in found.get("warnings", ()):
+        found = self._did(
+            Asked, "POST", "/v1/decisions",
+            states=states, slot=slot, running=running, allowed=allowed, time=time, key=key,
+        )  # fmt: skip
+        for warning in found.warnings:
             _LOG.warning("%s", warning)
-        return [DecisionDetail.model_validate(made) for made in found["decisions"]]
+        return found.decisions
 
     def tell(
         self,
@@ -330,7 +303,7 @@ class KinbandClient:
             _given(decision=name, reward=rewards.get(name), noise=noise.get(name), kpis=kpis.get(name))
             for name in dict.fromkeys([*rewards, *kpis])
         ]
-        return self._decisions("POST", "/v1/outcomes", _given(outcomes=outcomes, others=others), key)
+        return self._did(Decisions, "POST", "/v1/outcomes", outcomes=outcomes, others=others, key=key).decisions
 
     def correct(
         self,
@@ -341,27 +314,24 @@ class KinbandClient:
         key: str | None = None,
     ) -> Decision:
         """Put right what was told before."""
-        body = _given(decision=decision, reward=reward, kpis=kpis)
-        return Decision.model_validate(self._calls.json("POST", "/v1/corrections", body=body, key=key))
+        return self._did(Decision, "POST", "/v1/corrections", decision=decision, reward=reward, kpis=kpis, key=key)
 
     def applied(
         self, decision: str, configuration: Knobs | None = None, *, comment: str = "", key: str | None = None
     ) -> Decision:
         """Report what a station really runs in the slot of its present decision; without one, what it was told to."""
-        body = _given(configuration=configuration, comment=comment)
-        return Decision.model_validate(
-            self._calls.json("POST", f"/v1/decisions/{_part(decision)}/applied", body=body, key=key)
-        )
+        path = f"/v1/decisions/{_part(decision)}/applied"
+        return self._did(Decision, "POST", path, configuration=configuration, comment=comment, key=key)
 
     def call_off(self, decision: str, *, key: str | None = None) -> Decision:
         """Say that no outcome will come."""
-        return Decision.model_validate(self._calls.json("POST", f"/v1/decisions/{_part(decision)}/call-off", key=key))
+        return self._did(Decision, "POST", f"/v1/decisions/{_part(decision)}/call-off", key=key)
 
     # People
 
     def plan(self) -> list[Planned]:
         """Return what waits for a person, each with what is expected of it."""
-        return [Planned.model_validate(made) for made in self._calls.json("GET", "/v1/plan")["decisions"]]
+        return self._got(Plan, "/v1/plan").decisions
 
     def approve(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:
         """Carry out decisions that wait; the guard reviews them again."""
@@ -373,32 +343,32 @@ class KinbandClient:
 
     def mode(self) -> Modes:
         """Return the modes, and whether everything is stopped."""
-        return Modes.model_validate(self._calls.json("GET", "/v1/mode"))
+        return self._got(Modes, "/v1/mode")
 
     def set_mode(
         self, mode: str, stations: Sequence[str] | None = None, *, comment: str = "", key: str | None = None
     ) -> Modes:
         """Set the mode of some stations, or of all and of newcomers."""
-        body = _given(mode=mode, stations=None if stations is None else list(stations), comment=comment)
-        return Modes.model_validate(self._calls.json("PUT", "/v1/mode", body=body, key=key))
+        named = None if stations is None else list(stations)
+        return self._did(Modes, "PUT", "/v1/mode", mode=mode, stations=named, comment=comment, key=key)
 
     def stop(self, why: str = "", *, key: str | None = None) -> Modes:
         """Stop everything."""
-        return Modes.model_validate(self._calls.json("POST", "/v1/stop", body={"why": why}, key=key))
+        return self._did(Modes, "POST", "/v1/stop", why=why, key=key)
 
     def resume(self, why: str = "", *, key: str | None = None) -> Modes:
         """Take a stop back."""
-        return Modes.model_validate(self._calls.json("POST", "/v1/resume", body={"why": why}, key=key))
+        return self._did(Modes, "POST", "/v1/resume", why=why, key=key)
 
     # Stations
 
     def stations(self) -> list[Station]:
         """Return every station that there is or was."""
-        return [Station.model_validate(station) for station in self._calls.json("GET", "/v1/stations")["stations"]]
+        return self._got(Stations, "/v1/stations").stations
 
     def station(self, name: str) -> Station:
         """Return one station."""
-        return Station.model_validate(self._calls.json("GET", f"/v1/stations/{written(name)}"))
+        return self._got(Station, f"/v1/stations/{written(name)}")
 
     def add_station(
         self,
@@ -410,41 +380,40 @@ class KinbandClient:
         key: str | None = None,
     ) -> dict[str, float]:
         """Let a station join and return how like the others it is."""
-        body = _given(name=name, descriptors=descriptors, similarity=similarity, running=running)
-        return dict(self._calls.json("POST", "/v1/stations", body=body, key=key)["similarity"])
+        return self._did(
+            Joined, "POST", "/v1/stations",
+            name=name, descriptors=descriptors, similarity=similarity, running=running, key=key,
+        ).similarity  # fmt: skip
 
     def remove_station(self, name: str, *, key: str | None = None) -> list[str]:
         """Let a station leave and return the decisions whose outcome is awaited."""
-        return list(self._calls.json("DELETE", f"/v1/stations/{written(name)}", key=key)["awaited"])
+        return self._did(Left, "DELETE", f"/v1/stations/{written(name)}", key=key).awaited
 
     def roll_back(self, name: str, *, comment: str = "", key: str | None = None) -> Station:
         """Have a station run again what it ran before its last change."""
-        path = f"/v1/stations/{written(name)}/roll-back"
-        return Station.model_validate(self._calls.json("POST", path, body={"comment": comment}, key=key))
+        return self._did(Station, "POST", f"/v1/stations/{written(name)}/roll-back", comment=comment, key=key)
 
     def freeze(self, name: str, why: str = "", *, key: str | None = None) -> Station:
         """Leave a station as it is."""
-        path = f"/v1/stations/{written(name)}/freeze"
-        return Station.model_validate(self._calls.json("PUT", path, body={"why": why}, key=key))
+        return self._did(Station, "PUT", f"/v1/stations/{written(name)}/freeze", why=why, key=key)
 
     def thaw(self, name: str, *, key: str | None = None) -> Station:
         """Let a station be changed again."""
-        return Station.model_validate(self._calls.json("DELETE", f"/v1/stations/{written(name)}/freeze", key=key))
+        return self._did(Station, "DELETE", f"/v1/stations/{written(name)}/freeze", key=key)
 
     def outlook(self, name: str) -> Outlook:
         """Return what every configuration of a station is expected to earn."""
-        return Outlook.model_validate(self._calls.json("GET", f"/v1/stations/{written(name)}/outlook"))
+        return self._got(Outlook, f"/v1/stations/{written(name)}/outlook")
 
     def history(self, name: str, *, last: int = 500) -> list[Point]:
         """Return the slots of a station, oldest first."""
-        found = self._calls.json("GET", f"/v1/stations/{written(name)}/history", params={"last": last})
-        return [Point.model_validate(point) for point in found["points"]]
+        return self._got(History, f"/v1/stations/{written(name)}/history", last=last).points
 
     # Look
 
     def decision(self, decision: str) -> DecisionDetail:
         """Return a decision, with what else was considered."""
-        return DecisionDetail.model_validate(self._calls.json("GET", f"/v1/decisions/{_part(decision)}"))
+        return self._got(DecisionDetail, f"/v1/decisions/{_part(decision)}")
 
     def decisions(
         self, *, station: str | None = None, status: str | None = None, slot: str | None = None, page: int = 100
@@ -455,7 +424,7 @@ class KinbandClient:
 
     def explain(self, decision: str) -> Explanation:
         """Return why a decision was made."""
-        return Explanation.model_validate(self._calls.json("GET", f"/v1/decisions/{_part(decision)}/explanation"))
+        return self._got(Explanation, f"/v1/decisions/{_part(decision)}/explanation")
 
     def events(self, *, page: int = 500, **filters: Any) -> Iterator[Event]:
         """Return the history, page by page; filters are kind, station, decision, actor, order, after and before."""
@@ -465,21 +434,19 @@ class KinbandClient:
 
     def similarity(self) -> Similarity:
         """Return how alike stations are."""
-        return Similarity.model_validate(self._calls.json("GET", "/v1/similarity"))
+        return self._got(Similarity, "/v1/similarity")
 
     def configurations(self) -> list[dict[str, Any]]:
         """Return every configuration, in the order of their numbers."""
-        return [one["configuration"] for one in self._calls.json("GET", "/v1/configurations")["configurations"]]
+        return [one.configuration for one in self._got(Configurations, "/v1/configurations").configurations]
 
     def rails(self) -> Rails:
         """Return the guard rails in force, with who put them there and when."""
-        return Rails.model_validate(self._calls.json("GET", "/v1/rails"))
+        return self._got(Rails, "/v1/rails")
 
     def check_rails(self, yaml: str) -> RailsChange:
         """Return what other guard rails would refuse of the plan, without putting them in force."""
-        return RailsChange.model_validate(
-            self._calls.json("PUT", "/v1/rails", body={"yaml": yaml}, params={"check": "true"})
-        )
+        return self._did(RailsChange, "PUT", "/v1/rails", params={"check": "true"}, yaml=yaml, key=None)
 
     def set_rails(
         self, yaml: str, *, comment: str = "", replaces: str | None = None, key: str | None = None
@@ -492,32 +459,27 @@ class KinbandClient:
             replaces: Digest of those that they are meant to replace; refused if others hold by now.
             key: A key of your own for this call.
         """
-        body = _given(yaml=yaml, comment=comment, replaces=replaces)
-        return RailsChange.model_validate(self._calls.json("PUT", "/v1/rails", body=body, key=key))
+        return self._did(RailsChange, "PUT", "/v1/rails", yaml=yaml, comment=comment, replaces=replaces, key=key)
 
     def export(self, table: Table, path: str | PathLike[str]) -> Path:
         """Write all decisions, outcomes or events to a CSV file and return where it is."""
-        answer = self._calls.send("GET", f"/v1/export/{_part(table)}.csv")
+        answer = self._send("GET", f"/v1/export/{_part(table)}.csv")
         target = Path(path)
         target.write_bytes(answer.content)
         return target
 
     def _judge(self, decisions: Sequence[str], *, approve: bool, comment: str, key: str | None) -> list[Decision]:
         listed = [decisions] if isinstance(decisions, str) else list(decisions)
-        body = {"decisions": listed, "approve": approve, "comment": comment}
-        return self._decisions("POST", "/v1/approvals", body, key)
-
-    def _decisions(self, method: str, path: str, body: Mapping[str, Any], key: str | None) -> list[Decision]:
-        found = self._calls.json(method, path, body=body, key=key)
-        return [Decision.model_validate(made) for made in found["decisions"]]
+        said = {"decisions": listed, "approve": approve, "comment": comment}
+        return self._did(Decisions, "POST", "/v1/approvals", **said, key=key).decisions
 
     def _pages(self, path: str, params: Mapping[str, Any], name: str) -> Iterator[Any]:
-        page = self._calls.json("GET", path, params=params)
+        page = self._send("GET", path, params=params).json()
         yield from page[name]
         while page["next"] is not None:
             if not page["next"].startswith("/v1/"):  # the token goes nowhere else
                 raise BadInputError(f"the next page should be below /v1/, got {page['next']!r:.60}")
-            page = self._calls.json("GET", page["next"])
+            page = self._send("GET", page["next"]).json()
             yield from page[name]
 
 

@@ -6,7 +6,6 @@ which ties an answer to the lines of the log, are members that the RFC does not 
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -19,61 +18,26 @@ REQUEST_ID: ContextVar[str] = ContextVar("kinband_request_id", default="")
 """The id of the request that is being answered; empty outside of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One problem.
-
-    Attributes:
-        status: HTTP's status.
-        detail: What went wrong and what to do, in one sentence.
-        code: Which problem it is, for programs.
-        argument: The field, parameter or argument at fault.
-        instance: Where it occurred: the path of the request.
-
-    Example:
-        >>> Problem(413, "the body has more than 1 MiB: send less at once").to_dict()["title"]
-        'Content Too Large'
-    """
-
-    status: int
-    detail: str
-    code: str = ""
-    argument: str = ""
-    instance: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is sent."""
-        told: dict[str, Any] = {"type": "about:blank", "title": phrase(self.status), "status": self.status}
-        further = {"detail": self.detail, "code": self.code, "argument": self.argument, "instance": self.instance}
-        further["request_id"] = REQUEST_ID.get()
-        return told | {name: value for name, value in further.items() if value}
-
-
-def problem_response(
-    status: int,
-    detail: str,
-    *,
-    code: str = "",
-    argument: str = "",
-    instance: str = "",
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
-    """Return the answer that tells a problem.
+def problem(status: int, detail: str, *, code: str = "", argument: str = "", instance: str = "") -> dict[str, Any]:
+    """Return what is sent of a problem.
 
     Args:
         status: HTTP's status.
         detail: What went wrong and what to do, in one sentence.
         code: Which problem it is, for programs.
         argument: The field, parameter or argument at fault.
-        instance: The path of the request.
-        headers: Further headers, such as `Retry-After`.
-
-    Example:
-        >>> answer = problem_response(429, "too many requests: wait 3 seconds", headers={"Retry-After": "3"})
-        >>> answer.status_code, answer.headers["content-type"], answer.headers["retry-after"]
-        (429, 'application/problem+json', '3')
+        instance: Where it occurred: the path of the request.
     """
-    told = Problem(status, detail, code, argument, instance).to_dict()
+    told = {"type": "about:blank", "title": phrase(status), "status": status, "detail": detail, "code": code}
+    told |= {"argument": argument, "instance": instance, "request_id": REQUEST_ID.get()}
+    return {name: value for name, value in told.items() if value}
+
+
+def problem_response(
+    status: int, detail: str, *, headers: Mapping[str, str] | None = None, **further: str
+) -> JSONResponse:
+    """Return the answer that tells a problem, with further headers such as `Retry-After`."""
+    told = problem(status, detail, **further)
     return JSONResponse(told, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 

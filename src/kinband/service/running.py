@@ -29,7 +29,7 @@ from kinband.service.access.tokens import Tokens
 from kinband.service.api import Limits, create_app
 from kinband.service.dashboard import dashboard_router, error_page
 from kinband.service.operations import Operations
-from kinband.service.problems import MEDIA_TYPE, Problem, phrase
+from kinband.service.problems import MEDIA_TYPE, phrase, problem
 
 # --- Requests that never arrive in full: after a while the connection is closed, and its place is free for others ---
 #
@@ -79,7 +79,7 @@ class PatientProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
         del msg
-        self._refuse(Problem(400, "this is not a request of HTTP/1.1: check what is sent"))
+        self._refuse(400, "this is not a request of HTTP/1.1: check what is sent")
 
     def _look(self) -> None:
         """Wait for the rest of a request as long as there is one to come."""
@@ -112,12 +112,12 @@ class PatientProtocol(H11Protocol):
             self._begin()  # it is we who have not read
         else:
             _LOG.info("a request did not arrive within %g seconds: the connection is closed", self.seconds)
-            self._refuse(Problem(408, f"the request did not arrive within {self.seconds:g} seconds: send it faster"))
+            self._refuse(408, f"the request did not arrive within {self.seconds:g} seconds: send it faster")
 
-    def _refuse(self, problem: Problem) -> None:
+    def _refuse(self, status: int, detail: str) -> None:
         """Answer where nothing was answered yet, and close the connection."""
         if self.conn.our_state in _UNANSWERED:
-            said = problem.to_dict()
+            said = problem(status, detail)
             said.pop("request_id", None)  # it may be that of the request before
             body = json.dumps(said).encode()
             headers = [
@@ -127,19 +127,14 @@ class PatientProtocol(H11Protocol):
                 ("cache-control", "no-store"),
                 ("x-content-type-options", "nosniff"),
             ]
-            head = h11.Response(status_code=problem.status, headers=headers, reason=phrase(problem.status))
+            head = h11.Response(status_code=status, headers=headers, reason=phrase(status))
             for event in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
 
 def patient(seconds: float = SECONDS) -> type[H11Protocol]:
-    """Return the protocol that waits for so many seconds.
-
-    Example:
-        >>> issubclass(patient(10), H11Protocol)
-        True
-    """
+    """Return the protocol that waits for so many seconds."""
     return type("PatientProtocol", (PatientProtocol,), {"seconds": seconds})
 
 
@@ -167,10 +162,6 @@ class Place:
         tls_cert: The file with its certificate and those between it and the root; None for plain HTTP.
         tls_key: The file with the certificate's key.
         proxy_headers: Whether a proxy on this machine says from where requests come, and whether by https.
-
-    Example:
-        >>> Place("127.0.0.1", 0).loopback, Place("0.0.0.0", 8420).loopback
-        (True, False)
     """
 
     host: str = "127.0.0.1"
@@ -218,16 +209,7 @@ def _check_certificate(cert: Path, key: Path) -> None:
 
 
 def take_socket(place: Place) -> socket.socket:
-    """Take the port, or say that somebody has it.
-
-    Example:
-        >>> taken = take_socket(Place("127.0.0.1", 0))
-        >>> take_socket(Place("127.0.0.1", taken.getsockname()[1]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: port ... of 127.0.0.1 is taken: ...
-        >>> taken.close()
-    """
+    """Take the port, or say that somebody has it."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

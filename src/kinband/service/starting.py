@@ -21,17 +21,7 @@ _LOG = logging.getLogger("kinband.service")
 
 
 def settings_on_record(ledger: Ledger) -> Settings | None:
-    """Return what the controller of a ledger was made with; None where it has none yet.
-
-    Example:
-        >>> import tempfile
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
-        >>> settings_on_record(ledger) is None
-        True
-        >>> ledger.close()
-        >>> folder.cleanup()
-    """
+    """Return what the controller of a ledger was made with; None where it has none yet."""
     try:
         return read_settings(ledger)
     except NotFoundError:

@@ -246,7 +246,7 @@ def test_a_page_that_leads_elsewhere_is_not_followed(service: Served) -> None:
 def test_the_token_is_never_shown(service: Served) -> None:
     client = connect(service)
     secret = service.texts["admin"]
-    shown = [repr(client), str(client), repr(vars(client)), repr(client._calls.http.headers)]
+    shown = [repr(client), str(client), repr(vars(client)), repr(client._http.headers)]
     with pytest.raises(ServiceError) as caught:
         client.decision("d9")
     shown += [repr(caught.value), str(caught.value)]

@@ -1,15 +1,19 @@
 """What every request passes: limits, headers, who it is."""
 
+import logging
 import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address, ip_address
-from time import monotonic
+from time import monotonic, perf_counter
 
+from prometheus_client import Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.arrays import positive_number
@@ -90,12 +94,7 @@ class Limiter:
 
 
 def request_limits(*, clock: Callable[[], float] = monotonic) -> Limiter:
-    """Return the bound on requests of one identity: 20 a second, 200 at once.
-
-    Example:
-        >>> request_limits().take("k3Vq90Xz")
-        0.0
-    """
+    """Return the bound on requests of one identity: 20 a second, 200 at once."""
     return Limiter(rate=20, burst=200, clock=clock)
 
 
@@ -104,24 +103,12 @@ def failure_limits(*, clock: Callable[[], float] = monotonic) -> Limiter:
 
     A permit is taken for a failure alone, after it: a token that is good is never refused because somebody else at the
     same address, such as a script with an expired one, keeps failing.
-
-    Example:
-        >>> failures = failure_limits(clock=lambda: 0.0)
-        >>> [failures.take("192.0.2.7") for _ in range(11)][-1]
-        10.0
     """
     return Limiter(rate=0.1, burst=10, clock=clock)
 
 
 def address_of(host: str | None) -> str:
-    """Return the key of an address; of IPv6 that is its network of 64 bits, of which one caller has all addresses.
-
-    Example:
-        >>> address_of("192.0.2.7"), address_of("2001:db8:1:2:3:4:5:6"), address_of("::ffff:192.0.2.7")
-        ('192.0.2.7', '2001:db8:1:2::', '192.0.2.7')
-        >>> address_of(None)
-        'unknown'
-    """
+    """Return the key of an address; of IPv6 that is its network of 64 bits, of which one caller has all addresses."""
     try:
         found = ip_address((host or "").partition("%")[0])
     except ValueError:
@@ -131,66 +118,41 @@ def address_of(host: str | None) -> str:
     return str(found.ipv4_mapped or IPv6Address(int(found) >> 64 << 64))
 
 
-# --- What every request meets before the application does: an id, security headers, a check of the host, a bound on
-# size
+# --- What every request meets before the application does: an id, security headers, bounds, a clock, a net ---------
 #
-# Each is a plain ASGI application around another one, so that streamed answers stay streams. `protected` puts them
-# around an application in the right order, outside of everything, so that also an answer to an error that nobody
-# foresaw carries the headers.
+# Each is a plain ASGI application around another one, so that streamed answers stay streams. `api.app` puts them around
+# an application in the right order, outside of everything, so that also an answer to an error that nobody foresaw
+# carries the headers.
 
-MOST_BYTES = 4 * 1024 * 1024
-"""How large the body of a request may be unless said otherwise."""
-
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The hosts of a service that is for its own machine; others are how pages of other sites reach it (DNS rebinding)."""
 
+LOG = logging.getLogger("kinband.service")
+
+_METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
 _GOOD_ID = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
 
 
-def protected(
-    app: ASGIApp,
-    *,
-    most_bytes: int = MOST_BYTES,
-    hosts: Sequence[str] = (),
-    cacheable: Sequence[str] = (),
-    inline_styles: bool = False,
-) -> ASGIApp:
-    """Return an application with all of these around it.
-
-    Args:
-        app: The application.
-        most_bytes: How large the body of a request may be.
-        hosts: The names under which the service is reached, without ports; any where there is none.
-        cacheable: How the paths begin whose answers may be stored, such as "/static/".
-        inline_styles: Whether pages may hold style attributes.
-
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> protected(Starlette(), hosts=["kinband.example"])
-        <kinband.service.access.middleware.RequestIds object at ...>
-    """
-    sized = SizeLimit(app, most_bytes=most_bytes)
-    hosted = KnownHosts(sized, hosts=hosts) if hosts else sized
-    return RequestIds(SecurityHeaders(hosted, cacheable=cacheable, inline_styles=inline_styles))
-
-
-class RequestIds:
-    """Gives every request an id, or keeps the one that a proxy gave it, in `X-Request-ID` and in our logs.
-
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> isinstance(RequestIds(Starlette()), RequestIds)
-        True
-    """
+class Around:
+    """An application around another one, which answers requests of HTTP; anything else goes through."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer whatever comes."""
+        await (self.answer if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        raise NotImplementedError
+
+
+class RequestIds(Around):
+    """Gives every request an id, or keeps the one that a proxy gave it, in `X-Request-ID` and in our logs."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         given = Headers(scope=scope).get("x-request-id", "")
         found = given if _GOOD_ID.fullmatch(given) else secrets.token_hex(8)  # never what would forge a line of a log
 
@@ -201,53 +163,29 @@ class RequestIds:
 
         before = REQUEST_ID.set(found)
         try:
-            await self._app(scope, receive, marked)
+            await self.app(scope, receive, marked)
         finally:
             REQUEST_ID.reset(before)
 
 
-class SecurityHeaders:
+class SecurityHeaders(Around):
     """Tells browsers what pages of the service may do; a header that the application has set stays.
 
     Scripts and styles come from the service alone, none are inline. Charts may colour by attributes of their own
-    (`fill="…"`), which are no styles; style attributes need `inline_styles`, which still admits no style element. The
-    policy on referrers is `same-origin`, since under `no-referrer` browsers hide the origin of our own forms too.
+    (`fill="…"`), which are no styles. The policy on referrers is `same-origin`, since under `no-referrer` browsers hide
+    the origin of our own forms too.
 
     Args:
         app: The application.
         cacheable: How the paths begin whose answers may be stored; no other may.
-        inline_styles: Whether pages may hold style attributes.
-
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> isinstance(SecurityHeaders(Starlette()), SecurityHeaders)
-        True
     """
 
-    def __init__(self, app: ASGIApp, *, cacheable: Sequence[str] = (), inline_styles: bool = False) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, *, cacheable: Sequence[str] = ()) -> None:
+        super().__init__(app)
         self._cacheable = tuple(cacheable)
-        policy = {
-            "default-src": "'self'", "script-src": "'self'", "style-src": "'self'", "object-src": "'none'",
-            "base-uri": "'none'", "form-action": "'self'", "frame-ancestors": "'none'",
-        }  # fmt: skip
-        if inline_styles:
-            policy["style-src-attr"] = "'unsafe-inline'"
-        self._headers = {
-            "content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()),
-            "x-content-type-options": "nosniff",
-            "x-frame-options": "DENY",
-            "referrer-policy": "same-origin",
-            "cross-origin-opener-policy": "same-origin",
-            "cross-origin-resource-policy": "same-origin",
-            "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
-        }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -256,10 +194,10 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        await self.app(scope, receive, guarded)
 
     def _headers_for(self, scope: Scope) -> dict[str, str]:
-        headers = dict(self._headers)
+        headers = dict(_HEADERS)
         if not self._cacheable or not scope["path"].startswith(self._cacheable):
             headers["cache-control"] = "no-store"
         if scope.get("scheme") == "https":  # over http anybody could have put it there, and browsers ignore it
@@ -267,65 +205,107 @@ class SecurityHeaders:
         return headers
 
 
-class KnownHosts:
-    """Refuses requests for a host that is not ours, as they come from a page whose name was pointed at our address.
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; script-src 'self'; style-src 'self'; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 
-    Args:
-        app: The application.
-        hosts: The names under which the service is reached, without ports; "*.example.org" for all below one.
 
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> KnownHosts(Starlette(), hosts=["*.example.org"]).knows("a.example.org:8443")
-        True
-    """
+class LoopbackOnly(Around):
+    """Refuses requests for a host that is not this machine: they come from a page whose name was pointed at it."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str]) -> None:
-        if isinstance(hosts, str) or not hosts:
-            raise BadInputError(f"hosts must be a list of names under which the service is reached, got {hosts!r:.60}")
-        self._app = app
-        self._exact = {host.lower() for host in hosts if not host.startswith("*.")}
-        self._endings = tuple(host[1:].lower() for host in hosts if host.startswith("*."))
-
-    def knows(self, host: str) -> bool:
-        """Return whether a Host header names us, whatever the port."""
-        name = re.sub(r":\d*$", "", host.lower())
-        return name in self._exact or (bool(self._endings) and name.endswith(self._endings))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or self.knows(Headers(scope=scope).get("host", "")):
-            await self._app(scope, receive, send)
+        if re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower()) in LOOPBACK:
+            await self.app(scope, receive, send)
             return
-        detail = "this service is not known by the host name of the request: use its own name, or allow this one"
+        detail = "a service without access control is for its own machine, not for this host name: use localhost"
         await problem_response(400, detail, instance=scope["path"])(scope, receive, send)
 
 
-class HeadAsGet:
-    """Answers HEAD like GET, without the body, as RFC 9110 (9.3.2) wants it of every resource that has one.
+class HeadAsGet(Around):
+    """Answers HEAD like GET, without the body, as RFC 9110 (9.3.2) wants it of every resource that has one."""
 
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> isinstance(HeadAsGet(Starlette()), HeadAsGet)
-        True
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
+        if scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
             return
 
         async def bare(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        await self._app({**scope, "method": "GET"}, receive, bare)
+        await self.app({**scope, "method": "GET"}, receive, bare)
 
 
-class SizeLimit:
+class Meter(Around):
+    """Measures how long requests take; routes go by their template, so that ids do not become series.
+
+    Args:
+        app: The application.
+        latency: Where to write it, by route, method and status.
+    """
+
+    def __init__(self, app: ASGIApp, latency: Histogram) -> None:
+        super().__init__(app)
+        self._latency = latency
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        status, begun = 500, perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", None) or "none"
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._latency.labels(route, method, str(status)).observe(perf_counter() - begun)
+
+
+class Unexpected(Around):
+    """Answers what nobody expected: 500 with the id of the request, the rest in the log."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except ClientDisconnect:
+            LOG.info("the caller went away before the request had arrived")
+        except Exception:
+            if started:
+                raise  # an answer that has begun can only be broken off
+            LOG.exception("request %s failed", REQUEST_ID.get() or "without id")
+            await _broken()(scope, receive, send)
+
+
+def _broken() -> Response:
+    request_id = REQUEST_ID.get()
+    where = f" under the id {request_id}" if request_id else ""
+    return problem_response(
+        500, f"something broke on our side, and nothing was answered: the service's log has more{where}"
+    )
+
+
+class SizeLimit(Around):
     """Refuses bodies that are too large: by what is announced at once, by what is sent as soon as it is too much.
 
     A body whose end is announced in two ways is refused too, and its connection closed.
@@ -333,24 +313,14 @@ class SizeLimit:
     Args:
         app: The application.
         most_bytes: How large the body of a request may be.
-
-    Example:
-        >>> from starlette.applications import Starlette
-        >>> isinstance(SizeLimit(Starlette(), most_bytes=1000), SizeLimit)
-        True
     """
 
-    def __init__(self, app: ASGIApp, *, most_bytes: int = MOST_BYTES) -> None:
-        if most_bytes < 1:
-            raise BadInputError(f"most_bytes must be 1 at least, got {most_bytes}")
-        self._app = app
+    def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
+        super().__init__(app)
         self._most = most_bytes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         announced = headers.getlist("content-length")
         if announced and "transfer-encoding" in headers:  # a proxy may have read another end into it (RFC 9112, 6.3)
@@ -362,13 +332,13 @@ class SizeLimit:
         elif any(int(length) > self._most for length in announced):
             await self._refuse(scope, receive, send)
         else:
-            await self._answer(scope, receive, send)
+            await self._counted(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer while counting; whatever it makes of a body that broke off, we answer 413."""
         metered = _Metered(receive, send, most=self._most)
         try:
-            await self._app(scope, metered.receive, metered.send)
+            await self.app(scope, metered.receive, metered.send)
         except Exception:
             if not metered.refused:
                 raise

@@ -42,12 +42,7 @@ _SENTENCES: dict[Reason, str] = {
 
 
 class AccessError(KinbandError, PermissionError):
-    """Base of what access refuses.
-
-    Example:
-        >>> issubclass(NotSignedInError, AccessError) and issubclass(NotAllowedError, AccessError)
-        True
-    """
+    """Base of what access refuses."""
 
 
 class NotSignedInError(AccessError):
@@ -55,12 +50,6 @@ class NotSignedInError(AccessError):
 
     Attributes:
         reason: Why, for our own log.
-
-    Example:
-        >>> str(NotSignedInError("malformed")) == str(NotSignedInError("unknown"))
-        True
-        >>> NotSignedInError("unknown").reason
-        'unknown'
     """
 
     def __init__(self, reason: Reason) -> None:
@@ -69,12 +58,7 @@ class NotSignedInError(AccessError):
 
 
 class NotAllowedError(AccessError):
-    """The caller is known, but may not do this.
-
-    Example:
-        >>> str(NotAllowedError("this needs the role admin"))
-        'this needs the role admin'
-    """
+    """The caller is known, but may not do this."""
 
     code = "not_allowed"
 
@@ -159,12 +143,7 @@ class Identity:
 
     @classmethod
     def local(cls) -> "Identity":
-        """Return who sits at the machine of a service that was started without access control.
-
-        Example:
-            >>> Identity.local().role.value
-            'admin'
-        """
+        """Return who sits at the machine of a service that was started without access control."""
         return cls("", LOCAL, Role.ADMIN)
 
     def may(self, role: Role) -> bool:
@@ -210,11 +189,6 @@ class TokenRecord:
         revoked: Since when it may not be used any more.
         by: Who made it.
         last_used: When it was last used, to the minute.
-
-    Example:
-        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.OPERATOR, "2026-11-20T10:00:00.000000Z", None, None, "anna")
-        >>> record.state("2026-11-20T11:00:00.000000Z")
-        'live'
     """
 
     id: str
@@ -249,11 +223,6 @@ class Created:
     Attributes:
         token: The text; whoever has it comes in.
         record: What is kept.
-
-    Example:
-        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.VIEWER, "2026-11-20T10:00:00.000000Z", None, None, "anna")
-        >>> "kb_" in repr(Created("kb_k3Vq90Xz_...", record))
-        False
     """
 
     token: str = field(repr=False)
@@ -261,42 +230,22 @@ class Created:
 
 
 def new_id() -> str:
-    """Return an id at random.
-
-    Example:
-        >>> len(new_id()), new_id() == new_id()
-        (8, False)
-    """
+    """Return an id at random."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(8))
 
 
 def new_secret() -> str:
-    """Return a secret of 32 random bytes.
-
-    Example:
-        >>> bool(TOKEN.fullmatch(f"kb_{new_id()}_{new_secret()}"))
-        True
-    """
+    """Return a secret of 32 random bytes."""
     return secrets.token_urlsafe(32)
 
 
 def proof_of(secret: str) -> str:
-    """Return what shows that its bearer has seen a secret.
-
-    Example:
-        >>> len(proof_of("abc"))
-        64
-    """
+    """Return what shows that its bearer has seen a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def hash_of(proof: str) -> str:
-    """Return what is stored of a proof.
-
-    Example:
-        >>> hash_of(proof_of("abc")) == hash_of(proof_of("abd"))
-        False
-    """
+    """Return what is stored of a proof."""
     return hashlib.sha256(proof.encode()).hexdigest()
 
 
@@ -309,12 +258,6 @@ def hash_of(proof: str) -> str:
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept(Generic[V]):
-    value: V
-    since: float
-
-
 class Memory(Generic[V]):
     """Values by name, for some seconds; threads may share it.
 
@@ -322,46 +265,21 @@ class Memory(Generic[V]):
         seconds: How long a value is kept.
         most: How many are kept; the one that was kept first goes first.
         clock: What says the time, in seconds that never go back.
-
-    Example:
-        >>> time = 0.0
-        >>> memory = Memory[int](seconds=5, most=100, clock=lambda: time)
-        >>> memory.keep("a", 1, turn=memory.turn)
-        >>> memory.recall("a")
-        1
-        >>> time = 5.0
-        >>> memory.recall("a") is None
-        True
     """
 
     def __init__(self, *, seconds: float, most: int, clock: Callable[[], float]) -> None:
         self._seconds = seconds
         self._most = most
         self._clock = clock
-        self._kept: OrderedDict[str, _Kept[V]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[V, float]] = OrderedDict()  # with since when
         self._lock = threading.Lock()
         self.turn = 0
 
-    def recall(self, name: str) -> V | None:
-        """Return what is kept under a name, None where that is nothing or too old."""
+    def recall(self, name: str, *, within: float | None = None) -> V | None:
+        """Return what is kept under a name, None where that is nothing or too old: older than is kept, or than this."""
         with self._lock:
-            kept = self._kept.get(name)
-            return kept.value if kept is not None and self._clock() < kept.since + self._seconds else None
-
-    def recall_old(self, name: str, *, within: float) -> V | None:
-        """Return what is kept under a name although it is too old to be relied on, if it is not older than this.
-
-        Example:
-            >>> time = 0.0
-            >>> memory = Memory[int](seconds=5, most=100, clock=lambda: time)
-            >>> memory.keep("a", 1, turn=memory.turn)
-            >>> time = 20.0
-            >>> memory.recall("a"), memory.recall_old("a", within=30), memory.recall_old("a", within=20)
-            (None, 1, None)
-        """
-        with self._lock:
-            kept = self._kept.get(name)
-            return kept.value if kept is not None and self._clock() < kept.since + within else None
+            value, since = self._kept.get(name, (None, 0.0))
+            return value if self._clock() < since + (self._seconds if within is None else within) else None
 
     def keep(self, name: str, value: V, *, turn: int) -> None:
         """Keep a value whose look-up began in this turn, unless something was forgotten since."""
@@ -369,7 +287,7 @@ class Memory(Generic[V]):
             if turn != self.turn:
                 return
             self._kept.pop(name, None)
-            self._kept[name] = _Kept(value, self._clock())
+            self._kept[name] = value, self._clock()
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
@@ -513,13 +431,6 @@ class Tokens:
             self._used[record.id] = f"{now[:16]}:00.000000Z"
         return record.identity
 
-    def find(self, token_id: str) -> TokenRecord:
-        """Return what is known of a token by its id, as of a few seconds ago at most."""
-        known = self._look_up(token_id)
-        if known is None:
-            raise NotFoundError(f"no token has the id {token_id!r:.40}: see kinband token list")
-        return known[0]
-
     def write_used(self) -> bool:
         """Note down when tokens were last used; to be called about once a minute, and at the end.
 
@@ -553,7 +464,7 @@ class Tokens:
         known = self._known.recall(token_id)
         if known is not None:
             return known
-        old = self._known.recall_old(token_id, within=WHILE_AWAY) if reading else None
+        old = self._known.recall(token_id, within=WHILE_AWAY) if reading else None
         if old is not None and self._clock() < self._away:
             return old
         try:
@@ -570,7 +481,7 @@ class Tokens:
         with self.ledger.reading() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == token_id)).one_or_none()
         if row is None:
-            if self._known.recall_old(token_id, within=WHILE_AWAY) is not None:
+            if self._known.recall(token_id, within=WHILE_AWAY) is not None:
                 self._known.forget(token_id)
             return None
         known = _record(row), str(row.hash)
@@ -602,14 +513,7 @@ def _found(connection: Connection, id_or_name: str, *, now: str) -> TokenRecord:
 
 
 def check_name(name: str) -> None:
-    """Refuse what a token cannot be called.
-
-    Example:
-        >>> check_name("local")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a token cannot be called 'local' or by a token: say whom or what it is for
-    """
+    """Refuse what a token cannot be called."""
     good = isinstance(name, str) and name.isprintable() and name == name.strip() and 0 < len(name) <= _LONGEST_NAME
     if not good:
         raise BadInputError(

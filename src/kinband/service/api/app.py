@@ -8,29 +8,36 @@ such an answer has the headers too. Then the gate, the strict reader and the han
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from html import escape
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
+from starlette.routing import BaseRoute
 
-from kinband.service.access.middleware import LOOPBACK, HeadAsGet, KnownHosts, RequestIds, SecurityHeaders, SizeLimit
+from kinband.service.access.middleware import (
+    HeadAsGet,
+    LoopbackOnly,
+    Meter,
+    RequestIds,
+    SecurityHeaders,
+    SizeLimit,
+    Unexpected,
+)
 from kinband.service.access.tokens import Tokens
 from kinband.service.api import errors
-from kinband.service.api.decisions import decisions, outcomes, people
-from kinband.service.api.gate import Gate, Limits, Segments
-from kinband.service.api.looking import exports, looking, probes
-from kinband.service.api.metrics import Meter, Metrics
-from kinband.service.api.openapi import page_of, schema_of
-from kinband.service.api.stations import rails, stations
+from kinband.service.api.gate import ROLES, Gate, Limits, Segments, needs
+from kinband.service.api.metrics import Metrics
+from kinband.service.api.routes import ROUTERS
 from kinband.service.operations import Operations
+from kinband.service.problems import MEDIA_TYPE, phrase
+from kinband.service.schemas import Problem
 from kinband.version import __version__
 
 MAX_BODY = 1_000_000
 """Bytes that a request may have; 10,000 outcomes fit."""
-
-ROUTERS: tuple[APIRouter, ...] = (decisions, outcomes, people, stations, rails, looking, exports, probes)
-"""Everything that the service answers but its pages."""
 
 _NOTED_EVERY = 60.0  # seconds between notes of which tokens were used
 
@@ -43,10 +50,7 @@ def create_app(
     pages: APIRouter | None = None,
     missing: errors.Missing | None = None,
     limits: Limits | None = None,
-    max_body: int = MAX_BODY,
-    hosts: Sequence[str] = (),
     cacheable: Sequence[str] = (),
-    inline_styles: bool = False,
 ) -> FastAPI:
     """Return the service around operations.
 
@@ -57,10 +61,7 @@ def create_app(
         pages: The dashboard.
         missing: Its page for addresses that nobody has.
         limits: How much callers may ask for.
-        max_body: Bytes that a request may have.
-        hosts: Names under which the service is reached; any where there is none.
         cacheable: How the paths begin whose answers browsers may keep.
-        inline_styles: Whether pages may hold style attributes.
 
     Example:
         >>> import tempfile
@@ -83,13 +84,12 @@ def create_app(
     app.state.operations, app.state.gate = operations, gate
     app.state.metrics = Metrics(operations)
     _add_routes(app, pages, missing)
-    app.add_middleware(errors.Unexpected)
-    app.add_middleware(SizeLimit, most_bytes=max_body)
-    known = LOOPBACK if insecure_local and not hosts else tuple(hosts)
-    if known:
-        app.add_middleware(KnownHosts, hosts=known)
-    app.add_middleware(SecurityHeaders, cacheable=cacheable, inline_styles=inline_styles)
-    app.add_middleware(Meter, metrics=app.state.metrics)
+    app.add_middleware(Unexpected)
+    app.add_middleware(SizeLimit, most_bytes=MAX_BODY)
+    if insecure_local:
+        app.add_middleware(LoopbackOnly)
+    app.add_middleware(SecurityHeaders, cacheable=cacheable)
+    app.add_middleware(Meter, latency=app.state.metrics.latency)
     app.add_middleware(RequestIds)
     app.add_middleware(Segments, prefix="/v1/stations/")
     app.add_middleware(HeadAsGet)
@@ -136,3 +136,113 @@ async def _note(tokens: Tokens) -> None:
     while True:
         await asyncio.sleep(_NOTED_EVERY)
         await run_in_threadpool(tokens.write_used)
+
+
+# --- The schema: OpenAPI 3.1, with what the framework cannot know added to what it can ------------------------------
+#
+# Which role an operation needs, and that errors are problems (RFC 9457) with their own media type.
+
+TAGS = [
+    {"name": "decisions", "description": "Ask, and look at what was decided and why."},
+    {"name": "outcomes", "description": "Tell what decisions earned, and put it right."},
+    {"name": "people", "description": "The plan, approvals, modes, and the big switch."},
+    {"name": "stations", "description": "Stations: how they stand, who joins and leaves, roll-back, freeze."},
+    {"name": "rails", "description": "The guard rails in force, and others in their place."},
+    {"name": "looking", "description": "Configurations, similarity, history."},
+    {"name": "exports", "description": "Everything as CSV."},
+    {"name": "probes", "description": "For those who run the service."},
+]
+DESCRIPTION = """kinband decides, slot after slot, which configuration each base station of a cellular network runs.
+
+Every call but the probes `/healthz` and `/readyz` needs a token: `Authorization: Bearer kb_...`. A **viewer** may read;
+an **operator** may also ask, tell, approve, roll back, freeze, stop and resume; an **admin** may also set modes, put
+guard rails in force and let stations join and leave. `/metrics` needs a viewer's token, which Prometheus can send.
+
+Calls that change something take an `Idempotency-Key`: sent again with the same key, they are answered from the record
+and do nothing twice. Errors are problems (RFC 9457) with one sentence that says what to do."""
+
+_ALWAYS = (400, 413, 500)
+_GUARDED = (401, 403, 429, 503)
+_WRITES = (409, 415)
+_MEANING = {
+    400: "What was sent cannot be read.",
+    401: "No token, or one that is not known, was revoked or has expired.",
+    403: "The role of the token is too low; the sentence names the one that is needed.",
+    404: "There is no such decision or station.",
+    409: "It contradicts what is on record.",
+    413: "The body is too large.",
+    415: "The body is not sent as what it should be; the sentence names it.",
+    422: "A value is not what it should be; the sentence names it.",
+    429: "Too many requests; Retry-After says when to come back.",
+    500: "Something broke on our side; the sentence has the id under which the log tells more.",
+    503: "The database is away, busy or full, or takes no writes; Retry-After says when to come back.",
+}
+
+
+def schema_of(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """Return the schema of some routes."""
+    schema = get_openapi(
+        title="kinband", version=__version__, description=DESCRIPTION, tags=TAGS, routes=routes, openapi_version="3.1.0"
+    )
+    components = schema.setdefault("components", {})
+    models = components.setdefault("schemas", {})
+    models.pop("HTTPValidationError", None)
+    models.pop("ValidationError", None)
+    models["Problem"] = Problem.model_json_schema()
+    components["responses"] = {f"Problem{status}": _problem(status) for status in _MEANING}
+    components["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "Made by `kinband token create`."}
+    }
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            _complete(operation, path=path, method=method)
+    return schema
+
+
+def _complete(operation: dict[str, Any], *, path: str, method: str) -> None:
+    """Add to an operation what it needs and how it can fail."""
+    name = operation["operationId"]
+    operation["description"] = f"{operation.get('description', '')}\n\n{needs(name)}".strip()
+    operation["security"] = [] if ROLES[name] is None else [{"token": []}]
+    statuses = {*_ALWAYS, *(() if ROLES[name] is None else _GUARDED), *(_WRITES if method != "get" else ())}
+    statuses |= {503} if name == "ready" else set()
+    if path.startswith("/v1"):
+        statuses |= {404, 422}
+    for status in sorted(statuses):
+        operation["responses"][str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    example = {"type": "about:blank", "title": phrase(status), "status": status, "detail": _MEANING[status]}
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
+    return {"description": _MEANING[status], "content": {MEDIA_TYPE: content}}
+
+
+def page_of(schema: dict[str, Any]) -> str:
+    """Return a page that lists what there is; no script, nothing from elsewhere."""
+    title = escape(f"{schema['info']['title']} {schema['info']['version']}")
+    rows = "\n".join(
+        f"<tr><td>{method.upper()}</td><td><code>{escape(path)}</code></td><td>{escape(operation['summary'])}</td>"
+        f"<td>{ROLES[operation['operationId']] or 'anybody'}</td></tr>"
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+</head>
+<body>
+<h1>{title}</h1>
+<p>The schema, with bodies, answers and examples: <a href="/openapi.json">/openapi.json</a></p>
+<table>
+<thead><tr><th>method</th><th>path</th><th>what it does</th><th>role</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</body>
+</html>
+"""

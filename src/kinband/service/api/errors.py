@@ -1,6 +1,5 @@
 """Errors as answers."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,14 +7,14 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
+from kinband.service.access.middleware import LOG
 from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.problems import REQUEST_ID, problem_response
+from kinband.service.problems import problem_response
 
 # --- What is wrong with a request, in one sentence: where, what was expected, what came -----------------------------
 #
@@ -59,14 +58,7 @@ _PLACES = {"query": "the query parameter ", "header": "the header ", "path": "th
 
 
 def complaint(error: Mapping[str, Any]) -> str:
-    """Return one error of validation in words.
-
-    Example:
-        >>> complaint({"type": "missing", "loc": ("body", "outcomes", 0, "decision"), "msg": "Field required"})
-        'outcomes[0].decision is missing'
-        >>> complaint({"type": "string_type", "loc": ("body", "slot"), "msg": "", "input": 7})
-        'slot must be text, got 7'
-    """
+    """Return one error of validation in words."""
     return printable(f"{_place(error['loc'])}{_words(error)}")
 
 
@@ -102,12 +94,7 @@ def _place(loc: Sequence[str | int], *, plain: bool = False) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON has it, in short; of lists and objects only that they are.
-
-    Example:
-        >>> shown(True), shown(None), shown("0.5"), shown([1, 2]), shown({}), shown(b"x")
-        ('true', 'null', "'0.5'", 'a list', 'an object', 'text')
-    """
+    """Return a value as JSON has it, in short; of lists and objects only that they are."""
     match value:
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
@@ -151,13 +138,7 @@ HINTS = {
 
 
 def detail_of(error: KinbandError) -> str:
-    """Return what is wrong and what to do about it over HTTP.
-
-    Example:
-        >>> told = ConflictError("d1 was already told 0.9", hint="use correct() to change it", code="told_already")
-        >>> detail_of(told)
-        'd1 was already told 0.9: use POST /v1/corrections to change it'
-    """
+    """Return what is wrong and what to do about it over HTTP."""
     if not error.hint or error.code not in HINTS:
         return str(error)
     return f"{error.problem}: {HINTS[error.code].format(value=error.value)}"
@@ -167,8 +148,6 @@ def detail_of(error: KinbandError) -> str:
 #
 # What was meant for the caller is passed on. What tells of the inside (where the database is, why it refuses, what
 # broke) goes into the log, under the id of the request, which is all that the caller hears of it.
-
-LOG = logging.getLogger("kinband.service")
 
 AGAIN = 5
 """Seconds after which to try again when the database is away."""
@@ -195,12 +174,7 @@ _KNOWN = {"full": FULL, "moved": MOVED}  # by the code of the error
 
 
 class RefusedError(Exception):
-    """A request that is refused before it is looked at.
-
-    Example:
-        >>> RefusedError(415, "send JSON").status
-        415
-    """
+    """A request that is refused before it is looked at."""
 
     def __init__(self, status: int, detail: str, *, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -230,40 +204,6 @@ def install(app: FastAPI, routes: Callable[[], Sequence[Any]], *, missing: Missi
     app.add_exception_handler(HTTPException, _by_http(routes, missing))
 
 
-class Unexpected:
-    """Answers what nobody expected: 500 with the id of the request, the rest in the log."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self.app(scope, receive, sending)
-        except ClientDisconnect:
-            LOG.info("the caller went away before the request had arrived")
-        except Exception:
-            if scope["type"] != "http" or started:
-                raise  # an answer that has begun can only be broken off
-            LOG.exception("request %s failed", REQUEST_ID.get() or "without id")
-            await _broken()(scope, receive, send)
-
-
-def _broken() -> Response:
-    request_id = REQUEST_ID.get()
-    where = f" under the id {request_id}" if request_id else ""
-    return problem_response(
-        500, f"something broke on our side, and nothing was answered: the service's log has more{where}"
-    )
-
-
 def _passed_on(status: int) -> Callable[[Request, Exception], Response]:
     def handle(_request: Request, error: Exception) -> Response:
         assert isinstance(error, KinbandError)  # noqa: S101
@@ -289,12 +229,7 @@ def _unavailable(_request: Request, error: Exception) -> Response:
 
 
 def away(error: LedgerUnavailableError) -> str:
-    """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies.
-
-    Example:
-        >>> away(LedgerUnavailableError("the ledger /srv/l.db was moved", code="moved"))
-        'the file of the database was moved, removed or replaced, and nothing was recorded: put it back, or start ...'
-    """
+    """Return what to tell a caller of a ledger that is unavailable: what it is and what to do, never where it lies."""
     if error.code in _KNOWN:
         return _KNOWN[error.code]
     unsure = error.recorded is None

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kinband.errors import BadInputError
-from kinband.service.access.middleware import Limiter, address_of, failure_limits, request_limits
+from kinband.service.access.middleware import LOG, Around, Limiter, address_of, failure_limits, request_limits
 from kinband.service.access.sessions import check_origin
 from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
-from kinband.service.api.errors import LOG, RefusedError
+from kinband.service.api.errors import RefusedError
 from kinband.service.operations import Operations
 from kinband.service.paths import read
 
@@ -28,8 +28,7 @@ from kinband.service.paths import read
 #
 # Viewers look. Operators do what a shift does: ask, tell, approve, roll back, freeze, stop, and resume as well, since
 # the one who stopped in a hurry must be able to go on. Admins change how the network is run: modes, stations, rails.
-# Open to anybody is what has `None`: a probe has no token. An operation that is not in the table cannot be made
-# .
+# Open to anybody is what has `None`: a probe has no token. An operation that is not in the table cannot be made.
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 
@@ -73,12 +72,7 @@ ROLES: dict[str, Role | None] = {
 
 
 def needs(operation: str) -> str:
-    """Return in words what an operation needs.
-
-    Example:
-        >>> needs("tell"), needs("health")
-        ('Needs the role operator.', 'Open to anybody.')
-    """
+    """Return in words what an operation needs."""
     role = ROLES[operation]
     return "Open to anybody." if role is None else f"Needs the role {role}."
 
@@ -86,7 +80,7 @@ def needs(operation: str) -> str:
 # --- Who is let in: every request shows a token, or the service runs without access control on its own machine ------
 #
 # Without access control, whoever reaches the port may do everything; so only the host names of this machine are
-# answered (`access.middleware.KnownHosts`), and no page of another site that a browser here has open (`access.csrf`).
+# answered (`access.middleware.LoopbackOnly`), and no page of another site that a browser here has open (`access.csrf`).
 
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing: for these a token that was known a moment ago will do while the database is away."""
@@ -100,10 +94,6 @@ class Limits:
     Attributes:
         requests: By identity.
         failures: Failed sign-ins, by address.
-
-    Example:
-        >>> Limits.usual().requests.take("k3Vq90Xz")
-        0.0
     """
 
     requests: Limiter
@@ -187,16 +177,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def read_json(body: bytes) -> Any:
-    """Return the value of a JSON text, or refuse what is not JSON.
-
-    Example:
-        >>> read_json(b'{"reward": 0.9}')
-        {'reward': 0.9}
-        >>> read_json(b'{"reward": NaN}')
-        Traceback (most recent call last):
-            ...
-        kinband.service.api.errors.RefusedError: NaN is not JSON: leave out what is not known
-    """
+    """Return the value of a JSON text, or refuse what is not JSON."""
     try:
         return json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_unique)
     except RefusedError:
@@ -357,7 +338,7 @@ Key = Annotated[
 # cent signs within a segment stay encoded until the name is read (`StationName`).
 
 
-class Segments:
+class Segments(Around):
     """Has the paths below a prefix matched segment by segment.
 
     Args:
@@ -366,11 +347,12 @@ class Segments:
     """
 
     def __init__(self, app: ASGIApp, *, prefix: str) -> None:
-        self.app, self.prefix = app, prefix
+        super().__init__(app)
+        self.prefix = prefix
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and scope["path"].startswith(self.prefix):
+        if scope["path"].startswith(self.prefix):
             raw: bytes | None = scope.get("raw_path")  # servers need not tell it
             came = scope["path"].replace("%", "%25") if raw is None else raw.partition(b"?")[0].decode("latin-1")
             scope = {**scope, "path": apart(came)}

@@ -2,27 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from math import sqrt
-from statistics import NormalDist, fmean
-from time import perf_counter
+from statistics import fmean
 from typing import cast, get_args
 
 from prometheus_client import CollectorRegistry, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kinband.controller.events import Journal, Told
 from kinband.guardrails import Code
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.read_model import KEPT_RECENT
 from kinband.service.schemas import STATUSES
+from kinband.stats import REACH
 from kinband.version import __version__
 
-# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth
-# -------------------------
+# --- Whether intervals hold, lately: a cheap look at what `kinband.diagnostics` examines in depth -------------------
 # A reward, less what was predicted of the configuration that ran and over its standard deviation (σ² as stored when
 # asking, the controller's noise, and what was told of the reward's own), is standard normal if model and noise are
 # right. Of the last few hundred rewards, 95 % should then lie inside ±1.96; a share that falls is the first sign that
@@ -32,33 +29,6 @@ LAST = 500
 """Rewards that are looked at."""
 NO_DEVIATIONS = ("linucb",)
 """Policies whose widths are no standard deviations."""
-REACH = NormalDist().inv_cdf(0.975)
-
-
-@dataclass(frozen=True)
-class Inside:
-    """How the last rewards lie in their predictions.
-
-    Attributes:
-        rewards: How many were looked at.
-        share: The share inside their 95 % interval; None of none.
-        mean_z: The mean of z; None of none.
-
-    Example:
-        >>> inside([0.3, -2.4, 0.6])
-        Inside(rewards=3, share=0.6666666666666666, mean_z=-0.5)
-    """
-
-    rewards: int
-    share: float | None
-    mean_z: float | None
-
-
-def inside(z: Sequence[float]) -> Inside:
-    """Return how errors in standard deviations, (n,), lie in the 95 % interval."""
-    if not z:
-        return Inside(0, None, None)
-    return Inside(len(z), sum(abs(value) <= REACH for value in z) / len(z), fmean(z))
 
 
 def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]:
@@ -68,13 +38,6 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
         journal: What was decided, ran and was told.
         noise: The controller's.
         last: Rewards to look at; those without a prediction count, and give nothing.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
-        >>> controller.tell(controller.ask("a").id, 1.0)
-        >>> [round(z, 3) for z in recent_z(controller.journal, noise=0.25)]
-        [0.447]
     """
     found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
     for key, told in islice(reversed(rewards.items()), last):
@@ -93,7 +56,6 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
 # decision that waited is applied later, and moves from one to the other.
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
 
 
 class Metrics:
@@ -114,39 +76,6 @@ class Metrics:
         )
         Info("kinband_build", "What runs.", registry=self.registry).info({"version": __version__})
         self.registry.register(Network(operations))
-
-
-class Meter:
-    """Measures how long requests take; routes go by their template, so that ids do not become series.
-
-    Args:
-        app: The application.
-        metrics: Where to write it.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app = app
-        self.metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        status, begun = 500, perf_counter()
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, noting)
-        finally:
-            route = getattr(scope.get("route"), "path", None) or "none"
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            self.metrics.latency.labels(route, method, str(status)).observe(perf_counter() - begun)
 
 
 class Network(Collector):
@@ -186,7 +115,7 @@ class Network(Collector):
         yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
         yield _gauge("kinband_ledger_events", "Events on record.", seq)
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
-        yield from _calibration(inside(z))
+        yield from calibration(z)
 
     def _tallied(self, seq: int, items: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
         """Return numbers by status and by rail; counted once for every state of the ledger."""
@@ -208,12 +137,14 @@ def recent_reward(read_model: ReadModel) -> float | None:
     return fmean(known) if known else None
 
 
-def _calibration(found: Inside) -> Iterator[Metric]:
+def calibration(z: Sequence[float]) -> Iterator[Metric]:
+    """Give how errors in standard deviations, (n,), lie in the 95 % interval."""
     share = "Share of the last rewards inside their 95 % interval: 0.95 if widths are right."
-    yield _gauge("kinband_calibration_inside_95_ratio", share, found.share)
+    inside = sum(abs(value) <= REACH for value in z) / len(z) if z else None
+    yield _gauge("kinband_calibration_inside_95_ratio", share, inside)
     bias = "Mean of the last rewards less their predictions, in standard deviations: 0 if there is no drift."
-    yield _gauge("kinband_calibration_mean_z", bias, found.mean_z)
-    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", found.rewards)
+    yield _gauge("kinband_calibration_mean_z", bias, fmean(z) if z else None)
+    yield _gauge("kinband_calibration_rewards", "Rewards that calibration looks at.", len(z))
 
 
 def _gauge(name: str, text: str, value: float | None) -> Metric:

@@ -49,16 +49,7 @@ Choice = dict[str, Any] | list[dict[str, Any]]
 
 
 def number(value: object) -> float:
-    """Return a finite number as it came, or say that it is none.
-
-    Example:
-        >>> number(0.9), number(-3)
-        (0.9, -3)
-        >>> number(True)
-        Traceback (most recent call last):
-            ...
-        pydantic_core...PydanticCustomError: must be a number, got true
-    """
+    """Return a finite number as it came, or say that it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _refused("must be a number, got {given}", value)
     if not abs(value) <= LARGEST:  # nan is not, either
@@ -67,12 +58,7 @@ def number(value: object) -> float:
 
 
 def scalar(value: object) -> Scalar:
-    """Return the value of a knob: a number, text, or true or false.
-
-    Example:
-        >>> scalar("pf"), scalar(True), scalar(-98)
-        ('pf', True, -98)
-    """
+    """Return the value of a knob: a number, text, or true or false."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -83,12 +69,7 @@ def scalar(value: object) -> Scalar:
 
 
 def measured(value: object) -> float | tuple[float, float]:
-    """Return a KPI: a number, or a pair of value and variance.
-
-    Example:
-        >>> measured(0.98), measured([0.98, 0.0004])
-        (0.98, (0.98, 0.0004))
-    """
+    """Return a KPI: a number, or a pair of value and variance."""
     if isinstance(value, list):
         if len(value) != 2:
             raise _refused("must be a number or a pair of value and variance, got {given}", value)
@@ -97,14 +78,7 @@ def measured(value: object) -> float | tuple[float, float]:
 
 
 def allowed(value: object) -> Choice:
-    """Return which configurations may be chosen: values or an interval by knob, or a list of configurations.
-
-    Example:
-        >>> allowed({"tilt": {"low": 2, "high": 4}, "scheduler": ["pf"]})
-        {'tilt': Range(low=2, high=4), 'scheduler': ['pf']}
-        >>> allowed([{"tilt": 2}])
-        [{'tilt': 2}]
-    """
+    """Return which configurations may be chosen: values or an interval by knob, or a list of configurations."""
     if isinstance(value, dict) and len(value) <= 100:
         return {_text(knob): _wanted(wanted) for knob, wanted in value.items()}
     if isinstance(value, list) and len(value) <= MOST and all(isinstance(item, dict) for item in value):
@@ -113,12 +87,7 @@ def allowed(value: object) -> Choice:
 
 
 def moment(value: object) -> float | str:
-    """Return a time as the controller's clock takes it: a number, or ISO text.
-
-    Example:
-        >>> moment("2026-11-20T10:00:00Z"), moment(12)
-        ('2026-11-20T10:00:00Z', 12)
-    """
+    """Return a time as the controller's clock takes it: a number, or ISO text."""
     return _text(value) if isinstance(value, str) else number(value)
 
 

@@ -46,17 +46,7 @@ class Standing:
 
 
 def standing_of(ledger: Ledger) -> Standing:
-    """Return how a ledger stands, without checking its chain; `Ledger.verify` does.
-
-    Example:
-        >>> import tempfile
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
-        >>> standing_of(ledger).events
-        0
-        >>> ledger.close()
-        >>> folder.cleanup()
-    """
+    """Return how a ledger stands, without checking its chain; `Ledger.verify` does."""
     with ledger.reading() as connection:
         counted = connection.execute(select(events.c.kind, func.count()).group_by(events.c.kind)).all()
         ends = connection.execute(select(func.min(events.c.at), func.max(events.c.at))).one()

@@ -62,12 +62,7 @@ class LedgerUnavailableError(KinbandError, ConnectionError):
 
 
 class LedgerRefusedError(KinbandError, PermissionError):
-    """The database will not have it, now or later: rights are missing, or history was to be changed.
-
-    Example:
-        >>> str(LedgerRefusedError("the ledger is read-only"))
-        'the ledger is read-only'
-    """
+    """The database will not have it, now or later: rights are missing, or history was to be changed."""
 
 
 @contextmanager
@@ -77,13 +72,6 @@ def in_one_sentence(where: str, *, known: bool = True) -> Iterator[None]:
     Args:
         where: The ledger's name, without a password.
         known: Whether it is known that nothing was recorded; it is not when an answer to a commit is missing.
-
-    Example:
-        >>> with in_one_sentence("ledger.db"):
-        ...     raise exc.TimeoutError("pool")
-        Traceback (most recent call last):
-            ...
-        kinband.service.ledger.engines.LedgerUnavailableError: the ledger ledger.db is busy: nothing was recorded, ...
     """
     try:
         yield
@@ -206,18 +194,7 @@ _LOCK = 0x6B696E62616E64  # "kinband": the number of PostgreSQL's advisory lock
 
 
 def ledger_url(url: str | PathLike[str]) -> URL:
-    """Return the URL of a ledger; a plain path is an SQLite file.
-
-    Example:
-        >>> ledger_url("ledger.db").render_as_string()
-        'sqlite:///ledger.db'
-        >>> ledger_url("postgresql://me@db/network").drivername
-        'postgresql+psycopg'
-        >>> ledger_url("mysql://me@db/network")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a ledger lives in SQLite or PostgreSQL, got mysql: ...
-    """
+    """Return the URL of a ledger; a plain path is an SQLite file."""
     given = fspath(url)
     if "://" not in given:
         return _file(URL.create("sqlite", database=given))
@@ -237,12 +214,7 @@ def ledger_url(url: str | PathLike[str]) -> URL:
 
 
 def name_of(url: URL) -> str:
-    """Return how a ledger is called in messages: its file, or its URL without the password.
-
-    Example:
-        >>> name_of(ledger_url("postgresql://me:secret@db/network"))
-        'postgresql://me:***@db/network'
-    """
+    """Return how a ledger is called in messages: its file, or its URL without the password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.set(drivername="postgresql").render_as_string(hide_password=True)

@@ -111,7 +111,6 @@ def _same(one: Settings, other: Settings) -> bool:
 # that any decision of the past is near one and their number grows like a logarithm.
 
 _PART = 8_000_000  # bytes
-_FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,27 +121,11 @@ class Snapshot:
         seq: The event's number.
         beliefs: What the policy's `state` returned.
         size: How many bytes they took.
-
-    Example:
-        >>> Snapshot(7, {}, 0).seq
-        7
     """
 
     seq: int
     beliefs: dict[str, Any]
     size: int
-
-
-def due(since: int, *, every: int, size: int) -> bool:
-    """Return whether to take a snapshot so many events after the last, which had `size` bytes.
-
-    Large ones are rarer, so that on average an event causes no more than 64 kB to be written.
-
-    Example:
-        >>> due(1000, every=1000, size=6_000_000), due(1000, every=1000, size=256_000_000)
-        (True, False)
-    """
-    return since >= max(every, size // _FOR_ONE_EVENT)
 
 
 def write_snapshot(ledger: Ledger, seq: int, beliefs: dict[str, Any], *, every: int) -> int:
@@ -206,12 +189,7 @@ def _thin(connection: Connection, *, every: int) -> None:
 
 
 def superfluous(stored: list[int], *, every: int) -> list[int]:
-    """Return which of the snapshots, oldest first, can go; the newest two always stay.
-
-    Example:
-        >>> superfluous([1, 2, 3, 4, 5, 6, 7, 8, 9], every=1)
-        [3, 4, 5, 7]
-    """
+    """Return which of the snapshots, oldest first, can go; the newest two always stay."""
     kept, gone = set[int](), []
     for seq in stored[:-2]:
         age = ((stored[-1] - seq) // every).bit_length()
@@ -232,17 +210,7 @@ _NOT_OURS = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # wha
 
 
 class FollowingController(Controller):
-    """A controller that also takes in what another process added to the same log.
-
-    Example:
-        >>> from kinband import ConfigurationSpace
-        >>> leader = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> follower = FollowingController.from_settings(leader.settings)
-        >>> leader.tell(leader.ask("a").id, 0.8)
-        >>> follower.follow(leader.journal)
-        >>> follower.ask("a").arm == leader.ask("a").arm
-        True
-    """
+    """A controller that also takes in what another process added to the same log."""
 
     def follow(self, entries: Iterable[Entry]) -> None:
         """Take in entries in order, and learn what there is to learn."""
@@ -330,15 +298,7 @@ def follow(controller: FollowingController, entries: Iterable[Entry], *, name: s
 
 
 class EntryReader:
-    """Turns events into entries of the journal.
-
-    Example:
-        >>> from kinband import ConfigurationSpace
-        >>> reader = EntryReader(Controller(ConfigurationSpace(tilt=[2, 4]), ["a"]).settings)
-        >>> text = '{"entry":{"entry":"left","station":"a"}}'
-        >>> reader.entry(Event(2, "station", "", "", "a", None, None, None, None, text, ""))
-        Left(station='a')
-    """
+    """Turns events into entries of the journal."""
 
     def __init__(self, settings: Settings) -> None:
         self._configurations = dict(enumerate(settings.encoder.space))

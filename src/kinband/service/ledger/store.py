@@ -318,16 +318,6 @@ class Writable:
         every: Seconds for which a trial that went well counts.
         soon: Seconds after which one that did not is repeated.
         clock: What counts seconds.
-
-    Example:
-        >>> import tempfile
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
-        >>> Writable(ledger).check()
-        >>> list(ledger.read())
-        []
-        >>> ledger.close()
-        >>> folder.cleanup()
     """
 
     def __init__(

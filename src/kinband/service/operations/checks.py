@@ -29,16 +29,7 @@ _LINES = "\n\r\t"  # the control characters that a comment of several lines has
 
 
 def checked_comment(text: object) -> str:
-    r"""Return a comment, or say what is wrong with it.
-
-    Example:
-        >>> checked_comment("too close to the match\nwait a week")
-        'too close to the match\nwait a week'
-        >>> checked_comment("quiet\x00")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a comment must be text without control characters, got 'quiet\x00'
-    """
+    r"""Return a comment, or say what is wrong with it."""
     if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
         raise BadInputError(f"a comment is text of at most {LONGEST_COMMENT:,} characters")
     if any(unicodedata.category(mark) == "Cc" and mark not in _LINES for mark in text):
@@ -52,16 +43,6 @@ def check_newcomer(name: object, known: Iterable[str]) -> None:
     Args:
         name: What the station is to be called.
         known: What stations are called, those that have left among them.
-
-    Example:
-        >>> check_newcomer(" 3716", ["3714"])
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a station cannot be called ' 3716', with blanks at an end: leave them out
-        >>> check_newcomer("Plo\u0308n", ["Pl\u00f6n"])
-        Traceback (most recent call last):
-            ...
-        kinband.errors.ConflictError: a station is called ... already, written with other characters that look ...
     """
     names = list(known)
     if not isinstance(name, str) or name in names:
@@ -116,14 +97,7 @@ def check_whole(read_model: ReadModel, ids: Iterable[str]) -> None:
 
 
 def check_known(station: str, arm: int | None, *, why: str) -> None:
-    """Refuse to go on with what nobody knows: its reward could not be learned for anything.
-
-    Example:
-        >>> check_known("3714", None, why="in mode shadow it goes on with it")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: what '3714' runs is not known, and in mode shadow it goes on with it: ...
-    """
+    """Refuse to go on with what nobody knows: its reward could not be learned for anything."""
     if arm is None:
         raise BadInputError(
             f"what {station!r} runs is not known, and {why}",

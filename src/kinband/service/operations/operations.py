@@ -21,7 +21,6 @@ from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Changed, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
-from kinband.guardrails.history import Event as GuardEvent
 from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
@@ -320,14 +319,14 @@ class Operations:
     ) -> list[DecisionRecord]:
         """Learn what decisions earned, by their ids, all or nothing; see `Controller.tell_all`."""
         said: dict[str, Any] = {"rewards": rewards, "noise": noise, "kpis": kpis, "others": others}
-        call, ids = Call(call_digest("tell", **said), key, actor), [*(rewards or {}), *(kpis or {})]
+        ids = [*(rewards or {}), *(kpis or {})]
 
-        def learn(controller: Controller) -> None:
+        def learn(turn: Turn) -> None:
             check_whole(self.read_model, ids)
-            controller.tell_all(**said)
+            turn.controller.tell_all(**said)
 
         with self.turns.mutex:
-            self.turns.do("outcome", call, learn)
+            self.turns.do("outcome", Call(call_digest("tell", **said), key, actor), learn)
             return self._items(ids)
 
     def correct(
@@ -342,14 +341,14 @@ class Operations:
         """Put a reward right that was told before; see `Controller.correct`."""
         call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
         with self.turns.mutex:
-            self.turns.do("correction", call, lambda controller: controller.correct(decision_id, reward, kpis=kpis))
+            self.turns.do("correction", call, lambda turn: turn.controller.correct(decision_id, reward, kpis=kpis))
             return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
         """Say that a reward will not come."""
         call = Call(call_digest("call_off", id=decision_id), key, actor)
         with self.turns.mutex:
-            self.turns.do("outcome", call, lambda controller: controller.call_off(decision_id))
+            self.turns.do("outcome", call, lambda turn: turn.controller.call_off(decision_id))
             return self.decision(decision_id)
 
     def applied(
@@ -376,13 +375,12 @@ class Operations:
         arm = None if configuration is None else _arm_of(configuration, self.space.index)
         call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
         with self.turns.mutex:
-            with self.turns.turn(call) as turn:
-                if turn.answered("applied") is None:
-                    self._report(turn, self.read_model.decision(decision_id), arm, comment=comment)
+            self.turns.do("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
             return self.decision(decision_id)
 
-    def _report(self, turn: Turn, item: DecisionRecord, arm: int | None, *, comment: str) -> None:
+    def _report(self, turn: Turn, decision_id: str, arm: int | None, *, comment: str) -> None:
         """Record what a station runs in the slot of its present decision."""
+        item = self.read_model.decision(decision_id)
         self._check_last(item)
         runs, card = item.ordered if arm is None else arm, self.read_model.stations[item.station]
         if self.read_model.reported(item.station) == (item.id, runs, comment):
@@ -431,13 +429,15 @@ class Operations:
         if not listed:
             raise BadInputError("no decision was named: give the ids of those that wait")
         call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
+
+        def judge(turn: Turn) -> None:
+            items, at = [self._waiting(decision_id) for decision_id in listed], self.now()
+            verdicts = self._reviewed_again(self.guard, items, at) if approved else {}
+            for item in items:
+                self._note_judgement(turn, item, verdicts.get(item.station), comment=comment, at=at)
+
         with self.turns.mutex:
-            with self.turns.turn(call) as turn:
-                if turn.answered("approval") is None:
-                    items, at = [self._waiting(decision_id) for decision_id in listed], self.now()
-                    verdicts = self._reviewed_again(self.guard, items, at) if approved else {}
-                    for item in items:
-                        self._note_judgement(turn, item, verdicts.get(item.station), comment=comment, at=at)
+            self.turns.do("approval", call, judge)
             return self._items(listed)
 
     def _waiting(self, decision_id: str) -> DecisionRecord:
@@ -476,12 +476,11 @@ class Operations:
         """
         call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment)), key, actor)
         with self.turns.mutex:
-            with self.turns.turn(call) as turn:
-                if turn.answered("applied") is None:
-                    self._roll_back(turn, self.read_model.station(station), comment=comment)
+            self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment=comment))
             return self.read_model.station(station)
 
-    def _roll_back(self, turn: Turn, card: StationState, *, comment: str) -> None:
+    def _roll_back(self, turn: Turn, station: str, *, comment: str) -> None:
+        card = self.read_model.station(station)
         if card.before is None or not card.active:
             why = "no change of it is on record" if card.active else "it was removed"
             raise ConflictError(f"there is nothing to roll back at {card.station!r}: {why}")
@@ -492,7 +491,6 @@ class Operations:
         turn.note("applied", note, station=card.station, decision=None if current is None else current.id)
         if current is not None:
             turn.controller.call_off(current.id)
-            turn.append()
 
     def set_mode(
         self,
@@ -508,13 +506,14 @@ class Operations:
         if listed == []:
             raise BadInputError("no station was named: name some, or leave stations out for all")
         call = Call(call_digest("mode", mode=checked, stations=listed, comment=checked_comment(comment)), key, actor)
-        with self.turns.turn(call) as turn:
-            if turn.answered("mode") is None:
-                for station in listed or ():
-                    self.read_model.station(station)
-                name = listed[0] if listed is not None and len(listed) == 1 else ""
-                said = {"mode": checked, "stations": listed, "comment": comment}
-                turn.note("mode", said, station=name)
+        said = {"mode": checked, "stations": listed, "comment": comment}
+
+        def note(turn: Turn) -> None:
+            for station in listed or ():
+                self.read_model.station(station)
+            turn.note("mode", said, station=listed[0] if listed is not None and len(listed) == 1 else "")
+
+        self.turns.do("mode", call, note)
 
     def check_rails(self, text: str) -> list[DecisionRecord]:
         """Return what waits and would be refused under other rails, with their verdict; nothing is changed.
@@ -545,12 +544,14 @@ class Operations:
         self._guard_of(text)
         call = Call(call_digest("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
         said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
+
+        def put(turn: Turn) -> None:
+            self._rails.check_replaced(self.read_model.rails, replaces)
+            if said["digest"] != self.read_model.rails.digest:
+                turn.note("rails", said)
+
         with self.turns.mutex:
-            with self.turns.turn(call) as turn:
-                if turn.answered("rails") is None:
-                    self._rails.check_replaced(self.read_model.rails, replaces)
-                    if said["digest"] != self.read_model.rails.digest:
-                        turn.note("rails", said)
+            self.turns.do("rails", call, put)
             return self.read_model.rails
 
     def _guard_of(self, text: str) -> Guard:
@@ -559,38 +560,33 @@ class Operations:
 
     def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Leave a station alone until it is thawed."""
-        self._switch(
-            Frozen(self.now(), station, why=checked_comment(why) or _NO_REASON),
-            {"station": station, "why": why},
-            key,
-            actor,
-        )
+        event = Frozen(self.now(), station, why=checked_comment(why) or _NO_REASON)
+        self._switch(event, why, Call(call_digest("Frozen", station=station, why=why), key, actor))
 
     def thaw(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Let a station that a person froze be changed again."""
-        self._switch(
-            Thawed(self.now(), station), {"station": station, "thaw": checked_comment(why)}, key, actor, comment=why
-        )
+        said = Call(call_digest("Thawed", station=station, thaw=checked_comment(why)), key, actor)
+        self._switch(Thawed(self.now(), station), why, said)
 
     def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Stop everything: nothing changes any more, no roll-back either."""
-        self._switch(Stopped(self.now(), why=checked_comment(why) or _NO_REASON), {"why": why}, key, actor)
+        event = Stopped(self.now(), why=checked_comment(why) or _NO_REASON)
+        self._switch(event, why, Call(call_digest("Stopped", why=why), key, actor))
 
     def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Take a stop back; the stop switch of the rails is another one."""
-        self._switch(Resumed(self.now()), {"resume": checked_comment(why)}, key, actor, comment=why)
+        said = Call(call_digest("Resumed", resume=checked_comment(why)), key, actor)
+        self._switch(Resumed(self.now()), why, said)
 
-    def _switch(
-        self, event: GuardEvent, said: Mapping[str, Any], key: str | None, actor: str, *, comment: str = ""
-    ) -> None:
-        call = Call(call_digest(type(event).__name__, **said), key, actor)
-        with self.turns.turn(call) as turn:
-            if turn.answered("switch") is None:
-                station = said.get("station", "")
-                if station:
-                    self.read_model.station(station)
-                payload = {"event": event.to_dict(), "comment": comment or said.get("why", "")}
-                turn.note("switch", payload, station=station)
+    def _switch(self, event: Frozen | Thawed | Stopped | Resumed, why: str, call: Call) -> None:
+        station = event.station if isinstance(event, Frozen | Thawed) else ""
+
+        def note(turn: Turn) -> None:
+            if station:
+                self.read_model.station(station)
+            turn.note("switch", {"event": event.to_dict(), "comment": why}, station=station)
+
+        self.turns.do("switch", call, note)
 
     # Rails, stations, and looking at all of it
 
@@ -618,9 +614,9 @@ class Operations:
         """Take in a station, in the mode of newcomers, and return how like the others it is."""
         said: dict[str, Any] = {"descriptors": descriptors, "similarity": similarity, "running": running}
 
-        def take_in(controller: Controller) -> None:
+        def take_in(turn: Turn) -> None:
             check_newcomer(name, self.read_model.stations)
-            controller.add_station(name, **said)
+            turn.controller.add_station(name, **said)
 
         with self.turns.mutex:
             self.turns.do("station", Call(call_digest("add_station", name=name, **said), key, actor), take_in)
@@ -630,7 +626,7 @@ class Operations:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
         call = Call(call_digest("remove_station", name=name), key, actor)
         with self.turns.mutex:
-            self.turns.do("station", call, lambda controller: controller.remove_station(name))
+            self.turns.do("station", call, lambda turn: turn.controller.remove_station(name))
             present = self.turns.present()
             return [awaited for awaited in present.pending if present.decision(awaited).station == name]
 
@@ -658,25 +654,9 @@ class Operations:
         """Return how much the stations share."""
         return self.controller.similarity
 
-    def events(
-        self,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        kinds: Sequence[str] | None = None,
-        station: str | None = None,
-        decision: str | None = None,
-        actor: str | None = None,
-        newest_first: bool = False,
-        limit: int = 100,
-    ) -> list[Event]:
-        """Return what is on record; see `Ledger.read`."""
-        return list(
-            self.ledger.read(
-                after=after, before=before, kinds=kinds, station=station, decision=decision, actor=actor,
-                newest_first=newest_first, limit=limit,
-            )
-        )  # fmt: skip
+    def events(self, *, limit: int = 100, **filters: Any) -> list[Event]:
+        """Return what is on record; see `Ledger.read` for the filters."""
+        return list(self.ledger.read(limit=limit, **filters))
 
 
 def _made_by_key(turn: Turn) -> dict[str, str]:

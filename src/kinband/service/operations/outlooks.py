@@ -38,17 +38,6 @@ class Explained:
         item: The decision with everything that happened to it.
         text: One paragraph, with the part of guard and people in it.
         guard: What the guard said, as JSON-able values; None where it was not asked.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> from kinband import Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=1)
-        >>> made = controller.ask("a")
-        >>> at = datetime(2026, 11, 20, tzinfo=UTC)
-        >>> item = DecisionRecord(made, 1, at, None, "shadow", "shadow", None, running=0, arm=0)
-        >>> why = explained(controller.explain(made.id), item, controller.space)
-        >>> why.to_dict()["station"], why.guard
-        ('a', None)
     """
 
     of: Explanation
@@ -85,19 +74,7 @@ def explained(found: Explanation, item: DecisionRecord, space: ConfigurationSpac
 
 
 def guard_text(item: DecisionRecord, space: ConfigurationSpace) -> str:
-    """Return what the guard did to a decision, by which rails and why; empty where it let it through.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> from kinband.guardrails import Refusal
-        >>> from kinband.records import Decision
-        >>> space, at = ConfigurationSpace(tilt=[2, 4, 8]), datetime(2026, 11, 20, tzinfo=UTC)
-        >>> made = Decision("d1", "a", 2, {"tilt": 8}, 0.9, 0.1, 1.0)
-        >>> refusal = Refusal("step", "tilt from 2 to 8 is further than the 2 of one change", 2)
-        >>> verdict = Verdict("a", "refused", arm=0, running=0, asked=2, reason="keeps tilt 2", refusals=(refusal,))
-        >>> guard_text(DecisionRecord(made, 1, at, None, "autonomous", "refused", verdict, running=0, arm=0), space)
-        'The guard refused it by the rail step: tilt from 2 to 8 is further than the 2 of one change.'
-    """
+    """Return what the guard did to a decision, by which rails and why; empty where it let it through."""
     verdict = item.verdict
     if verdict is None or verdict.outcome == "allowed":
         return ""
@@ -159,70 +136,66 @@ MOST_ROWS = 1_000
 _GROWTH = 1.25  # by how much the rewards known may grow before beliefs that were learned anew are too old
 
 
-class Lending:
-    """Beliefs with their rows, to tell who lent what; where rows are not kept, those of a little while ago serve.
-
-    Example:
-        >>> from kinband import ConfigurationSpace
-        >>> len(Lending().beliefs(Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])))
-        0
-    """
-
-    def __init__(self) -> None:
-        self._known: tuple[int, int, BlockedPosterior] | None = None  # rewards and tasks at that time
-
-    def beliefs(self, controller: Controller) -> BlockedPosterior:
-        """Return beliefs that keep their rows."""
-        if controller.settings.config.engine != "sparse":
-            return beliefs_of(controller)
-        told, tasks = len(controller), len(controller.current.stations)
-        if self._known is None or self._known[1] != tasks or told > _GROWTH * self._known[0] + 1:
-            self._known = told, tasks, beliefs_of(controller)
-        return self._known[2]
-
-
 class Outlooks:
     """Outlooks of stations, kept until something is recorded."""
 
     def __init__(self) -> None:
-        self._lending = Lending()
         self._known: dict[str, tuple[int, Outlook]] = {}
+        self._beliefs: tuple[int, int, BlockedPosterior] | None = None  # with rewards and tasks at that time
 
     def of(self, controller: Controller, station: StationState, *, seq: int) -> Outlook:
         """Return the outlook of a station as of an event."""
         known = self._known.get(station.station)
         if known is None or known[0] != seq:
-            known = self._known[station.station] = seq, outlook_of(controller, station, self._lending)
+            known = self._known[station.station] = seq, self._outlook(controller, station)
         return known[1]
 
+    def _outlook(self, controller: Controller, card: StationState) -> Outlook:
+        """Return the outlook of a station in the state that it was last asked with."""
+        if card.state is None:
+            raise BadInputError(
+                f"{card.station!r} was never asked for, so that nothing is known of its state: ask first"
+            )
+        if not card.active:
+            raise BadInputError(f"{card.station!r} was removed: nothing is decided for it")
+        space = controller.space
+        running = None if card.running is None else space[card.running]
+        choice = controller.consider(card.station, card.state, running=running, time=_time(controller, card))
+        return Outlook(
+            card.station,
+            card.state,
+            tuple(choice.arms.tolist()),
+            tuple(space[arm] for arm in choice.arms.tolist()),
+            _values(choice.mean),
+            _values(choice.std),
+            choice.arm,
+            card.running,
+            self._lenders(controller, card, choice),
+        )
 
-def outlook_of(controller: Controller, card: StationState, lending: Lending | None = None) -> Outlook:
-    """Return the outlook of a station in the state that it was last asked with.
+    def _lenders(self, controller: Controller, card: StationState, choice: Choice) -> dict[str, float]:
+        """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
+        if rewards_known(controller) > MOST_ROWS:
+            return {}
+        try:
+            state = dict(card.state or {}) | ({} if card.clock is None else {CLOCK: card.clock})
+            x = controller.settings.encoder.contexts(state)[choice.arm]
+            present = controller.current
+            tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
+            found = contributions(self._with_rows(controller), present.task(card.station), x=x, similarity=tasks)
+        except KinbandError:
+            return {}
+        ranked = sorted(found.items(), key=lambda pair: -pair[1])
+        return {station: share for station, share in ranked[:_LISTED] if share > 0}
 
-    Example:
-        >>> from kinband import ConfigurationSpace
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], mean=0.5)
-        >>> outlook_of(controller, StationState("a", "shadow", running=1, state={})).mean
-        (0.5, 0.5)
-    """
-    if card.state is None:
-        raise BadInputError(f"{card.station!r} was never asked for, so that nothing is known of its state: ask first")
-    if not card.active:
-        raise BadInputError(f"{card.station!r} was removed: nothing is decided for it")
-    space = controller.space
-    running = None if card.running is None else space[card.running]
-    choice = controller.consider(card.station, card.state, running=running, time=_time(controller, card))
-    return Outlook(
-        card.station,
-        card.state,
-        tuple(choice.arms.tolist()),
-        tuple(space[arm] for arm in choice.arms.tolist()),
-        _values(choice.mean),
-        _values(choice.std),
-        choice.arm,
-        card.running,
-        _lenders(controller, card, choice, lending or Lending()),
-    )
+    def _with_rows(self, controller: Controller) -> BlockedPosterior:
+        """Return beliefs that keep their rows; where a controller's do not, those of a little while ago serve."""
+        if controller.settings.config.engine != "sparse":
+            return beliefs_of(controller)
+        told, tasks = len(controller), len(controller.current.stations)
+        if self._beliefs is None or self._beliefs[1] != tasks or told > _GROWTH * self._beliefs[0] + 1:
+            self._beliefs = told, tasks, beliefs_of(controller)
+        return self._beliefs[2]
 
 
 def rewards_known(controller: Controller) -> int:
@@ -241,23 +214,6 @@ def _time(controller: Controller, card: StationState) -> Any:
 
 def _values(column: FloatArray | None) -> tuple[float, ...] | None:
     return None if column is None else tuple(column.tolist())
-
-
-def _lenders(controller: Controller, card: StationState, choice: Choice, lending: Lending) -> dict[str, float]:
-    """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
-    if rewards_known(controller) > MOST_ROWS:
-        return {}
-    try:
-        beliefs = lending.beliefs(controller)
-        state = dict(card.state or {}) | ({} if card.clock is None else {CLOCK: card.clock})
-        x = controller.settings.encoder.contexts(state)[choice.arm]
-        present = controller.current
-        tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
-        found = contributions(beliefs, present.task(card.station), x=x, similarity=tasks)
-    except KinbandError:
-        return {}
-    ranked = sorted(found.items(), key=lambda pair: -pair[1])
-    return {station: share for station, share in ranked[:_LISTED] if share > 0}
 
 
 # --- Where sectors stand and look, as far as their descriptors say --------------------------------------------------

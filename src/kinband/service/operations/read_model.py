@@ -53,10 +53,6 @@ class Change:
         before: What it ran before; None where nobody knew.
         by: "controller", "operator", "roll-back" or "network".
         actor: Who reported it.
-
-    Example:
-        >>> Change(datetime(2026, 11, 20), 4, 2, "operator", "anna").by
-        'operator'
     """
 
     at: datetime

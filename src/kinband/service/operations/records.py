@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import fsum, hypot, nan, sqrt
-from statistics import NormalDist
 from typing import Any
 
 from kinband.errors import BadInputError
 from kinband.guardrails import Verdict
 from kinband.records import Decision, alternative_of
 from kinband.service.schemas import MODES, Expected, Mode, Option, Status
+from kinband.stats import REACH
 
 # --- What operations show and answer with: a decision with everything that happened to it, a station as it stands ---
 #
@@ -22,14 +22,7 @@ KEPT_POINTS = 2_000
 
 
 def checked_mode(mode: object) -> Mode:
-    """Return a mode, or say which there are.
-
-    Example:
-        >>> checked_mode("auto")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a mode is one of shadow, assist, autonomous, got 'auto'
-    """
+    """Return a mode, or say which there are."""
     for known in MODES:
         if mode == known:
             return known
@@ -132,15 +125,12 @@ class DecisionRecord:
         return self.reward is None and not self.called_off
 
 
-_REACH = NormalDist().inv_cdf(0.975)  # of a 95 % interval, in standard deviations
-
-
 def expected_gain(record: DecisionRecord) -> tuple[float, float, float] | None:
     """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored."""
     (before, spread), (proposed, further) = record.scored(record.running), record.scored(record.wanted)
     if before is None or proposed is None:
         return None
-    gain, reach = proposed - before, _REACH * hypot(spread or 0.0, further or 0.0)
+    gain, reach = proposed - before, REACH * hypot(spread or 0.0, further or 0.0)
     return gain, gain - reach, gain + reach
 
 
@@ -154,10 +144,6 @@ class RailsOnRecord:
         at: When they were put in force; None where none ever were.
         actor: Who did.
         comment: What was said about it.
-
-    Example:
-        >>> RailsOnRecord().digest
-        ''
     """
 
     text: str = ""
@@ -178,11 +164,6 @@ class Point:
         changed: Whether that was another configuration than before.
         reward: What it earned; None while it is awaited.
         baseline: What the declared configuration was expected to earn in its place; None where that is not known.
-
-    Example:
-        >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
-        >>> Point(at, "d000001", arm=2, changed=True, reward=0.9, baseline=0.85).changed
-        True
     """
 
     at: datetime
@@ -212,11 +193,6 @@ class StationState:
         frozen: Why it is frozen; None if it is not.
         active: Whether it is decided for; False once it has left.
         slots: Its decisions, oldest first.
-
-    Example:
-        >>> card = StationState("3714", "assist", running=2)
-        >>> card.active, len(card.slots)
-        (True, 0)
     """
 
     station: str
@@ -248,11 +224,6 @@ class Outlook:
         choice: Arm that would be decided.
         running: Arm that runs.
         lenders: Whose evidence the choice rests on, as shares by station, the largest first; itself among them.
-
-    Example:
-        >>> configurations = ({"tilt": 2}, {"tilt": 4})
-        >>> Outlook("3714", {}, (0, 1), configurations, (0.8, 0.9), (0.1, 0.1), choice=1, running=0).choice
-        1
     """
 
     station: str
@@ -283,10 +254,6 @@ class Gain:
         mean: Of a slot.
         low: Lower end of the 95 % interval of the mean.
         high: Its upper end.
-
-    Example:
-        >>> Gain(total=1.2, slots=40, mean=0.03, low=0.01, high=0.05).low > 0
-        True
     """
 
     total: float
@@ -353,21 +320,10 @@ class Trail:
 # What the fixed configuration would have earned nobody measured. What stands in for it is what was expected of it when
 # the slot began, so that gains are estimates; their intervals are of the scatter of rewards, not of the model's error.
 
-_NORMAL = 1.959963984540054  # the two-sided 95 % point
-
 
 @dataclass(slots=True)
 class Sums:
-    """How many, their sum, and the sum of their squares.
-
-    Example:
-        >>> sums = Sums()
-        >>> for value in (1.0, 2.0, 6.0):
-        ...     sums.add(value)
-        >>> sums.add(6.0, -1)
-        >>> sums.count, sums.total, sums.variance
-        (2, 3.0, 0.5)
-    """
+    """How many, their sum, and the sum of their squares."""
 
     count: int = 0
     total: float = 0.0
@@ -476,7 +432,7 @@ class Tally:
 
 
 def _gain(total: float, slots: int, mean: float, deviation: float) -> Gain:
-    reach = _NORMAL * deviation
+    reach = REACH * deviation
     return Gain(total, slots, mean, mean - reach, mean + reach)
 
 

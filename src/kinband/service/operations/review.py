@@ -28,22 +28,12 @@ MOST_TEXT = 200_000
 
 
 def digest_of(text: str) -> str:
-    """Return what tells a file of rails from others; empty for none.
-
-    Example:
-        >>> digest_of(""), len(digest_of("stop: on"))
-        ('', 16)
-    """
+    """Return what tells a file of rails from others; empty for none."""
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 def rails_on_record(text: str, space: ConfigurationSpace, *, stations: Iterable[str]) -> Rails:
-    """Return the rails of a text that is on record; what they lack in effect is no reason to do without all of them.
-
-    Example:
-        >>> rails_on_record("stop: on", ConfigurationSpace(tilt=[2, 4]), stations=["a"]).stop
-        True
-    """
+    """Return the rails of a text that is on record; what they lack in effect is no reason to do without all of them."""
     return rails_from_text(text, space, stations=stations, source="the rails on record", on_record=True)
 
 
@@ -61,15 +51,6 @@ def rails_of(
         space: What stations can run.
         stations: Every station that it may name.
         reward_range: What rewards lie in, where that is known.
-
-    Example:
-        >>> space = ConfigurationSpace(tilt=[2, 4])
-        >>> rails_of("stop: on", space, stations=["a"]).stop
-        True
-        >>> rails_of("\n", space, stations=["a"])
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the rails are empty: write {} to lift all of them
     """
     if not isinstance(text, str) or not text.strip():
         raise BadInputError("the rails are empty: write {} to lift all of them")
@@ -319,11 +300,6 @@ def applied_note(
         comment: What a person said.
         status: What becomes of the decision, where that changes.
         taken_back: Whether the last change was never carried out.
-
-    Example:
-        >>> from datetime import UTC
-        >>> applied_note(3, 2, datetime(2026, 11, 20, tzinfo=UTC), by="operator")["before"]
-        2
     """
     note = {"arm": arm, "before": before, "by": by, "at": at.isoformat(), "comment": comment}
     return note | ({"status": status} if status else {}) | ({"taken_back": True} if taken_back else {})
@@ -349,18 +325,6 @@ def reported(
         runs: Arm of what it runs.
         at: When it was reported.
         comment: What was said about it.
-
-    Example:
-        >>> from datetime import UTC
-        >>> from kinband.guardrails import Verdict
-        >>> from kinband.records import Decision
-        >>> at, made = datetime(2026, 11, 20, tzinfo=UTC), Decision("d1", "a", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
-        >>> verdict = Verdict("a", "allowed", arm=4, running=2, asked=4, reason="")
-        >>> item = DecisionRecord(made, 7, at, None, "autonomous", "applied", verdict, running=2, arm=4)
-        >>> card = StationState("a", "autonomous", running=4, before=2, changed_by="controller")
-        >>> note = reported(item, card, 2, at)
-        >>> note["status"], note["taken_back"]
-        ('not made', True)
     """
     undone = card.changed_by in _OURS and item.arm != item.running and runs == item.running
     made_after_all = item.status == "not made" and runs == item.ordered

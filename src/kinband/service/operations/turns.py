@@ -9,13 +9,12 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
-from kinband.controller import Controller
 from kinband.controller.events import Asked, Entry
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.events import FIRST, Request, check_chain, draft_of
-from kinband.service.ledger.restoring import EntryReader, FollowingController, due, follow, restored, write_snapshot
+from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored, write_snapshot
 from kinband.service.ledger.store import Writer
 from kinband.service.operations.read_model import ReadModel
 
@@ -35,12 +34,6 @@ class Mutex:
     Args:
         name: What is busy, in messages.
         seconds: How long to wait for it at most.
-
-    Example:
-        >>> mutex = Mutex("ledger.db", seconds=10)
-        >>> with mutex, mutex:
-        ...     print("mine")
-        mine
     """
 
     def __init__(self, name: str, *, seconds: float) -> None:
@@ -59,13 +52,7 @@ class Mutex:
         self._depth += 1
 
     def check_answered(self) -> None:
-        """Refuse its owner to ask a database again that gave no answer while the owner waited; looking is not asking.
-
-        Example:
-            >>> mutex = Mutex("ledger.db", seconds=10)
-            >>> with mutex:
-            ...     mutex.check_answered()
-        """
+        """Refuse its owner to ask a database again that gave no answer while the owner waited; looking asks nothing."""
         if self._failed - self._came > _WHILE:
             raise self._busy()
 
@@ -95,6 +82,8 @@ class Mutex:
 
 _log = logging.getLogger(__name__)
 
+_FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be written, on average
+
 
 @dataclass(frozen=True)
 class Call:
@@ -105,10 +94,6 @@ class Call:
         key: The caller's key, under which it is done once; None where it has none.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
-
-    Example:
-        >>> Call("0f", key="k1").slot is None
-        True
     """
 
     digest: str
@@ -242,14 +227,14 @@ class Turns:
                     self._controller = None
                 raise
             self._seen, self._mark = (writer.last, writer.checksum), len(controller.journal)
-            self._show_all((event, turn.entries.get(event.seq) or self._reader.maybe(event)) for event in writer.made)
+            self._show_all((event, turn.entries.get(event.seq)) for event in writer.made)
             self._snapshot_if_due()
 
-    def do(self, kind: str, call: Call, act: Callable[[Controller], object]) -> None:
-        """Let the controller act in a turn, unless a call with the same key has recorded an event of this kind."""
+    def do(self, kind: str, call: Call, act: Callable[[Turn], object]) -> None:
+        """Let somebody act in a turn, unless a call with the same key has recorded an event of this kind."""
         with self.turn(call) as turn:
             if turn.answered(kind) is None:
-                act(turn.controller)
+                act(turn)
                 turn.append()
 
     def snapshot(self) -> bool:
@@ -321,3 +306,8 @@ class Turns:
             self.snapshot()
         except KinbandError as error:  # a restart takes longer, that is all
             _log.warning("no snapshot could be stored after event %d: %s", last, error)
+
+
+def due(since: int, *, every: int, size: int) -> bool:
+    """Return whether to take a snapshot so many events after the last, which had `size` bytes: large ones are rarer."""
+    return since >= max(every, size // _FOR_ONE_EVENT)

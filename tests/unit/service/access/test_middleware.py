@@ -14,12 +14,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kinband.errors import BadInputError
-from kinband.service.access.middleware import LOOPBACK, KnownHosts, SizeLimit, protected
+from kinband.service.access.middleware import LoopbackOnly, RequestIds, SecurityHeaders, SizeLimit
 from kinband.service.access.redaction import Redaction
 from kinband.service.problems import problem_response
 
 MOST = 1000
+
+
+def protected(app: ASGIApp, *, most_bytes: int = MOST, cacheable: Sequence[str] = ()) -> ASGIApp:
+    """An application as the service has it."""
+    return RequestIds(SecurityHeaders(SizeLimit(app, most_bytes=most_bytes), cacheable=cacheable))
+
+
 READ: list[int] = []
 """How many bytes each body had that an application has read to its end."""
 
@@ -195,11 +201,6 @@ def test_errors_of_the_application_go_on_their_way() -> None:
         asyncio.run(send())
 
 
-def test_a_limit_that_lets_nothing_pass_is_refused() -> None:
-    with pytest.raises(BadInputError, match="most_bytes"):
-        SizeLimit(APPLICATION, most_bytes=0)
-
-
 # --- Hosts --------------------------------------------------------------------------------------------------
 
 
@@ -216,23 +217,12 @@ def test_a_limit_that_lets_nothing_pass_is_refused() -> None:
         ("localhost.evil.example", False),
         ("evil.example:127.0.0.1", False),
         ("", False),
-        ("a.kinband.example", True),
-        ("kinband.example", False),
-        ("evilkinband.example", False),
     ],
 )
-def test_only_known_hosts_are_served(host: str, known: bool) -> None:
-    app = protected(APPLICATION, hosts=[*LOOPBACK, "*.kinband.example"])
-    answer = ask(app, "/picture", headers={"host": host})
+def test_only_this_machine_is_served(host: str, known: bool) -> None:
+    answer = ask(LoopbackOnly(APPLICATION), "/picture", headers={"host": host})
     assert answer.status_code == (200 if known else 400)
     assert known or "host name" in answer.json()["detail"]
-
-
-def test_hosts_must_be_a_list_of_names() -> None:
-    bad_ones: list[Any] = ["localhost", []]
-    for bad in bad_ones:
-        with pytest.raises(BadInputError, match="list of names"):
-            KnownHosts(APPLICATION, hosts=bad)
 
 
 # --- Headers and ids ----------------------------------------------------------------------------------------
@@ -258,12 +248,6 @@ def test_a_refusal_of_our_own_carries_the_headers_and_an_id_too() -> None:
     assert answer.status_code == 413
     assert answer.headers["x-frame-options"] == "DENY"
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
-
-
-def test_style_attributes_are_allowed_only_if_told_to() -> None:
-    policy = ask(protected(APPLICATION, inline_styles=True), "/swallow").headers["content-security-policy"]
-    assert "style-src-attr 'unsafe-inline'" in policy
-    assert policy.count("unsafe") == 1
 
 
 def test_what_the_application_has_set_stays() -> None:
@@ -323,7 +307,7 @@ def test_what_is_no_request_passes_untouched() -> None:
         raise AssertionError(message)
 
     async def start() -> None:
-        await protected(app, hosts=["a"])({"type": "lifespan"}, receive, send)
+        await LoopbackOnly(protected(app))({"type": "lifespan"}, receive, send)
 
     asyncio.run(start())
     assert seen == ["lifespan"]

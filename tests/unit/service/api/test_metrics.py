@@ -11,7 +11,7 @@ from tests.support.http_service import STATIONS, Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.diagnostics.calibration import predictions_of
-from kinband.service.api.metrics import inside, recent_z
+from kinband.service.api.metrics import calibration, recent_z
 
 
 @pytest.fixture
@@ -89,10 +89,10 @@ def test_calibration_agrees_with_an_audit_of_the_same_journal() -> None:
     expected = predictions_of(controller).z
     found = recent_z(controller.journal, noise=controller.settings.noise)
     assert sorted(found) == pytest.approx(sorted(expected.tolist()))
-    seen = inside(found)
-    assert seen.rewards == 30
-    assert seen.share == pytest.approx(sum(abs(z) <= 1.959963985 for z in expected) / 30)
-    assert seen.mean_z == pytest.approx(expected.mean())
+    share, mean, rewards = (metric.samples[0].value for metric in calibration(found))
+    assert rewards == 30
+    assert share == pytest.approx(sum(abs(z) <= 1.959963985 for z in expected) / 30)
+    assert mean == pytest.approx(expected.mean())
     assert len(recent_z(controller.journal, noise=0.07, last=4)) == 4
 
 

@@ -16,7 +16,8 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, SavedStat
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.engines import ledger_url, name_of, translated
 from kinband.service.ledger.events import FIRST, Event, Request, check_chain
-from kinband.service.ledger.restoring import due, superfluous
+from kinband.service.ledger.restoring import superfluous
+from kinband.service.operations.turns import due
 
 
 def postgres_error(sqlstate: str) -> exc.DBAPIError:
