@@ -106,7 +106,12 @@ class KrauseOng:
 
 
 def theorem1_alpha(events: int, *, delta: float) -> float:
-    """Return α = √(log(2·events/δ)/2); Theorem 1 unites (T − 1)MN + 1 events."""
+    """Return α = √(log(2·events/δ)/2); Theorem 1 unites (T − 1)MN + 1 events.
+
+    Example:
+        >>> round(theorem1_alpha(51, delta=0.05), 3)
+        1.952
+    """
     return sqrt(log(2.0 * events / delta) / 2.0)
 
 
