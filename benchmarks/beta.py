@@ -13,10 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.findings import FULL, decisions
-from benchmarks.problems import Contest, contests
-from benchmarks.runs import BETAS, JOINT, Plan, plans, read
-from kinband.experiments.runner import run_jobs
-from kinband.progress import progress
+from benchmarks.running import play_all
+from benchmarks.runs import BETAS, JOINT, Contest, Plan, contests, plans, read
 
 LONG = Contest("synthetic bandit, 1,000 rounds", "synthetic", 1000, 20)
 
@@ -31,8 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     chosen = [*contests(given.coloran), LONG]
     todo = [plan for contest in chosen for plan in _plans(contest)]
-    with progress(len(todo)) as step:
-        run_jobs([plan.job(given.out) for plan in todo], tick=lambda _: step("playing"))
+    play_all([plan.job(given.out) for plan in todo], workers=None, what="playing")
     rows = {contest.name: _regrets(contest, given.out) for contest in chosen}
     print(f"| problem | {' | '.join(f'β = {beta:g}' for beta in BETAS)} |\n|{' --- |' * (len(BETAS) + 1)}")
     for name, regret in rows.items():

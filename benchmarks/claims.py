@@ -43,8 +43,8 @@ from benchmarks.peers import (
     peers_plain,
 )
 from benchmarks.peers import QUICK as PEERS_QUICK
-from benchmarks.problems import Contest, contests
-from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Plan, play_all
+from benchmarks.running import play_all
+from benchmarks.runs import BETAS, EMBEDDING, JOINT, POOLED, Contest, Plan, contests
 from benchmarks.studies.newcomers import AVERAGE, DESCRIBED
 from kinband.errors import BadInputError
 from kinband.experiments.pages import check_place, write_between

@@ -4,20 +4,18 @@ Seconds are those of the machine that measures, and want it to themselves; the r
 that whatever else the machine does hits both alike. One file is kept for each, as of every run.
 """
 
-import hashlib
-import json
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.running import kept
 from benchmarks.studies.speed import seconds
 from kinband.controller import Controller
 from kinband.environments import split_trace
 from kinband.experiments.runner import Job
 from kinband.trace import Trace
-from kinband.version import __version__
 
 RATIO = 1.3
 """What a decision may cost at most, over one with paper=True."""
@@ -43,10 +41,7 @@ LEARNINGS = (Learning(20, 10.0), Learning(540, 60.0))
 
 def job(measured: Learning | None, folder: Path) -> Job:
     """Return the job that learns a model; of None, the one that takes decisions in turns."""
-    values = [asdict(measured) if measured else DECISIONS, __version__]
-    name = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:20]
-    call = learn if measured else decide
-    return Job(folder / "cost" / f"{name}.json", call, (measured,) if measured else ())
+    return kept(folder / "cost", learn, measured) if measured else kept(folder / "cost", decide, DECISIONS)
 
 
 def learn(learning: Learning) -> dict[str, Any]:
@@ -58,9 +53,9 @@ def learn(learning: Learning) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begun, "cores": os.cpu_count()}
 
 
-def decide() -> dict[str, Any]:
+def decide(decisions: int) -> dict[str, Any]:
     """Take decisions in turns, and return the seconds of each way."""
-    return seconds(1, decisions=DECISIONS)
+    return seconds(1, decisions=decisions)
 
 
 def read(measured: Learning | None, folder: Path) -> dict[str, Any]:

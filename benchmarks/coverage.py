@@ -19,7 +19,7 @@ from kinband.environments import SyntheticTasks, TraceEnvironment
 from kinband.kernels import RBF
 from kinband.model import Model
 from kinband.ope.evaluating import evaluate, learn, learned_beliefs
-from kinband.ope.targets import Chosen, Recommended, Target, part
+from kinband.ope.targets import Target, chosen, part, recommended
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate
@@ -104,8 +104,8 @@ class World:
     def rule(self) -> Target:
         """Return a policy that looks at the first state feature alone."""
         low, high, middle = 0, self.R.shape[2] - 1, float(np.median(self.S[..., 0]))
-        return Chosen(
-            lambda _, s: {"setting": low if s["s0"] < middle else high}, self.space, self.state_names, "a rule"
+        return chosen(
+            lambda _, s: {"setting": low if s["s0"] < middle else high}, self.space, self.state_names, name="a rule"
         )
 
 
@@ -187,7 +187,7 @@ def _recommended(trace: Trace, world: World) -> Target:
     arms = trace.space().indices(trace.configuration)
     earlier = trace.select(part(trace, arms, share=_SHARE, folds=_FOLDS).earlier)
     encoder, model = learn(earlier, similarity="pooled", model=world.model())
-    return Recommended(learned_beliefs(earlier, model, encoder))
+    return recommended(learned_beliefs(earlier, model, encoder))
 
 
 def report(repeats: int = 100) -> Iterator[str]:

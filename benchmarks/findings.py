@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.metrics import bootstrapped, picks_of, ratio_of
-from benchmarks.problems import Contest
-from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Plan, plans, read
+from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Contest, Plan, plans, read
 from kinband.arrays import FloatArray
 from kinband.experiments.compare import mean_of, saving_of
 from kinband.stats import Estimate

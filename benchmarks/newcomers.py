@@ -6,7 +6,6 @@ They start *described*, *on average* (without descriptors) and *alone* (same ker
 each with the β that suits it on the seeds that choose.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.findings import Size
+from benchmarks.running import kept
 from benchmarks.runs import BETAS
 from benchmarks.studies.newcomers import ALONE, AVERAGE, DESCRIBED, STARTS, Scene, first_decisions, joined, warm_up
 from kinband.arrays import FloatArray
@@ -27,7 +27,6 @@ from kinband.experiments.runner import Job
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.stats import Estimate
-from kinband.version import __version__
 
 SAVED = {"x264 time": 0.50, "nodejs": 0.50}
 """What described newcomers are to save of starting alone; elsewhere nothing is to be lost."""
@@ -73,8 +72,7 @@ class Draw:
 
     def job(self, folder: Path) -> Job:
         """Return the job that writes this draw."""
-        values = json.dumps([asdict(self), __version__], sort_keys=True)
-        return Job(folder / "newcomers" / f"{hashlib.sha256(values.encode()).hexdigest()[:20]}.json", run, (self,))
+        return kept(folder / "newcomers", run, self)
 
 
 def draws(size: Size, arrivals: Sequence[Arrival] = ARRIVALS) -> list[Draw]:

@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.findings import Claim, Size, decisions, tuned
 from benchmarks.metrics import ratio_of
 from benchmarks.peer_learners import BOTORCH, KMTL, KMTL_POOLED, LINUCB, PEERS, SKLEARN
-from benchmarks.problems import Contest, contests
-from benchmarks.runs import ALONE, BETAS, JOINT, Plan, case_of, learn_and_play, plans, play_all, read
+from benchmarks.running import play_all
+from benchmarks.runs import ALONE, BETAS, JOINT, Contest, Plan, case_of, contests, learn_and_play, plans, read
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.experiments.compare import saving_of

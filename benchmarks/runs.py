@@ -3,8 +3,6 @@
 Each run is a JSON file, so that a measurement can be interrupted and goes on where it stopped.
 """
 
-import hashlib
-import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,18 +13,79 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.problems import Contest
+from benchmarks.running import kept
 from kinband.controller import Controller
 from kinband.experiments.problems import Problem
-from kinband.experiments.runner import Case, Job, Learner, Record, controller_for, play, run_jobs
+from kinband.experiments.runner import Case, Job, Learner, Mode, Record, controller_for, play
 from kinband.kernels import RBF, Categorical, Kernel
 from kinband.likelihood import spread_of
 from kinband.model import Model, Search, learn_model
-from kinband.progress import progress
 from kinband.records import Samples
 from kinband.similarity import Embedding, Joint, ProjectionWarning
 from kinband.similarity.base import without_level
-from kinband.version import __version__
+
+# --- The problems on which learners are compared: real tables and traces, classes, drawn functions, the city --------
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A problem that all learners play.
+
+    Attributes:
+        name: In words.
+        environment: As `kinband.experiments.runner.Case` has it.
+        slots: How many are played: rounds of all stations, or single decisions.
+        log_rows: Rows a station to learn from beforehand.
+        mode: Rounds, or one station at a time.
+        start: Whether beliefs start from the log, or only the model is learned from it.
+        real: Whether it is made of measurements of a real system.
+        intervals: Whether predictive intervals are aimed at: not for rewards of 0 and 1, nor for ColO-RAN.
+    """
+
+    name: str
+    environment: str
+    slots: int
+    log_rows: int
+    mode: Mode = "parallel"
+    start: bool = True
+    real: bool = False
+    intervals: bool = True
+
+
+def contests(coloran: Path | None) -> list[Contest]:
+    """Return the problems; those of ColO-RAN, which is not ours to ship, where its table is (docs/simulator.md)."""
+    runs = f"runs:{coloran}"
+    traces = [
+        Contest("ColO-RAN, 10 rows", runs, 600, 10, "sequential", real=True, intervals=False),
+        Contest("ColO-RAN, 60 rows", runs, 600, 60, "sequential", real=True, intervals=False),
+        Contest("ColO-RAN, cold", runs, 600, 60, "sequential", start=False, real=True, intervals=False),
+    ]
+    return [
+        Contest("x264 bitrate", "measured:x264:kbs:40", 10, 5, real=True),
+        Contest("x264 time", "measured:x264:etime:40", 10, 5, real=True),
+        Contest("sqlite q2", "measured:sqlite:q2:40", 10, 5, real=True),
+        Contest("sqlite q13", "measured:sqlite:q13:40", 10, 5, real=True),
+        Contest("sqlite q15", "measured:sqlite:q15:40", 10, 5, real=True),
+        Contest("gcc exec", "measured:gcc:exec", 10, 5, real=True),
+        Contest("nodejs", "measured:nodejs:ops:40", 10, 3, real=True),
+        Contest("gcc exec, 40 rounds", "measured:gcc:exec", 40, 5, real=True),
+        Contest("nodejs, 40 rounds", "measured:nodejs:ops:40", 40, 3, real=True),
+        *([] if coloran is None else traces),
+        Contest("digits", "classes:digits", 40, 20, intervals=False),
+        Contest("digits, half relabelled", "classes:digits:relabelled", 40, 20, intervals=False),
+        Contest("wine", "classes:wine", 40, 20, intervals=False),
+        Contest("wine, half relabelled", "classes:wine:relabelled", 40, 20, intervals=False),
+        Contest("synthetic bandit", "synthetic", 200, 20),
+        Contest("smooth city, 5 rows", "smooth", 10, 5),
+        Contest("smooth city, 20 rows", "smooth", 10, 20),
+        Contest("drawn alike", "drawn:alike", 40, 5),
+        Contest("drawn, half opposed", "drawn:opposed", 40, 5),
+        Contest("drawn, opposed, permuted", "drawn:permuted", 40, 5),
+        Contest("drawn unrelated", "drawn:unrelated", 40, 5),
+    ]
+
+
+# --- One learner on one of them -------------------------------------------------------------------------------------
 
 JOINT, ALONE, POOLED, EMBEDDING = "joint", "alone", "pooled", "embedding"
 PLAIN = "alone, plain prior"
@@ -58,9 +117,7 @@ class Plan:
 
     def job(self, folder: Path, call: "Callable[[Plan], Record] | None" = None) -> Job:
         """Return the job that plays this run, by `call` where it is not one of kinband's learners."""
-        values = json.dumps([asdict(self), __version__], sort_keys=True)
-        name = hashlib.sha256(values.encode()).hexdigest()[:20]
-        return Job(folder / "runs" / f"{name}.json", call or run, (self,))
+        return kept(folder / "runs", call or run, self)
 
 
 def read(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -175,9 +232,3 @@ def _context(problem: Problem, slot: Any, station: str, arm: int) -> Any:
 def plans(contest: Contest, learners: Sequence[str], seeds: Sequence[int], betas: Sequence[float]) -> list[Plan]:
     """Return the runs of several learners on several seeds."""
     return [Plan(contest, learner, seed, tuple(betas)) for learner in learners for seed in seeds]
-
-
-def play_all(jobs: Sequence[Job], *, workers: int | None, what: str) -> None:
-    """Run the jobs that are not done, with progress."""
-    with progress(len(jobs)) as step:
-        run_jobs(jobs, n_jobs=workers, tick=lambda _: step(what))

@@ -7,7 +7,7 @@ a while does not decide the ratio. What the controller itself takes for the same
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from benchmarks.service.calling import Address, Caller, all_at_once, hosted, one
 from benchmarks.service.hosting import remove_bare
 from benchmarks.service.problem import ROWS, STATIONS, load_controller, rewards_of, states_of, station_names
 from benchmarks.service.statistics import Timings
+from benchmarks.speed.measure import Measured
 
 AIM = "at most 5"
 """What the 99th percentile of a single ask may be, against the controller's own and the bare handler's together."""
@@ -60,32 +61,7 @@ class Load:
         return cls(rounds=10, asks=50, clients=10, tells=5, stations=20, rows=400, warm=3)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One line: what was measured, beside what.
-
-    Attributes:
-        name: Stable name.
-        what: The same in words.
-        seconds: What it took.
-        reference: What it is compared with; empty where nothing is.
-        reference_seconds: What that took.
-        aim: What the ratio should be; empty where nothing is promised.
-    """
-
-    name: str
-    what: str
-    seconds: float
-    reference: str = ""
-    reference_seconds: float = float("nan")
-    aim: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able values."""
-        return asdict(self)
-
-
-def bench_service(load: Load, *, ledger: str | None = None, folder: Path, tick: Tick) -> list[Figure]:
+def bench_service(load: Load, *, ledger: str | None = None, folder: Path, tick: Tick) -> list[Measured]:
     """Measure the service.
 
     Args:
@@ -173,7 +149,7 @@ class _Measured:
         return all_at_once(self._service, "/v1/outcomes", _shared(wanted, self.load.clients))
 
 
-def _figures(measured: _Measured, tick: Tick, *, store: str) -> Iterator[Figure]:
+def _figures(measured: _Measured, tick: Tick, *, store: str) -> Iterator[Measured]:
     load = measured.load
     tick(f"one insert, {store}")
     bare, bare_many = measured.inserts(load.asks), measured.inserts_at_once()
@@ -188,29 +164,31 @@ def _figures(measured: _Measured, tick: Tick, *, store: str) -> Iterator[Figure]
     many = f"{load.clients} callers"
     yield from _lines("service.insert", f"a bare handler with one insert, {store}", bare)
     yield from _lines("service.round", f"a request for {load.stations} stations", rounds, "a bare insert", bare)
-    yield Figure(
+    yield Measured(
         "service.round.own", f"a request for {load.stations} stations, median", rounds.p50,
         "the controller's own and a bare insert", own_rounds.p50 + bare.p50,
     )  # fmt: skip
     yield from _lines("service.ask", "a request for one station", asks, "a bare insert", bare)
     yield from _lines("service.own", "the controller's own time for that", own)
-    yield Figure(
+    yield Measured(
         "service.ask.p99.aim", "99 of 100 requests for one station", asks.p99,
         "the controller's own and a bare insert", own.p99 + bare.p99, AIM,
     )  # fmt: skip
     yield from _lines("service.inserts", f"bare inserts of {many}, {bare_many.rate:,.0f} a second", bare_many)
     what = f"rewards told by {many}, {tells.rate:,.0f} a second"
     yield from _lines("service.tell", what, tells, f"bare inserts of {many}", bare_many)
-    yield Figure(
+    yield Measured(
         "service.tell.each", f"seconds a reward, {many} together", tells.each, f"bare inserts of {many}", bare_many.each
     )
 
 
-def _lines(name: str, what: str, ours: Timings, reference: str = "", theirs: Timings | None = None) -> Iterator[Figure]:
+def _lines(
+    name: str, what: str, ours: Timings, reference: str = "", theirs: Timings | None = None
+) -> Iterator[Measured]:
     """Give the median and the slow end of something, beside those of something else."""
     for end, words in (("p50", "median"), ("p99", "99 of 100")):
         beside = float("nan") if theirs is None else float(getattr(theirs, end))
-        yield Figure(f"{name}.{end}", f"{what}, {words}", float(getattr(ours, end)), reference, beside)
+        yield Measured(f"{name}.{end}", f"{what}, {words}", float(getattr(ours, end)), reference, beside)
 
 
 def _shared(bodies: Sequence[Any], callers: int) -> list[Sequence[Any]]:

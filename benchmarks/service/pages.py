@@ -28,10 +28,10 @@ from urllib.parse import urlencode
 import numpy as np
 
 from benchmarks.service.calling import TIMEOUT, Address, Caller, LoadError, hosted
-from benchmarks.service.measuring import Figure
 from benchmarks.service.past import Past, Recorded, Tick, record_past
 from benchmarks.service.problem import station_names
 from benchmarks.service.statistics import Timings
+from benchmarks.speed.measure import Measured
 
 AIM = "at most 3"
 """What the median of a page may be, against that of the empty page."""
@@ -188,7 +188,7 @@ class News:
         self._caller.close()
 
 
-def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Figure], int]:
+def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Measured], int]:
     """Measure the pages; return the lines, and how many events were on record.
 
     Args:
@@ -222,7 +222,7 @@ def _times(address: Address, pages: Mapping[str, str], looks: Looks, *, tick: Ti
     return found
 
 
-def figures(times: Mapping[str, Took]) -> Iterator[Figure]:
+def figures(times: Mapping[str, Took]) -> Iterator[Measured]:
     """Return the lines: of every page the median and the slow end, each beside that of the empty page.
 
     Args:
@@ -239,4 +239,4 @@ def figures(times: Mapping[str, Took]) -> Iterator[Figure]:
                 aim = AIM if beside and end == "p50" and which != "work" else ""
                 reference = float(getattr(empty, end)) if beside else nan
                 line, what = f"pages.{name}.{which}.{end}", f"{name}, {words}, {slow}"
-                yield Figure(line, what, float(getattr(ours, end)), beside, reference, aim)
+                yield Measured(line, what, float(getattr(ours, end)), beside, reference, aim)

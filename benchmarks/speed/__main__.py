@@ -54,9 +54,8 @@ def measured_service(
         raise BadInputError("--ledger names a PostgreSQL database here: for SQLite leave it out, files are made anew")
     load = Load.quick() if quick else Load()
     found = bench_service(load, ledger=ledger, folder=folder, tick=tick)
-    lines = [Measured(**figure.to_dict()) for figure in found]
     model = f"sparse posterior of {INDUCING_POINTS} points that knows {load.rows:,} rows, a budget for trials"
-    return [replace(line, aim="") for line in lines] if quick else lines, model
+    return [replace(line, aim="") for line in found] if quick else found, model
 
 
 def measured_pages(*, quick: bool, folder: Path, tick: Callable[[str], None]) -> tuple[list[Measured], str]:
@@ -73,9 +72,8 @@ def measured_pages(*, quick: bool, folder: Path, tick: Callable[[str], None]) ->
         raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
     looks = Looks.quick() if quick else Looks()
     found, events = bench_pages(looks, folder=folder, tick=tick)
-    lines = [Measured(**figure.to_dict()) for figure in found]
     record = f"{looks.past.stations} stations, {events:,} events"
-    return [replace(line, aim="") for line in lines] if quick else lines, record
+    return [replace(line, aim="") for line in found] if quick else found, record
 
 
 # --- The plot -------------------------------------------------------------------------------------------------------

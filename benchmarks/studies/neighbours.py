@@ -23,7 +23,6 @@ The table and the figure of docs/your-data.md:
 """
 
 import argparse
-import hashlib
 import json
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.running import kept
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.radio import KNOB, Parameters, RadioEnvironment, Report
@@ -66,7 +66,7 @@ class Plan:
         sector_weights: Shares of a sector's reward that are its neighbours'.
         neighbours: How many each has.
         floor: What the share of a sector must not fall below.
-        similarity: How likeness is learned from the log.
+        similarity: How similarity is learned from the log.
         beta: Weight of the width.
     """
 
@@ -332,7 +332,7 @@ def measure(
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary) if folder is None else folder
         pairs = [(seed, learner) for seed in seeds for learner in plan.learners]
-        jobs = [Job(_file(place, plan, *pair), _record, (plan, *pair)) for pair in pairs]
+        jobs = [kept(place, _record, plan, *pair) for pair in pairs]
         done: list[Job] = []
 
         def tell(job: Job) -> None:
@@ -389,11 +389,6 @@ def _slot(
 
 def _record(plan: Plan, seed: int, learner: str) -> dict[str, Any]:
     return asdict(run_one(plan, seed, learner))
-
-
-def _file(folder: Path, plan: Plan, seed: int, learner: str) -> Path:
-    key = json.dumps([asdict(plan), seed, learner], sort_keys=True)
-    return folder / f"neighbours-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 # --- The command ----------------------------------------------------------------------------------------------------

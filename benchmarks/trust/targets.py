@@ -8,15 +8,13 @@ leave an upper limit of 7 %, so that no count of that size could ever confirm 5 
 A run that is shorter than the target says, or has fewer seeds, is shown and judged by nobody.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kinband.errors import BadInputError
-from kinband.experiments.runner import Case, Curve, Job, run_cases, run_jobs
+from kinband.experiments.runner import Case, Curve, Job, digest, run_cases, run_jobs
 from kinband.stats import Estimate
 from kinband.version import __version__
 
@@ -178,7 +176,7 @@ class Call:
         """A digest of what is called with what, to name files by."""
         values = {name: asdict(v) if is_dataclass(v) else v for name, v in self.arguments.items()}  # type: ignore[arg-type]
         what = [f"{self.function.__module__}.{self.function.__qualname__}", values]
-        return hashlib.sha256(json.dumps(what, sort_keys=True, allow_nan=False).encode()).hexdigest()[:20]
+        return digest(what)
 
 
 @dataclass

@@ -60,14 +60,14 @@ class Reset:
         run_length: How many decisions of a station there are at least, on average, before a false alarm, where
             predictions hold: a chance of n/run_length in n decisions at most. More is more patient; ten times as much
             takes one or two decisions more to see a large change.
-        kept: What its likeness to its own past and to stations that have not changed is multiplied by, from 0 on and
+        kept: What its similarity to its own past and to stations that have not changed is multiplied by, from 0 on and
             below 1. To others that have changed as often it is as like as ever.
 
     Example:
         >>> Reset(kept=1.0)
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: kept is the share of its likeness that a station keeps, from 0 on and below 1, ...
+        kinband.errors.BadInputError: kept is the share of its similarity that a station keeps, from 0 on and ...
     """
 
     run_length: float = 2000.0
@@ -80,7 +80,7 @@ class Reset:
             raise BadInputError(f"run_length counts decisions and must be at least 2, got {self.run_length:g}")
         if not 0.0 <= self.kept < 1.0:
             raise BadInputError(
-                f"kept is the share of its likeness that a station keeps, from 0 on and below 1, got {self.kept:g}"
+                f"kept is the share of its similarity that a station keeps, from 0 on and below 1, got {self.kept:g}"
             )
 
 
@@ -150,37 +150,21 @@ class Drift:
 
 
 def drift_from(given: Any) -> Drift | None:
-    """Return the drift that is declared, None for none, or say what came instead.
-
-    Example:
-        >>> drift_from(None) is None
-        True
-    """
+    """Return the drift that is declared, None for none, or say what came instead."""
     if given is None or isinstance(given, Drift):
         return given
     raise BadInputError(f"drift takes Drift(...), got {given!r:.60}")
 
 
 def drift_to_dict(drift: Drift) -> dict[str, Any]:
-    """Return a drift as JSON-able values.
-
-    Example:
-        >>> drift_to_dict(Drift(500, reset=False))
-        {'half_life': 500.0, 'reset': None, 'keep': 0.0, 'clock': 'decisions'}
-    """
+    """Return a drift as JSON-able values."""
     rule = drift.resets
     reset = None if rule is None else {"run_length": rule.run_length, "kept": rule.kept}
     return {"half_life": drift.half_life, "reset": reset, "keep": drift.keep, "clock": drift.clock}
 
 
 def drift_from_dict(values: Mapping[str, Any]) -> Drift:
-    """Return the drift that `drift_to_dict` wrote.
-
-    Example:
-        >>> drift = Drift(timedelta(days=2), reset=Reset(500, kept=0.1))
-        >>> drift_from_dict(drift_to_dict(drift)) == drift
-        True
-    """
+    """Return the drift that `drift_to_dict` wrote."""
     reset = values["reset"]
     rule = False if reset is None else Reset(reset["run_length"], kept=reset["kept"])
     return Drift(values["half_life"], reset=rule, keep=values["keep"], clock=values["clock"])
@@ -220,35 +204,19 @@ _SHORTEST, _LONGEST = 0.02, 100.0  # a half-life is looked for from so much to s
 
 
 def timed_scaler(state: StateScaler) -> StateScaler:
-    """Return a scaler with the clock as its last feature, left as it is.
-
-    Example:
-        >>> timed_scaler(StateScaler.identity(["load"])).names
-        ('load', 'clock')
-    """
+    """Return a scaler with the clock as its last feature, left as it is."""
     if CLOCK in state.names:
         raise BadInputError(f"a state feature is called {CLOCK!r}, as the clock of drift= is: give it another name")
     return StateScaler((*state.names, CLOCK), np.append(state.centre, 0.0), np.append(state.scale, 1.0))
 
 
 def untimed(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names without the clock's.
-
-    Example:
-        >>> untimed(("load", "clock", "tilt"))
-        ('load', 'tilt')
-    """
+    """Return the names without the clock's."""
     return tuple(name for name in names if name != CLOCK)
 
 
 def timed_samples(samples: Samples, at: FloatArray, features: Sequence[str]) -> Samples:
-    """Return a log with its times (n,) as a column, `features` saying where; one that has it already as it is.
-
-    Example:
-        >>> log = Samples(("a",), np.array([0]), np.array([[0.3, 1.0]]), np.array([0.5]), None, ("load", "tilt"))
-        >>> timed_samples(log, np.array([7.0]), ("load", "clock", "tilt")).X.tolist()
-        [[0.3, 7.0, 1.0]]
-    """
+    """Return a log with its times (n,) as a column, `features` saying where; one that has it already as it is."""
     if CLOCK in samples.features:
         return samples
     place = list(features).index(CLOCK)
@@ -265,11 +233,6 @@ def forgetful(kernel: Kernel, drift: Drift, features: Sequence[str], *, span: fl
         drift: The half-life; one that is to be learned starts at the length of the log.
         features: Names of all columns.
         span: Length of the log, to say where a half-life is looked for.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> forgetful(RBF(0.5).bind(["load"]), Drift(20), ["load", "clock"])
-        RBF(length_scale=0.5, columns=(0,)) * Forgetting(length_scale=20.0, columns=(1,), fixed=(...))
     """
     learned = drift.half_life == LEARNED
     half_life = span if learned else float(drift.half_life)  # type: ignore[arg-type]  # a number: checked by Drift
@@ -298,12 +261,7 @@ def _named(kernel: Kernel, features: Sequence[str]) -> Kernel:
 
 
 def read_time(time: Any, kind: str) -> float:
-    """Return a time as the number that goes into the column, or say what was expected.
-
-    Example:
-        >>> read_time("1970-01-02", "dates"), read_time(3, "numbers")
-        (86400.0, 3.0)
-    """
+    """Return a time as the number that goes into the column, or say what was expected."""
     if kind == "numbers":
         return finite_number(time, name="time")
     try:
@@ -316,12 +274,7 @@ def read_time(time: Any, kind: str) -> float:
 
 
 def seconds(time: Any) -> FloatArray:
-    """Return the times of a trace, (n,), as numbers: of seconds since 1970 where they are dates.
-
-    Example:
-        >>> seconds(np.array(["1970-01-01T00:01"], dtype="datetime64[us]"))
-        array([60.])
-    """
+    """Return the times of a trace, (n,), as numbers: of seconds since 1970 where they are dates."""
     given = np.asarray(time)
     if given.dtype.kind != "M":
         return given.astype(np.float64)
@@ -329,12 +282,7 @@ def seconds(time: Any) -> FloatArray:
 
 
 def timed_state(state: Mapping[str, float] | None, clock: float | None) -> PackedState | None:
-    """Return a state with the clock in it, to be kept; None where there is neither.
-
-    Example:
-        >>> timed_state({"load": 1}, 7.0)
-        PackedState({'load': 1.0, 'clock': 7.0})
-    """
+    """Return a state with the clock in it, to be kept; None where there is neither."""
     if state is None and clock is None:
         return None
     plain = {name: float(value) for name, value in (state or {}).items()}
@@ -378,17 +326,6 @@ class ChangeDetector:
 
     Attributes:
         value: The evidence; a change is taken for granted when it reaches the run length.
-
-    Example:
-        >>> evidence = ChangeDetector()
-        >>> for z in (0.3, -0.8, 1.1):
-        ...     evidence.add(z)
-        >>> evidence.value < 5
-        True
-        >>> for z in (-2.9, -3.4, -2.2, -3.1):
-        ...     evidence.add(z)
-        >>> evidence.value > 2000
-        True
     """
 
     def __init__(self) -> None:
@@ -407,22 +344,17 @@ class ChangeDetector:
 
 
 def residual(reward: float, *, mean: float, std: float, noise: float) -> float:
-    """Return a reward less its prediction, in standard deviations of f and noise together.
-
-    Example:
-        >>> residual(1.0, mean=0.5, std=0.6, noise=0.64)
-        0.5
-    """
+    """Return a reward less its prediction, in standard deviations of f and noise together."""
     return (reward - mean) / sqrt(std * std + noise)
 
 
 # --- How alike a station that has changed is to the others, and to its own past: its new row of the task matrix -----
 #
 # Every station lives in an *era*, which counts how often it has changed. Stations of one era are as alike as ever.
-# Between eras, likeness is multiplied by `kept`, that of a station with its own past included: with stations i, j in
+# Between eras, similarity is multiplied by `kept`, that of a station with its own past included: with stations i, j in
 # eras e, f
 #
-#     likeness = K[i, j] · (1 if e = f else kept),
+#     similarity = K[i, j] · (1 if e = f else kept),
 #
 # K being the task matrix before anything changed. An entry-wise product of two positive semi-definite tables is one
 # too (Schur 1911), so the longer matrix always is, whoever changes and however often. Stations that change are so
@@ -442,15 +374,7 @@ def row_after_change(K_Z: FloatArray, task: int, *, former: Mapping[int, int], k
         K_Z: Task matrix, (M, M).
         task: The station's present task.
         former: By task, the one that the same station had before it changed.
-        kept: What likeness between eras is multiplied by.
-
-    Example:
-        >>> K_Z = np.array([[1.0, 0.8], [0.8, 1.0]])
-        >>> row_after_change(K_Z, 0, former={}, kept=0.5).tolist()
-        [0.5, 0.4, 1.0]
-        >>> K_Z = np.array([[1.0, 0.8, 0.5], [0.8, 1.0, 0.4], [0.5, 0.4, 1.0]])  # task 2 is what became of task 0
-        >>> row_after_change(K_Z, 1, former={2: 0}, kept=0.5).tolist()  # as like it as ever: both have changed once
-        [0.4, 0.5, 0.8, 1.0]
+        kept: What similarity between eras is multiplied by.
     """
     first, era = _origin(task, former)
     origins = [_origin(other, former) for other in range(len(K_Z))]
@@ -493,14 +417,7 @@ def past_name(station: str, decision_id: str) -> str:
 
 
 def check_past_names(drift: Drift | None, *names: str) -> None:
-    """Refuse names that the past of a station would be called by after a reset, where there are resets.
-
-    Example:
-        >>> check_past_names(Drift(), "a", "a until d000016")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: station 'a until d000016' is named as the past of a station that was reset: ...
-    """
+    """Refuse names that the past of a station would be called by after a reset, where there are resets."""
     if drift is None or drift.resets is None:
         return
     if odd := [name for name in names if _PAST.search(name)]:

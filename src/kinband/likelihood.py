@@ -37,7 +37,7 @@ __all__ = [
 # the gradient to any entry of K̃ is W = ½(aaᵀ − (K̃ + D)⁻¹), and kernels pull W back to their parameters.
 #
 # Stations that share nothing are factorised apart. Where the log is long, the search also takes stations apart that do
-# share: the sum of the log densities of groups of stations, each with its own likeness inside, is a composite
+# share: the sum of the log densities of groups of stations, each with its own similarity inside, is a composite
 # likelihood (Varin, Reid and Firth 2011), with its maximum at the same parameters but for sampling, at a fraction of
 # the work. The paper prints no such fit; it names the idea for its hyper-parameter method, after Bonilla et al.
 # (2008).
@@ -158,12 +158,6 @@ def row_blocks(of_rows: IntArray, tasks: TaskModel, *, groups: IntArray | None =
     """Return the rows that hang together, block by block, sorted by station; `of_rows` is each row's station, (n,).
 
     With the group of each station in `groups` (M,), rows of different groups are held apart.
-
-    Example:
-        >>> from kinband.kernels import FixedTasks
-        >>> blocks = row_blocks(np.array([0, 1, 2, 0]), FixedTasks(np.eye(3) + 0.1), groups=np.array([5, 7, 5]))
-        >>> [rows.tolist() for rows in blocks]
-        [[0, 3, 2], [1]]
     """
     # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
     K_Z = np.ones_like(tasks.K_Z) if len(tasks.theta) else tasks.K_Z
@@ -277,14 +271,7 @@ def spread_of(y: FloatArray) -> float:
 
 
 def refuse_large(y: FloatArray, *, where: str = "") -> None:
-    """Refuse rewards y (n,) whose squares would overflow, naming the first of them; `where` says what rows they are.
-
-    Example:
-        >>> refuse_large(np.array([0.5, -1e200]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the reward is -1e+200 in row 2, counted from 1, which is too large to ...
-    """
+    """Refuse rewards y (n,) whose squares would overflow, naming the first of them; `where` says what rows they are."""
     large = np.flatnonzero(np.abs(y) > LARGEST)
     if len(large):
         raise BadInputError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from kinband.environments import (
     ClassificationBandit,
     DrawnBandit,
     DrawsLogs,
+    Drifting,
     Environment,
     KnowsTruth,
     MeasuredEnvironment,
@@ -20,6 +22,7 @@ from kinband.environments import (
     TraceEnvironment,
     bundled_measured,
 )
+from kinband.environments.radio import Parameters, PowerMap, RadioEnvironment, build_map, draw_layout
 from kinband.environments.synthetic import groups
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.problems import fit_stations
@@ -56,6 +59,12 @@ def a_table() -> MeasuredTable:
     return MeasuredTable.from_frame({name: values[kept] for name, values in columns.items()}, "seconds", goal="min")
 
 
+@cache
+def a_city() -> PowerMap:
+    """Two sites of three sectors."""
+    return build_map(draw_layout(6, seed=2), Parameters())
+
+
 ENVIRONMENTS: dict[str, Factory] = {
     "synthetic": SyntheticBandit,
     "synthetic, arm told": lambda: SyntheticBandit(arm_feature=True),
@@ -70,6 +79,11 @@ ENVIRONMENTS: dict[str, Factory] = {
     "classes of wine": lambda: ClassificationBandit("wine", tasks=3),
     "classes of digits, relabelled": lambda: ClassificationBandit("digits", tasks=4, relabelled=True),
     "trace, noise known": lambda: TraceEnvironment(a_trace(samples=np.arange(1, 121)), neighbours=3),
+    "drifting, step": lambda: Drifting(SyntheticBandit(7, 4), "step", begin=6),
+    "drifting, slow": lambda: Drifting(TraceEnvironment(a_trace()), "slow", begin=6, lasts=9),
+    "drifting, never": lambda: Drifting(TraceEnvironment(a_trace()), "none", begin=6),
+    # Four slots of six seconds a day: most slots lie in later days.
+    "radio network": lambda: RadioEnvironment(map_=a_city(), period_s=6, hours=(18, 18 + 4 / 600)),
     "trace, smooth": lambda: SmoothTraceEnvironment(a_smooth_trace(), fit_stations),
     "trace, smooth, noise known": lambda: SmoothTraceEnvironment(
         a_smooth_trace(samples=np.arange(1, 121)), fit_stations, stations=["d", "a", "b"]
@@ -212,6 +226,9 @@ def test_bad_arms_and_unknown_stations_are_refused_and_the_slot_stays(build: Fac
     with pytest.raises(NotFoundError, match="no station 'nobody'"):
         environment.play({known: 0, "nobody": 0})
     assert environment.slot is shown
+    if isinstance(environment, KnowsTruth):
+        with pytest.raises(NotFoundError, match="no station 'nobody'"):
+            environment.truth("nobody")
 
 
 def test_truth_agrees_with_what_is_paid_and_does_not_move_on(build: Factory) -> None:
@@ -266,6 +283,8 @@ def test_log_is_even_repeatable_and_leaves_the_run_alone(build: Factory) -> None
         pytest.skip("this environment draws no logs")
     environment.reset(15)
     undisturbed.reset(15)
+    with pytest.raises(BadInputError, match="rows_per_station must be a whole number of at least 1"):
+        environment.log(0, np.random.default_rng(2))
     log, again = (environment.log(30, np.random.default_rng(2)) for _ in range(2))
     for name in ("tasks", "X", "y"):
         np.testing.assert_array_equal(getattr(log, name), getattr(again, name))

@@ -15,10 +15,11 @@ from tests.support.journals import Written
 from tests.support.ledger_stores import STATIONS, OnRecord, fresh_database, live, new_controller, postgres_server
 from typer.testing import CliRunner
 
-from kinband import ConfigurationSpace, Controller, Drift
+from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
-from kinband.cli.commands import app
+from kinband.cli.app import commands
 from kinband.controller.events import Asked, Entry, entry_to_dict
+from kinband.drift import Drift
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.records import same_decision
 from kinband.service.access import Tokens
@@ -417,11 +418,11 @@ def test_a_ledger_that_went_back_is_read_anew(url: str, ledger: Ledger) -> None:
 def test_the_command_shows_a_decision_again(url: str, ledger: Ledger) -> None:
     life = OnRecord(ledger, new_controller(61))
     live(life, np.random.default_rng(6), 40)
-    shown = CliRunner().invoke(app, ["replay", url, "d000003"])
+    shown = CliRunner().invoke(commands(), ["replay", url, "d000003"])
     assert shown.exit_code == 0
     assert "The same." in shown.stdout
     assert repr(life.controller.decision("d000003").mean)[:10] in shown.stdout
-    as_json = json.loads(CliRunner().invoke(app, ["replay", url, "d000003", "--json", "--anew"]).stdout)
+    as_json = json.loads(CliRunner().invoke(commands(), ["replay", url, "d000003", "--json", "--anew"]).stdout)
     assert as_json["same"] is True
     assert as_json["mean"] == life.controller.decision("d000003").mean
 
@@ -451,7 +452,7 @@ def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger
                 {"text": forged, "sum": checksum, "seq": row.seq},
             )
     ledger.verify()
-    shown = CliRunner().invoke(app, ["replay", url, "d000002"])
+    shown = CliRunner().invoke(commands(), ["replay", url, "d000002"])
     assert shown.exit_code == 1
     assert "NOT the same" in shown.stdout
 
@@ -470,7 +471,7 @@ def test_a_decision_of_a_version_that_weighed_sharing_is_replayed_and_told_apart
         life = OnRecord(ledger, new_controller(3))
         for reward in (0.3, 0.8):
             life.tell(life.ask("a", {"load": 0.4}).id, reward)
-    shown = CliRunner().invoke(app, ["replay", url, "d000002"])
+    shown = CliRunner().invoke(commands(), ["replay", url, "d000002"])
     assert shown.exit_code == 1
     assert "an earlier version made it, with weights of sharing that are no longer used" in shown.stdout
     assert replay(ledger, "d000002").to_dict()["weighed"]

@@ -96,7 +96,8 @@ def test_a_decision_is_explained(state: Path, capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     reason = played().explain("d000020")
     assert reason.text in said
-    assert "> tilt=" in said
+    assert "> chosen" in said
+    assert "tilt=" in said
     assert main(["audit", str(state), "--decision", "d000020", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(reason.to_dict()))
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kinband.cli import main
-from kinband.cli.app import KEEPING, interrupted, remember
-from kinband.cli.commands import COMMANDS
+from kinband.cli.app import COMMANDS, KEEPING, interrupted, remember
 from kinband.cluster import _unreachable
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +93,7 @@ sys.exit(main({arguments!r}))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a POSIX signal")
-@pytest.mark.parametrize("name", ["kinband.cli.commands", "typer", "rich.console", "kinband.cli.similarity", "pandas"])
+@pytest.mark.parametrize("name", ["kinband.cli.render", "typer", "rich.console", "kinband.cli.similarity", "pandas"])
 def test_ctrl_c_while_libraries_are_loaded_gets_one_sentence_and_exit_code_130(name: str, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("station,tilt,reward\na,1,0.5\nb,2,0.75\n")
     arguments = ["similarity", "log.csv", "--configuration", "tilt"]  # Arrow loads pandas to make its first array

@@ -136,6 +136,7 @@ BAD_OPTIONS = [
     (["--configuration", "tilt"], "there is no column 'tilt' (a knob)"),
     (["--category", "tilt"], "'tilt' is no knob, so that it cannot hold names"),
     (["--ignore", "tilt"], "there is no column 'tilt' (to ignore)"),
+    (["--measured", "video"], "--measured names the column of the tasks, 'video': name what was measured"),
     (["--goal", "less"], "goal must be 'min' or 'max', got 'less'"),
     (["--tasks", "7"], "7 tasks were asked for, the table holds 3"),
     (["--tasks", "1"], "--tasks"),
@@ -190,6 +191,13 @@ def test_a_table_that_cannot_be_right_gets_one_sentence(
     assert sentence in error
     assert "runs.csv" in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_outcomes_that_would_overflow_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = table()
+    frame.assign(seconds=frame["seconds"] * 1e301).to_csv(tmp_path / "runs.csv", index=False)
+    assert compare(tmp_path / "runs.csv", *NAMED, *SMALL, "--linear", "--out", str(tmp_path / "out")) == 2
+    assert "too large to reckon with: give a larger unit" in capsys.readouterr().err
 
 
 def test_knobs_that_no_two_tasks_share_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,17 +22,18 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import kinband
+from kinband import ControllerConfig
 from kinband.cli import main
 
 ROOT = Path(__file__).parents[2]
 NAMED = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 PAGES = [*NAMED, *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
-WITH_NAMES = ["docs/paper.md", "docs/paper.md"]
+WITH_NAMES = ["docs/paper.md"]
 
 FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -44,9 +45,6 @@ TOO_LONG = {
     "python -m benchmarks.city": "minutes",
     "kinband compare": "half a minute",
     "kinband simulate": "minutes",
-    "python -m benchmarks.coverage": "a minute",
-    "python -m pip": "installs packages",
-    "python tools/": "needs packages of others",
 }
 NUMBER = re.compile(r"(?<![\w.])[+-]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 NEARLY, DIGITS, SMALL = 0.05, 5, 0.001  # how far numbers may be off: a share, units of the last digit, in any case
@@ -106,8 +104,15 @@ def check_name(span: str) -> None:
     if match is None:
         raise ValueError(f"`{span}` is no path such as `kinband.theory.log_g` or `kinband.theory.log_g(noise=)`")
     found, argument = resolve(match["path"]), match["argument"]
-    if argument is not None and argument not in inspect.signature(found).parameters:
+    if argument is not None and argument not in arguments_of(found):
         raise AttributeError(f"{match['path']} has no argument {argument!r}")
+
+
+def arguments_of(function: Any) -> set[str]:
+    """Names of the arguments of a function or class, those that it takes as `**given: Unpack[...]` among them."""
+    parameters = inspect.signature(function).parameters
+    unpacked = (get_args(p.annotation) for p in parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD)
+    return set(parameters) | {name for kinds in unpacked for kind in kinds for name in inspect.get_annotations(kind)}
 
 
 def prose(text: str) -> str:
@@ -179,6 +184,31 @@ def test_the_checker_finds_what_exists(name: str) -> None:
 def test_the_checker_notices_what_does_not(name: str) -> None:
     with pytest.raises((AttributeError, ValueError)):
         check_name(name)
+
+
+# --- The map ----------------------------------------------------------------------------------------------------
+
+FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+|\w+\.(?:py|md|css|toml)")
+
+
+def missing_files(text: str) -> list[str]:
+    """Files and folders that a text names and that are neither in the package nor beside it."""
+    package = ROOT / "src" / "kinband"
+    named = [span for span in CODE_SPAN.findall(prose(text)) if FILE.fullmatch(span)]
+    found = {name for name in named if any((at / name).exists() for at in (ROOT, package))}
+    alone = {name for name in named if "/" not in name and any(package.rglob(name))}  # of the room that was named
+    return [name for name in named if name not in found | alone]
+
+
+def test_every_file_on_the_map_of_the_house_exists() -> None:
+    assert missing_files(text_of("CONTRIBUTING.md")) == []
+    said = "`policies/ucb.py`, `tests/unit`, `ucb.py`, `kinband.theory`, `nowhere.py`, `no/such.py`"
+    assert missing_files(said) == ["nowhere.py", "no/such.py"]
+
+
+def test_every_room_is_on_the_map_of_the_house() -> None:
+    rooms = {path.name for path in (ROOT / "src" / "kinband").iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert [room for room in sorted(rooms) if f"`{room}`" not in text_of("CONTRIBUTING.md")] == []
 
 
 # --- Links --------------------------------------------------------------------------------------------------
@@ -399,6 +429,40 @@ def test_every_public_name_is_in_the_reference_and_every_name_there_exists() -> 
     for name in listed:
         resolve(name)
     assert {f"kinband.{name}" for name in kinband.__all__ if not name.startswith("_")} <= set(listed)
+
+
+# --- Nothing is left out ----------------------------------------------------------------------------------------
+
+
+def options_of(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str, str]]:
+    """Every option that the help of a command names, or of the commands below it, with the words that are typed."""
+    assert main([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in re.findall(r"^│ ([a-z-]+)  ", shown.partition("─ Commands ─")[2], re.MULTILINE):
+        yield from options_of((*words, name), capsys)
+    yield from ((" ".join(words), option) for option in sorted(set(re.findall(r"--[a-z][a-z-]*", shown))))
+
+
+def is_named(word: str, text: str) -> bool:
+    """Whether an option or a setting stands in a text, not as the beginning of a longer one."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+def test_every_option_of_every_command_is_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = "\n".join(map(text_of, PAGES))
+    options = list(options_of((), capsys))
+    assert len(options) > 100
+    assert [found for found in options if not is_named(found[1], pages)] == []
+
+
+def test_every_setting_of_a_controller_is_in_the_docs() -> None:
+    page = text_of("docs/quickstart.md")
+    assert [one.name for one in dataclasses.fields(ControllerConfig) if f"`{one.name}=`" not in page] == []
+
+
+def test_an_option_is_not_taken_for_a_longer_one() -> None:
+    assert is_named("--rows", "`--rows 5`")
+    assert not is_named("--rows", "`--rows-of 5`, `--log--rows`")
 
 
 # --- Figures ------------------------------------------------------------------------------------------------

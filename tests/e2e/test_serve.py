@@ -15,7 +15,9 @@ from tests.support.serving import Served, served
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
+from kinband.kernels import components
 from kinband.service.ledger import Ledger
+from kinband.service.operations import Operations
 
 RAILS = "knobs: {tilt: {max: 6}}\n"
 
@@ -90,6 +92,36 @@ def test_a_log_is_learned_from_and_without_a_token_the_way_to_one_is_told(tmp_pa
         code, errors = service.end()
     assert code == 0, errors
     assert "kinband token create --ledger" in errors
+
+
+def network(folder: Path) -> Path:
+    """Write the log of twelve stations of two kinds, which want a small or a large tilt."""
+    rng, lines = np.random.default_rng(0), ["station,time,load,tilt,reward"]
+    for m in range(12):
+        for hour in range(24):
+            tilt = int(rng.integers(0, 7))
+            reward = 0.6 - 0.02 * (tilt - (1 if m % 2 else 5)) ** 2 + 0.01 * rng.normal()
+            lines.append(f"c{m:02d},2026-01-01 {hour:02d}:00,{rng.random():.3f},{tilt},{reward:.4f}")
+    (folder / "network.csv").write_text("\n".join(lines) + "\n")
+    return folder / "network.csv"
+
+
+def test_a_network_in_shards_is_served_and_goes_on_with_one_ledger(tmp_path: Path) -> None:
+    ledger, log = str(tmp_path / "ledger.db"), network(tmp_path)
+    options = ("--ledger", ledger, "--insecure-local", "--mode", "autonomous")
+    states = {f"c{m:02d}": {"load": 0.5} for m in range(12)}
+    with (
+        served(*options, "--start", str(log), "--configuration", "tilt", "--shards", "6") as service,
+        service.client("") as client,
+    ):
+        made = client.ask(states, slot="10:00")
+        client.tell({decision.id: 0.5 for decision in made})
+    with served(*options) as service, service.client("") as client:
+        assert [d.id for d in client.ask(states, slot="10:00")] == [d.id for d in made]  # from the record
+        assert len(client.ask(states, slot="11:00")) == 12
+    with closing(Ledger.open(ledger)) as opened:
+        controller = Operations.open(opened).controller
+    assert [len(members) for members in components(controller.current.K_Z)] == [6, 6]
 
 
 def test_without_access_control_anybody_on_the_machine_may_ask_and_the_log_says_so(tmp_path: Path, saved: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import RBF
 from kinband.posterior import make_posterior
 from kinband.records import Samples, same_decision
+from kinband.service.ledger import Ledger
+from kinband.service.operations import Operations
 
 ray: Any = pytest.importorskip("ray", reason="Ray is not installed: pip install 'kinband[ray]'")
 
@@ -182,6 +185,22 @@ def test_a_life_there_is_a_life_here(address: str, tmp_path: Path) -> None:
         back = Controller.load(tmp_path / "state", on=cluster)
         assert_same([again.ask("new", state)], [here.ask("new", state)])
         assert_same(play(back, 1, first=3), play(Controller.load(tmp_path / "state"), 1, first=3))
+
+
+def test_a_ledger_goes_on_there_and_comes_back(address: str, tmp_path: Path) -> None:
+    states = {s: {"load": 0.1 * m, "users": -0.1 * m} for m, s in enumerate(STATIONS)}
+    with closing(Ledger.open(tmp_path / "ledger.db")) as ledger:
+        with OnRay(address, workers=2) as cluster:
+            there = Operations.open(ledger, make(), mode="autonomous", on=cluster, snapshot_every=10)
+            for slot in ("1", "2"):
+                made = there.ask(states, slot=slot)
+                there.tell({one.id: 0.1 * one.decision.arm for one in made})
+        here, again = Operations.open(ledger), make()
+        for _ in range(2):
+            decided = again.ask_all(states)
+            again.tell_all({one.id: 0.1 * one.arm for one in decided.values()})
+        decided = again.ask_all(states)
+        assert_same([one.decision for one in here.ask(states, slot="3")], list(decided.values()))
 
 
 @pytest.mark.parametrize("options", [{"policy": "thompson"}, {"options": {"rounds": "aware"}}, {"engine": "sparse"}])

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from kinband.ope import evaluate
 from kinband.ope.estimators import by_model, inverse_propensity
-from kinband.ope.targets import Fixed
+from kinband.ope.targets import fixed
 
 LEAST = 90  # of 100: 2.3 standard errors below 95
 
@@ -37,7 +37,7 @@ def test_intervals_hold_the_value_of_a_rule_in_the_bundled_city(city: World, kno
 
 def test_where_a_plain_average_of_matching_rows_misses_the_truth_the_doubly_robust_estimate_holds_it() -> None:
     world = synthetic_world()
-    last = Fixed.of({"setting": 4}, world.space)
+    last = fixed({"setting": 4}, world.space)
     truth, plain, robust = world.truth(last), 0, 0
     for i in range(100):
         trace, propensity = world.log(60, np.random.default_rng([9, i]))

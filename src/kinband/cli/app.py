@@ -1,7 +1,7 @@
-"""The `kinband` command as a process: whatever happens becomes one sentence and an exit code.
+"""The `kinband` command: its sub-commands, and a process in which whatever happens becomes a sentence and an exit code.
 
-The commands are loaded here rather than above, and each when it is called: that takes a while, in which a user may
-already press Ctrl-C.
+The commands are loaded in functions rather than above, and each when it is called: that takes a while, in which a user
+may already press Ctrl-C.
 """
 
 import os
@@ -10,10 +10,30 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
 from kinband.version import __version__
+
+COMMANDS = {
+    "demo": "demo:demo",
+    "reproduce": "reproduce:reproduce",
+    "compare": "compare:compare",
+    "similarity": "similarity:similarity",
+    "simulate": "simulate:simulate",
+    "evaluate": "evaluate:evaluate",
+    "recommend": "recommend:recommend",
+    "audit": "audit:audit_command",
+    "replay": "replay:replay",
+    "ledger": "ledger:ledger_app",
+    "serve": "serve:serve",
+    "token": "token:token_app",
+}
+"""Where each command is: a module of this package, and a function or a group of commands in it."""
+
+_ABOUT = "Decide, slot after slot, which configuration each base station should run; similar stations share experience."
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,13 +49,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"kinband {__version__}\n")
         return 0
     remember(given)
-    return run(_commands, given)
+    return run(commands, given)
 
 
-def _commands() -> Any:
-    from kinband.cli.commands import app
+def commands() -> Any:
+    """Return the typer application of all commands, each of which is loaded when it is called."""
+    import typer
+    from typer.core import TyperGroup
+
+    class Commands(TyperGroup):
+        """The commands by name."""
+
+        def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+            return list(COMMANDS)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+            return _command(cmd_name) if cmd_name in COMMANDS else None
+
+    app = typer.Typer(
+        name="kinband", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_SETTINGS
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"kinband {__version__}")
+            raise typer.Exit
+
+    option = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+
+    what = (
+        "Decide, slot after slot, which configuration each base station should run; similar stations share experience."
+    )
+
+    @app.callback(help=what)
+    def kinband(version: bool = option) -> None:
+        del version
 
     return app
+
+
+def _command(name: str) -> Any:
+    """Load a command."""
+    import typer
+
+    module, _, function = COMMANDS[name].partition(":")
+    with ctrl_c_ends_at_once():
+        found = getattr(import_module(f"kinband.cli.{module}"), function)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, context_settings=_SETTINGS)
+        alone.command(name)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
 
 
 def run(load: Callable[[], Any], arguments: Sequence[str], *, name: str = "kinband") -> int:

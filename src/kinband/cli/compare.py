@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import (
     LARGEST,
     AsJson,
+    KeptFolder,
     LogOptions,
     RayAddress,
     Workers,
@@ -24,6 +23,9 @@ from kinband.cli.options import (
     noted,
     with_log_options,
 )
+from kinband.cli.render import cell, echo_json, echo_lines, numbers_of, table
+from kinband.cli.render import show as show_table
+from kinband.contexts import LARGEST as LARGEST_REWARD
 from kinband.counting import counted
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
@@ -51,14 +53,7 @@ from kinband.trace.table import reward_in_state
 
 
 def check_size(rows: int, decisions: int) -> None:
-    """Refuse a comparison that is too large for a controller.
-
-    Example:
-        >>> check_size(100, 30_000)
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: 100 rows to learn from and 30,000 decisions are too many, at most 20,000 ...
-    """
+    """Refuse a comparison that is too large for a controller."""
     if rows + decisions > LARGEST:
         raise BadInputError(
             f"{rows:,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST:,} in all are "
@@ -123,7 +118,7 @@ def show(
     }
     files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        echo_json(results)
     else:
         _print(results)
 
@@ -138,11 +133,7 @@ def _standings(found: Comparison, name: str) -> list[dict[str, Any]]:
 
 
 def _paid(one: Standing) -> dict[str, Any]:
-    return {"regret": _numbers(one.regret), "saved": _numbers(one.saved)}
-
-
-def _numbers(estimate: Estimate | None) -> dict[str, Any] | None:
-    return None if estimate is None else {"mean": estimate.value, "interval": [estimate.low, estimate.high]}
+    return {"regret": numbers_of(one.regret), "saved": numbers_of(one.saved)}
 
 
 def _few(runs: int) -> list[str]:
@@ -157,23 +148,17 @@ def _at_the_edge(betas: Mapping[str, float | str]) -> list[str]:
 
 def _print(results: dict[str, Any]) -> None:
     typer.echo(results["log"])
-    table = Table(title=results["title"])
-    table.add_column("learner", overflow="fold")
-    for column in ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start")
+    made = table("learner", numbers=columns, title=results["title"])
     for row in results["learners"]:
-        saved = (_cell(row["saved"], ".0%"), _cell(row["cold"]["saved"], ".0%"))
-        table.add_row(row["label"], str(row["beta"]), _cell(row["regret"], ".3g"), *saved)
-    Console().print(table)
-    lines = [f"note: {note}" for note in results["notes"]] + [f"file: {file}" for file in results["files"]]
-    typer.echo("\n".join([results["answer"], *lines]))
+        numbers = ((row["regret"], ".3g"), (row["saved"], ".0%"), (row["cold"]["saved"], ".0%"))
+        made.add_row(row["label"], str(row["beta"]), *(_cell(number, spec) for number, spec in numbers))
+    show_table(made)
+    echo_lines(results["answer"], notes=results["notes"], files=results["files"])
 
 
 def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
-    """Return a number for a narrow column: its interval goes below it."""
-    if numbers is None:
-        return "-"
-    return f"{Estimate(numbers['mean'], *numbers['interval']):{spec}}".replace(" (", "\n(")
+    return cell(None if numbers is None else Estimate(numbers["mean"], *numbers["interval"]), spec)
 
 
 # --- `kinband compare --measured`: would sharing have helped on a table of measurements, whose truth is known? ------
@@ -220,7 +205,13 @@ def compare_measured(
         if options != plain or columns != LogOptions():
             raise BadInputError("the bundled tables say themselves what their columns are: leave these options out")
         options = replace(plain, goal=BUNDLED[table].get(options.outcome))
+    elif options.outcome == (options.task or "task"):
+        raise BadInputError(f"--measured names the column of the tasks, {options.outcome!r}: name what was measured")
     world = _read_table(table, options, columns)
+    if (largest := float(np.nanmax(np.abs(world.table.score)))) > LARGEST_REWARD:
+        raise BadInputError(
+            f"{table}: {options.outcome} reaches {largest:g}, too large to reckon with: give a larger unit"
+        )
     M = len(world.stations)
     check_size(M * log_rows, M * slots)
     make_folder(out)
@@ -238,7 +229,7 @@ def compare_measured(
 
 
 def _read_table(table: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
-    with about(Path(table)), ctrl_c_ends_at_once():
+    with about(Path(table)), ctrl_c_ends_at_once(), np.errstate(over="ignore"):  # what overflows is refused by name
         if table in BUNDLED:
             return bundled_measured(table, options.outcome, tasks=options.tasks)
         named: dict[str, Any] = {
@@ -302,9 +293,7 @@ def compare(
     runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own.")] = 5,
     parallel: Annotated[bool, typer.Option("--parallel", help="All stations in every slot (Algorithm 1).")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws what is learned from, with --run.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
-        "out/compare"
-    ),
+    out: KeptFolder = Path("out/compare"),
     workers: Workers = 0,
     ray: RayAddress = None,
     measured: Annotated[
@@ -390,13 +379,7 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
 
 
 def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]:
-    if trace != "bundled":
-        whole, groups = options.read_beside(Path(trace), run)
-    elif options != LogOptions() or run is not None:
-        raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
-    else:
-        with ctrl_c_ends_at_once():
-            whole, groups = Trace.bundled(), None
+    whole, groups = options.read_beside(Path(trace), run)
     if whole.time is None and groups is None:
         raise BadInputError(
             f"{trace} has no time, and its earliest rows are to be learned from: name its column with --time, or with "

@@ -15,6 +15,7 @@ from rich.text import Text
 from kinband.arrays import finite_number
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import AsJson, Workers, about, make_folder
+from kinband.cli.render import echo_json, echo_lines, numbers_of, show, table
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, Stage, fingerprint, stage_of
 from kinband.experiments.demo import ALONE, SHARED, demo_cases, demo_effort, run_demo
@@ -72,13 +73,12 @@ def demo(
     files.append(out / "results.json")
     files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        echo_json(results)
         return
     words = words_of(findings)
-    Console().print(_table(findings, words))
-    typer.echo(headline(findings))
-    typer.echo(for_operators(findings, words))
-    typer.echo(f"{found.seconds:.0f} s; report: {files[0]}, pictures beside it")
+    show(_table(findings, words))
+    end = f"{found.seconds:.0f} s; report: {files[0]}, pictures beside it"
+    echo_lines(headline(findings), for_operators(findings, words), end)
 
 
 def _stage(trace: Path) -> Stage:
@@ -119,10 +119,10 @@ def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str
         "learners": [
             {
                 "learner": name,
-                "reward": _numbers(standing.reward),
-                "regret": _numbers(standing.total_regret),
-                "saved": _numbers(standing.saved),
-                "users_gained": _numbers(standing.gain),
+                "reward": numbers_of(standing.reward),
+                "regret": numbers_of(standing.total_regret),
+                "saved": numbers_of(standing.saved),
+                "users_gained": numbers_of(standing.gain),
                 "trials_until_near": standing.arrived,
                 "trials_until_near_by_run": list(standing.arrivals),
                 "worse_than_today": float(standing.worse.mean()),
@@ -135,20 +135,14 @@ def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str
     }
 
 
-def _numbers(estimate: Estimate | None) -> dict[str, Any] | None:
-    return None if estimate is None else {"mean": estimate.value, "interval": [estimate.low, estimate.high]}
-
-
 def _table(findings: Findings, words: Words) -> Table:
     stations, decisions = f"{len(findings.stations):,} {words.stations}", f"{findings.decisions:,} decisions"
-    table = Table(title=f"{stations}, {findings.runs} runs of {decisions}, β = {findings.beta} (95 % intervals)")
+    title = f"{stations}, {findings.runs} runs of {decisions}, β = {findings.beta} (95 % intervals)"
     counted = findings.standings[SHARED].gain is not None
-    table.add_column("how it is decided")
     reward = "satisfied\nusers" if words.percent else "reward"
     near = "trials to\n" + words.near.replace(" a ", " a\n")
     columns = (reward, "regret saved\nagainst alone", near, "worse\nthan\ntoday")
-    for column in (*columns, *(["users\ngained"] if counted else [])):
-        table.add_column(column, justify="right", no_wrap=True)
+    made = table("how it is decided", numbers=(*columns, *(["users\ngained"] if counted else [])), title=title)
     for name, standing in findings.standings.items():
         learns = name in (SHARED, ALONE)
         cells = [words.number(standing.reward.value), _cell(standing.saved, ".0%")]
@@ -157,8 +151,8 @@ def _table(findings: Findings, words: Words) -> Table:
         if counted:
             gain = None if name == FIXED else standing.gain
             cells.append("–" if gain is None else typeset(f"{gain.value:+,.0f}"))
-        table.add_row(Text(words.labels[name]), *cells)
-    return table
+        made.add_row(Text(words.labels[name]), *cells)
+    return made
 
 
 def _cell(estimate: Estimate | None, spec: str) -> str:

@@ -1,6 +1,5 @@
 """`kinband evaluate`: before the first trial, what would a policy have earned?"""
 
-import json
 from math import floor, log10
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,31 +7,28 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from kinband.arrays import FloatArray
-from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import (
     AsJson,
     LogOptions,
     Seed,
     SimilarityOption,
     check_log,
-    likeness_of,
+    configuration_of,
     log_in_words,
     noted,
+    similarity_of,
     with_log_options,
 )
+from kinband.cli.render import cell, echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
 from kinband.ope import Evaluation
 from kinband.ope import evaluate as evaluation_of
 from kinband.ope.evaluating import LEARN_ROWS, MODEL
 from kinband.progress import progress
 from kinband.space import ConfigurationSpace
-from kinband.stats import REACH, Estimate
-from kinband.trace import Trace
+from kinband.stats import REACH
 
 _LARGEST = 10_000  # rows that a model can be learned from
 _STATIONS = 5  # with the fewest effective rows, shown
@@ -89,34 +85,24 @@ def evaluate(
     """
     notes: list[str] = []
     with noted(notes):
-        log, column = _read(trace, columns, propensity)
+        log, column = columns.read_beside(Path(trace), propensity)
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
-        likeness = likeness_of(similarity) or "joint"
+        alike = similarity_of(similarity) or "joint"
         _check_size(rows, len(log.stations))
-        chances = None if column is None else _numbers(column, propensity or "", decimal_point=columns.decimal_point)
+        chances = None if column is None else _chances(column, propensity or "", decimal_point=columns.decimal_point)
         with progress(folds + 2, quiet=as_json) as step:
             found = evaluation_of(
-                log, wanted, propensity=chances, similarity=likeness, learn_share=learn_share, folds=folds, rows=rows,
+                log, wanted, propensity=chances, similarity=alike, learn_share=learn_share, folds=folds, rows=rows,
                 clip=clip, seed=seed, tick=step,
             )  # fmt: skip
     results = {**found.to_dict(), "stations": len(log.stations), "notes": notes}
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        echo_json(results)
         return
     typer.echo(log_in_words(log, log))
-    _print(found, Console())
-    warnings = [f"warning: {warning}" for warning in found.warnings]
-    typer.echo("\n".join([found.verdict, *warnings, *(f"note: {note}" for note in notes)]))
-
-
-def _read(trace: str, options: LogOptions, propensity: str | None) -> tuple[Trace, NDArray[Any] | None]:
-    if trace != "bundled":
-        return options.read_beside(Path(trace), propensity)
-    if options != LogOptions() or propensity is not None:
-        raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
-    with ctrl_c_ends_at_once():
-        return Trace.bundled(), None
+    _print(found)
+    echo_lines(found.verdict, *(f"warning: {warning}" for warning in found.warnings), notes=notes)
 
 
 def _policy(given: list[str], space: ConfigurationSpace) -> str | dict[str, Any]:
@@ -125,30 +111,9 @@ def _policy(given: list[str], space: ConfigurationSpace) -> str | dict[str, Any]
         if given[0] not in ("recommend", "usual"):
             raise BadInputError(f"--policy takes recommend, usual or {next(iter(space.knobs))}=VALUE, got {given[0]!r}")
         return given[0]
-    chosen: dict[str, Any] = {}
-    for text in given:
-        knob, equals, value = text.partition("=")
-        if not equals:
-            raise BadInputError(f"--policy takes a name alone or KNOB=VALUE for every knob, got {text!r} among others")
-        chosen[knob] = _value(value, space.knob(knob)[1].values[0], knob=knob)
-    space.index(chosen)  # an unknown configuration is refused before any work
-    return chosen
-
-
-def _value(text: str, like: Any, *, knob: str) -> Any:
-    """Return a value of the command line as what its knob holds."""
-    if isinstance(like, str):
-        return text
-    if isinstance(like, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-    else:
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    kind = "true or false" if isinstance(like, bool) else "a number"
-    raise BadInputError(f"--policy {knob}= takes {kind}, got {text!r}")
+    if alone := next((text for text in given if "=" not in text), None):
+        raise BadInputError(f"--policy takes a name alone or KNOB=VALUE for every knob, got {alone!r} among others")
+    return configuration_of(given, space, option="--policy")
 
 
 def _check_size(rows: int | None, stations: int) -> None:
@@ -161,7 +126,7 @@ def _check_size(rows: int | None, stations: int) -> None:
         )
 
 
-def _numbers(column: NDArray[Any], name: str, *, decimal_point: str) -> FloatArray:
+def _chances(column: NDArray[Any], name: str, *, decimal_point: str) -> FloatArray:
     """Return a column of text as numbers, (n,), or say which row holds none."""
     numbers = np.empty(len(column))
     for row, text in enumerate(column.tolist()):
@@ -174,46 +139,30 @@ def _numbers(column: NDArray[Any], name: str, *, decimal_point: str) -> FloatArr
     return numbers
 
 
-def _print(found: Evaluation, console: Console) -> None:
-    lines = (
+def _print(found: Evaluation) -> None:
+    digits = _decimals(found)
+    say(
         f"{found.policy}: learned from the earlier {found.rows_learned:,} rows, judged by the later "
-        f"{found.rows_judged:,} in {found.folds} folds; intervals over {found.units:,} {found.unit}s.",
-        f"The log itself earned {found.log:.{_decimals(found)}f} in the rows judged. "
-        f"Propensities {found.propensities}.",
+        f"{found.rows_judged:,} in {found.folds} folds; intervals over {found.units:,} {found.unit}s.\n"
+        f"The log itself earned {found.log:.{digits}f} in the rows judged. Propensities {found.propensities}."
     )
-    console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
-    console.print(_table(found))
+    columns = ("mean reward", "against\nthe usual", "against\nthe log", "effective\nrows")
+    made = table("estimate", numbers=columns, narrow=True)
+    for column in made.columns[1:]:
+        column.no_wrap = False
+    for judgement in found.judgements:
+        rows = "-" if judgement.method == MODEL else f"{found.effective_rows:,.0f}"
+        value = cell(judgement.value, f".{digits}f", narrow=True)
+        gains = (cell(gain, f"+.{digits}f", narrow=True) for gain in (judgement.against_usual, judgement.against_log))
+        made.add_row(judgement.method.replace(" ", "\n"), value, *gains, rows)
+    show(made)
     worst = sorted(found.effective_by_station.items(), key=lambda item: item[1])[:_STATIONS]
     few = ", ".join(f"{name} {rows:.0f}" for name, rows in worst)
     middle = float(np.median(list(found.effective_by_station.values())))
-    console.print(
-        f"Effective rows of a station: {middle:.0f} (median); fewest {few}",
-        highlight=False,
-        soft_wrap=True,
-        markup=False,
-    )
-
-
-def _table(found: Evaluation) -> Table:
-    table = Table(pad_edge=False)
-    table.add_column("estimate", no_wrap=True, min_width=10)
-    for column in ("mean reward", "against\nthe usual", "against\nthe log", "effective\nrows"):
-        table.add_column(column, justify="right")
-    digits = _decimals(found)
-    for judgement in found.judgements:
-        rows = "-" if judgement.method == MODEL else f"{found.effective_rows:,.0f}"
-        gains = (judgement.against_usual, judgement.against_log)
-        numbers = (_cell(judgement.value, f".{digits}f"), *(_cell(gain, f"+.{digits}f") for gain in gains))
-        table.add_row(judgement.method.replace(" ", "\n"), *map(Text, numbers), rows)
-    return table
+    say(f"Effective rows of a station: {middle:.0f} (median); fewest {few}")
 
 
 def _decimals(found: Evaluation) -> int:
     """Return the decimals that show two digits of the standard error, about."""
     error = (found.value.high - found.value.low) / (2.0 * REACH)
     return min(max(0, 1 - floor(log10(error))), 9) if error > 0 else 3
-
-
-def _cell(estimate: Estimate, spec: str) -> str:
-    """Return a number for a narrow column: its interval goes below it."""
-    return f"{estimate:{spec}}".replace(" (", "\n").removesuffix(")")

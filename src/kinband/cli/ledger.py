@@ -1,16 +1,16 @@
 """`kinband ledger`: look after the record: how it stands, whether it is whole, a copy of it."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from kinband.cli.options import AsJson
+from kinband.cli.render import echo_json
 from kinband.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -22,10 +22,34 @@ ledger_app = typer.Typer(
     add_completion=False,
 )
 
-LedgerArgument = Annotated[
-    str,
-    typer.Argument(metavar="LEDGER", envvar="KINBAND_LEDGER", help="An SQLite file, or postgresql://user@host/name."),
-]
+LEDGER: dict[str, Any] = {
+    "metavar": "LEDGER",
+    "envvar": "KINBAND_LEDGER",
+    "help": "The ledger of the service: an SQLite file, or postgresql://user@host/name.",
+}
+"""What a ledger is called, as an argument and as an option."""
+LedgerArgument = Annotated[str, typer.Argument(**LEDGER)]
+
+
+@contextmanager
+def needs_service() -> Iterator[None]:
+    """Say how to get the service where a part of it cannot be loaded."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
+
+
+@contextmanager
+def opened_ledger(url: str, *, create: bool = False) -> "Iterator[Ledger]":
+    """Open a ledger for a while."""
+    with needs_service():
+        from kinband.service.ledger import Ledger
+    opened = Ledger.open(url, create=create)
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 @ledger_app.command()
@@ -36,10 +60,10 @@ def info(ledger: LedgerArgument, as_json: AsJson = False) -> None:
     """
     from kinband.service.ledger.backups import standing_of
 
-    with _opened(ledger) as opened:
+    with opened_ledger(ledger) as opened:
         found = standing_of(opened)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=1))
+        echo_json(asdict(found))
         return
     typer.echo(f"{found.name}: {found.events:,} events, schema {found.schema}, {found.snapshots} snapshot(s)")
     if found.events:
@@ -53,7 +77,7 @@ def verify(ledger: LedgerArgument) -> None:
 
     Example: kinband ledger verify ledger.db
     """
-    with _opened(ledger) as opened, Console(stderr=True).status("reading every event"):
+    with opened_ledger(ledger) as opened, Console(stderr=True).status("reading every event"):
         count = opened.verify()
         name = opened.name
     typer.echo(f"{name} is whole: {count:,} events, every checksum holds")
@@ -70,7 +94,7 @@ def backup(
     """
     from kinband.service.ledger.backups import back_up
 
-    with _opened(ledger) as opened, Console(stderr=True).status("copying"):
+    with opened_ledger(ledger) as opened, Console(stderr=True).status("copying"):
         back_up(opened, copy)
     typer.echo(f"{copy}: a whole copy, every checksum holds")
 
@@ -89,7 +113,7 @@ def check_rails(
     from kinband.guardrails import Guard
     from kinband.service.starting import rails_in, settings_on_record, stations_on_record
 
-    with _opened(ledger) as opened:
+    with opened_ledger(ledger) as opened:
         settings = settings_on_record(opened)
         if settings is None:
             raise BadInputError(f"the ledger {opened.name} has no controller yet: start the service with it first")
@@ -109,20 +133,6 @@ def upgrade(ledger: LedgerArgument) -> None:
 
     if "://" not in ledger and not Path(ledger).exists():
         raise BadInputError(f"there is no ledger {ledger}: check its name")
-    with _opened(ledger, create=True) as opened:
+    with opened_ledger(ledger, create=True) as opened:
         found = standing_of(opened)
     typer.echo(f"{found.name} has schema {found.schema}")
-
-
-@contextmanager
-def _opened(url: str, *, create: bool = False) -> "Iterator[Ledger]":
-    try:
-        from kinband.service.ledger import Ledger
-    except ModuleNotFoundError as error:
-        raise BadInputError(f"a ledger needs {error.name}: pip install 'kinband[service]'") from error
-
-    opened = Ledger.open(url, create=create)
-    try:
-        yield opened
-    finally:
-        opened.close()

@@ -34,7 +34,7 @@ LARGEST = 20_000
 """Rows that a controller can hold at most."""
 
 FEW = 20
-"""With fewer rows than this, a station's likeness is a guess."""
+"""With fewer rows than this, whom a station resembles is a guess."""
 
 _SHOWN = 8  # names in a list
 
@@ -63,8 +63,20 @@ Rows = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results for machines.")]
 Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")]
+KeptFolder = Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")]
+MostRows = Annotated[
+    int, typer.Option(min=1, help="Up to how many rewards of related stations evidence is weighed; 8,000 take 10 s.")
+]
 RayAddress = Annotated[
     str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
+]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar="STATIONS",
+        help="For thousands of stations: groups of at most so many similar ones learn apart, 60 to 100 say.",
+    ),
 ]
 SimilarityOption = Annotated[
     str | None,
@@ -124,7 +136,7 @@ class LogOptions:
         return named or None
 
     @property
-    def marks(self) -> dict[str, str]:
+    def marks(self) -> dict[str, Any]:
         """How CSV files are written."""
         delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
         for name, mark in (("delimiter", delimiter), ("decimal-point", self.decimal_point)):
@@ -139,17 +151,19 @@ class LogOptions:
         return self.read_beside(path, None)[0]
 
     def read_beside(self, path: Path, beside: str | None) -> tuple[Trace, NDArray[Any] | None]:
-        """Read a log and, if asked for, one more column of it, (n,), which then is no state."""
+        """Read a log, or the bundled one, and, if asked for, one more column of it, (n,), which then is no state."""
+        if str(path) == "bundled":
+            if self != LogOptions() or beside is not None:
+                raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
+            with ctrl_c_ends_at_once():
+                return Trace.bundled(), None
         if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
             raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
         marks, columns = self.marks, self._columns_without(beside)
-        units: dict[str, Any] = {"reward_range": self.reward_range, "per_cent": self.per_cent}
         with about(path):
             with ctrl_c_ends_at_once():
                 labels = None if beside is None else read_column(path, beside, **marks)
-                trace = Trace.read(
-                    path, columns, delimiter=marks["delimiter"], decimal_point=marks["decimal_point"], **units
-                )
+                trace = Trace.read(path, columns, reward_range=self.reward_range, per_cent=self.per_cent, **marks)
             self._check_rewards(trace)
         return self._with_categories(trace), labels
 
@@ -158,11 +172,8 @@ class LogOptions:
         columns = self.columns
         if columns is None or beside is None:
             return columns
-        singles, lists = (
-            (self.station, self.reward, self.time, self.samples),
-            (self.configuration, self.state, self.ignore, _parts(self.reward)),
-        )
-        taken = {*singles, *(name for names in lists for name in names or [])}
+        lists = (self.configuration, self.state, self.ignore, _parts(self.reward))
+        taken = {self.station, self.reward, self.time, self.samples, *(name for names in lists for name in names or [])}
         return columns if beside in taken else {**columns, "ignore": [*(self.ignore or []), beside]}
 
     def _check_rewards(self, trace: Trace) -> None:
@@ -256,6 +267,21 @@ def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
     return trace.sample(rows, np.random.default_rng([seed, 1]))
 
 
+def learnable_rows(trace: Trace, rows: int | None, *, seed: int, shards: int | None = None) -> Trace:
+    """Return the rows of a log that are used, or say that they are more than a controller can learn from.
+
+    Shards take all rows, unless so many of each station are asked for.
+    """
+    if shards is not None:
+        return trace if rows is None else used_rows(trace, rows, seed=seed)
+    used = used_rows(trace, rows, seed=seed)
+    if len(used) > LARGEST:
+        raise BadInputError(
+            f"{len(used):,} rows are too many to learn from, at most {LARGEST:,} are possible: give a smaller --rows"
+        )
+    return used
+
+
 def even_share(counts: list[int], *, most: int) -> int:
     """Return how many rows each station may give, at least one, so that all together give at most `most`."""
     left = most
@@ -314,7 +340,7 @@ def make_folder(out: Path) -> None:
         raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
 
 
-def likeness_of(similarity: str | None) -> str | TaskMatrix | None:
+def similarity_of(similarity: str | None) -> str | TaskMatrix | None:
     """Return the name or the matrix of a file; an unknown name is refused before any work."""
     if similarity is None:
         return None
@@ -322,3 +348,32 @@ def likeness_of(similarity: str | None) -> str | TaskMatrix | None:
         return TaskMatrix.load(similarity)
     similarity_from(similarity)
     return similarity
+
+
+# --- Configurations on the command line ----------------------------------------------------------------------------
+
+
+def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:
+    """Return the configuration that KNOB=VALUE options name; an unknown one is refused."""
+    chosen: dict[str, Any] = {}
+    for text in given:
+        knob, equals, value = text.partition("=")
+        if not equals:
+            example = f"{next(iter(space.knobs))}=VALUE"
+            raise BadInputError(f"{option} takes KNOB=VALUE for every knob, such as {example}, got {text!r:.60}")
+        chosen[knob] = _value(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
+    return dict(space[space.index(chosen)])
+
+
+def _value(text: str, like: Any, what: str) -> Any:
+    """Return a value of the command line as what its knob holds."""
+    if isinstance(like, str):
+        return text
+    if isinstance(like, bool):
+        if text.lower() not in ("true", "false"):
+            raise BadInputError(f"{what} takes true or false, got {text!r:.40}")
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInputError(f"{what} takes a number, got {text!r:.40}") from None

@@ -1,6 +1,5 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +9,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from kinband.cli.options import (
-    LARGEST,
     AsJson,
     LogFile,
     LogOptions,
@@ -24,13 +21,14 @@ from kinband.cli.options import (
     SimilarityOption,
     check_log,
     few_rows,
-    likeness_of,
+    learnable_rows,
     log_in_words,
     make_folder,
     noted,
-    used_rows,
+    similarity_of,
     with_log_options,
 )
+from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.counting import counted
@@ -39,15 +37,14 @@ from kinband.planning import (
     NEGLIGIBLE,
     Change,
     ChangePlan,
-    Present,
     check_folder,
     check_step,
     plan_changes,
     read_present,
     share_text,
 )
+from kinband.progress import progress
 from kinband.space import ConfigurationSpace
-from kinband.trace import Trace
 from kinband.trace.files import located
 
 _SHOWN = 20  # stations listed on the screen; the files list all
@@ -92,24 +89,24 @@ def recommend(
     Example: kinband recommend export.csv --now states.csv --configuration tilt --step tilt=2 --max-changes 10
     """
     notes: list[str] = []
-    quiet = Console(stderr=True, quiet=as_json)
     with noted(notes):
         trace = columns.read(log)
         check_log(trace)
         space = _tried(trace.space())
-        present = _present(now, trace, station=columns.station or "station", marks=columns.marks)
+        with located(now, delimiter=columns.marks["delimiter"]):
+            present = read_present(
+                now, space, state=trace.state_names, station=columns.station or "station", **columns.marks
+            )
         steps = _steps(step or [], space)
-        likeness = likeness_of(similarity)
-        _check_out(out, replace=replace)
-        used = _learnable(used_rows(trace, rows, seed=seed))
+        alike = similarity_of(similarity)
+        check_folder(out, replace=replace)  # now rather than after a minute of work
+        make_folder(out)
+        used = learnable_rows(trace, rows, seed=seed)
         notes += few_rows(used)
-        with (
-            _gathered(notes),
-            quiet.status(f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"),
-        ):
-            controller = Controller.from_trace(used, space, similarity=likeness, beta=beta, seed=seed)
-        with _progress(quiet) as progress:
-            bar = progress.add_task("planning", total=len(present))
+        what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
+        with _gathered(notes), Console(stderr=True, quiet=as_json).status(what):
+            controller = Controller.from_trace(used, space, similarity=alike, beta=beta, seed=seed)
+        with progress(len(present), quiet=as_json) as tick:
             plan = plan_changes(
                 controller,
                 present,
@@ -117,16 +114,17 @@ def recommend(
                 least_gain=least_gain,
                 max_changes=max_changes,
                 steps=steps,
-                tick=lambda _: progress.update(bar, advance=1),
+                tick=tick,
             )
     files = plan.write(out, replace=replace)
     if as_json:
         read = {"rows": len(trace), "rows_used": len(used), "similarity": controller.similarity.method}
-        typer.echo(json.dumps({**plan.to_dict(), **read, "files": list(map(str, files)), "notes": notes}, indent=1))
+        echo_json({**plan.to_dict(), **read, "files": list(map(str, files)), "notes": notes})
         return
     typer.echo(log_in_words(trace, used))
-    _print(plan, Console())
-    typer.echo("\n".join([*(f"note: {note}" for note in notes), *_file_lines(files)]))
+    _print(plan)
+    rollback, made, left = files
+    echo_lines(*(f"note: {note}" for note in notes), f"plan: {made}", f"roll-back: {rollback}", f"left alone: {left}")
 
 
 class _Gathering(logging.Handler):
@@ -151,12 +149,6 @@ def _gathered(notes: list[str]) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _present(now: Path, trace: Trace, *, station: str, marks: dict[str, str]) -> dict[str, Present]:
-    """Return the stations as they are now, or say which line of the file is in the way."""
-    with located(now, delimiter=marks["delimiter"]):
-        return read_present(now, trace.space(), state=trace.state_names, station=station, **marks)
-
-
 def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
     """Return the steps of the command line by knob."""
     steps: dict[str, float] = {}
@@ -172,12 +164,6 @@ def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
     return steps
 
 
-def _check_out(out: Path, *, replace: bool) -> None:
-    """Refuse the folder now rather than after a minute of work."""
-    check_folder(out, replace=replace)
-    make_folder(out)
-
-
 def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
     """Return the configurations of a log, or say that it holds no trials."""
     if len(space) == 1:
@@ -188,46 +174,36 @@ def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
     return space
 
 
-def _learnable(used: Trace) -> Trace:
-    if len(used) > LARGEST:
-        raise BadInputError(
-            f"{len(used):,} rows are too many to learn from, at most {LARGEST:,} are possible: give a smaller --rows"
-        )
-    return used
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
-
-
-def _print(plan: ChangePlan, console: Console) -> None:
+def _print(plan: ChangePlan) -> None:
     stations = len(plan.changes) + len(plan.left_alone)
     total = sum(change.gain.value for change in plan.changes)
     kind = "worth trying" if plan.explore else "worth making"
     gain = f", together expected to gain {total:+.3g} in reward" if plan.changes else ""
-    count = counted(len(plan.changes), "change")
-    console.print(f"{count} {kind} among {counted(stations, 'station')}{gain}.", highlight=False, soft_wrap=True)
+    say(f"{counted(len(plan.changes), 'change')} {kind} among {counted(stations, 'station')}{gain}.")
     if plan.changes:
-        console.print(_changes_table(plan))
+        show(_changes_table(plan))
     if plan.left_alone:
-        console.print("Left alone:")
-        console.print(_left_alone_table(plan))
+        say("Left alone:")
+        made = table("station", "why", "in words")
+        made.columns[1].no_wrap = True
+        for left in plan.left_alone[:_SHOWN]:
+            made.add_row(Text(left.station), left.why, Text(left.reason))
+        show(_captioned(made, len(plan.left_alone), "left_alone.csv"))
+
+
+def _captioned(made: Table, count: int, file: str) -> Table:
+    made.caption = f"and {count - _SHOWN:,} more in {file}" if count > _SHOWN else None
+    return made
 
 
 def _changes_table(plan: ChangePlan) -> Table:
-    table = Table()
-    table.add_column("station", overflow="fold")
-    table.add_column(Text(plan.knobs[0] if len(plan.knobs) == 1 else "change"), justify="right", overflow="fold")
-    for column in ("gain", "95 % interval", "borrowed"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("most from", overflow="fold")
+    what = plan.knobs[0] if len(plan.knobs) == 1 else "change"
+    made = table("station", what, numbers=("gain", "95 % interval", "borrowed"), more=("most from",))
+    made.columns[1].justify = "right"
     digits = _digits(max(abs(change.gain.value) for change in plan.changes))
     for change in plan.changes[:_SHOWN]:
-        table.add_row(*map(Text, _cells(change, digits=digits)))
-    if len(plan.changes) > _SHOWN:
-        table.caption = f"and {len(plan.changes) - _SHOWN:,} more in plan.csv"
-    return table
+        made.add_row(*map(Text, _cells(change, digits=digits)))
+    return _captioned(made, len(plan.changes), "plan.csv")
 
 
 def _digits(largest: float) -> int:
@@ -244,26 +220,5 @@ def _cells(change: Change, *, digits: int) -> list[str]:
 def _moves(change: Change) -> str:
     """Return the knobs that move, by name if there are several knobs."""
     named = len(change.present) > 1
-    return "\n".join(
-        f"{f'{knob} ' if named else ''}{change.present[knob]} → {value}"
-        for knob, value in change.proposed.items()
-        if value != change.present[knob]
-    )
-
-
-def _left_alone_table(plan: ChangePlan) -> Table:
-    table = Table()
-    table.add_column("station", overflow="fold")
-    table.add_column("why", no_wrap=True)
-    table.add_column("in words")
-    for left in plan.left_alone[:_SHOWN]:
-        table.add_row(Text(left.station), left.why, Text(left.reason))
-    if len(plan.left_alone) > _SHOWN:
-        table.caption = f"and {len(plan.left_alone) - _SHOWN:,} more in left_alone.csv"
-    return table
-
-
-def _file_lines(files: list[Path]) -> list[str]:
-    kinds = {"plan.csv": "plan", "rollback.csv": "roll-back", "left_alone.csv": "left alone"}
-    order = list(kinds)
-    return [f"{kinds[file.name]}: {file}" for file in sorted(files, key=lambda file: order.index(file.name))]
+    moved = change.moves.items()
+    return "\n".join(f"{f'{knob} ' if named else ''}{change.present[knob]} → {value}" for knob, value in moved)

@@ -1,17 +1,15 @@
 """`kinband reproduce`: the paper's figures with intervals, beside the paper's own numbers."""
 
 import csv
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from kinband.cli.options import AsJson, RayAddress, Workers
+from kinband.cli.options import AsJson, KeptFolder, RayAddress, Workers
+from kinband.cli.render import cell, echo_json, echo_lines, show, table
 from kinband.errors import BadInputError
 from kinband.experiments import readings
 from kinband.experiments.compare import LABELS
@@ -48,9 +46,7 @@ def reproduce(
     what: Annotated[str, typer.Argument(help=f"{', '.join(_WHAT)}, or all.")] = "all",
     protocol: Annotated[str, typer.Option(help="paper, fair, or both.")] = "both",
     small: Annotated[bool, typer.Option("--quick", help="Small versions, for a look in minutes.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for results and figures; runs that are there are kept.")] = Path(
-        "out/reproduce"
-    ),
+    out: KeptFolder = Path("out/reproduce"),
     workers: Workers = 0,
     ray: RayAddress = None,
     write: Annotated[
@@ -105,12 +101,10 @@ def reproduce(
     _write(rows, out / "table.csv")
     (out / "table.md").write_text(_markdown(rows, words), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps({"rows": [_plain(row) for row in rows], "words": words}, indent=1))
+        echo_json({"rows": [_plain(row) for row in rows], "words": words})
     else:
         _print(rows)
-        for sentence in words:
-            typer.echo(sentence)
-        typer.echo(f"figures and table: {out}" + (f"; readings: {write}" if write is not None else ""))
+        echo_lines(*words, f"figures and table: {out}" + (f"; readings: {write}" if write is not None else ""))
 
 
 def _check_readings(wanted: tuple[str, ...], write: Path | None) -> None:
@@ -185,21 +179,20 @@ def _print(rows: list[dict[str, Any]]) -> None:
             title = f"readings, {problem}: regret saved against learning alone, {own[0]['printed']:.0%} printed"
             told |= {"problem", "printed"}
         columns = [column for column in dict.fromkeys(c for row in own for c in row) if column not in told]
-        table = Table(title=title)
+        made = table(title=title)
         for column in columns:
             widths: dict[str, Any] = {"min_width": 24} if column == "reading" else {"max_width": _NARROW.get(name)}
-            table.add_column(column, overflow="fold", **widths)
+            made.add_column(column, overflow="fold", **widths)
         for row in own:
-            table.add_row(*(_cell(row.get(column), share=name not in _NO_SHARES) for column in columns))
-        Console().print(table)
+            made.add_row(*(_cell(row.get(column), share=name not in _NO_SHARES) for column in columns))
+        show(made)
 
 
 def _cell(value: Any, *, share: bool) -> str:
     """Return a value for a narrow column: the interval goes below it."""
-    style = ".0%" if share else ".2f"
     if isinstance(value, Estimate):
-        return f"{value:{style}}".replace(" (", "\n(")
-    return f"{value:{style}}" if isinstance(value, float) else _text(value, share=share)
+        return cell(value, ".0%" if share else ".2f")
+    return format(value, ".0%" if share else ".2f") if isinstance(value, float) else _text(value, share=share)
 
 
 def _text(value: Any, *, share: bool) -> str:

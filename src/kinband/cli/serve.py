@@ -1,8 +1,8 @@
-"""Starting the service."""
+"""`kinband serve`: the controller as a service, with its HTTP interface and its dashboard."""
 
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,26 +10,29 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from kinband.cli.ledger import LEDGER, needs_service
 from kinband.cli.options import (
-    LARGEST,
     LogOptions,
+    RayAddress,
     Rows,
     Seed,
+    Shards,
     SimilarityOption,
     check_log,
+    configuration_of,
     few_rows,
-    likeness_of,
+    learnable_rows,
     log_in_words,
     noted,
-    used_rows,
+    similarity_of,
     with_log_options,
 )
 from kinband.controller import Controller
 from kinband.errors import BadInputError
-from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 
 if TYPE_CHECKING:
+    from kinband.cluster import OnRay
     from kinband.service.access import Tokens
     from kinband.service.operations import Mode, Operations
     from kinband.service.running import Place
@@ -42,173 +45,100 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """Where the controller of an empty ledger comes from.
+    """What was said on the command line about the controller of an empty ledger.
 
     Attributes:
-        path: A folder of `Controller.save`, or a log.
+        path: A folder of `Controller.save`, or a log; None where nothing was given to start from.
         columns: Which column of a log is what.
+        mode: What is done with decisions at first.
         running: What the stations of a log run today, as KNOB=VALUE.
         similarity: How alike stations are; learned if None.
-        rows: Rows of each station to use.
+        rows: Rows of each station to use; all of them where there are shards.
+        shards: The most stations that share.
         seed: Seed of everything random.
     """
 
-    path: Path
+    path: Path | None
     columns: LogOptions
+    mode: str | None
     running: list[str]
     similarity: str | None
     rows: int | None
+    shards: int | None
     seed: int
+
+    def given(self) -> list[str]:
+        """Return the options that were given and count only while a ledger is empty, --reward-range apart."""
+        found = {"--start": self.path, "--mode": self.mode, "--running": self.running, "--similarity": self.similarity,
+                 "--rows": self.rows, "--shards": self.shards, "--seed": self.seed}  # fmt: skip
+        usual, named = LogOptions(), [one.name for one in fields(LogOptions) if one.name != "reward_range"]
+        other = [name for name in named if getattr(self.columns, name) not in (getattr(usual, name), [])]
+        return [option for option, value in found.items() if value] + [f"--{name.replace('_', '-')}" for name in other]
+
+    def check(self) -> Path:
+        """Return where to start from, or refuse what cannot be started from before anything is read."""
+        path = self.path
+        if path is None or not path.exists():
+            raise BadInputError(f"there is no {path}: --start takes a log, or a folder of Controller.save")
+        if path.is_dir() and (self.columns.columns or self.running or self.similarity or self.rows):
+            raise BadInputError(
+                f"{path} is a folder, so a saved controller: options about columns, rows, similarity and --running are "
+                "for logs, leave them out"
+            )
+        similarity_of(self.similarity)
+        return path
 
     def controller(self) -> Controller:
         """Return the controller, loaded or learned."""
-        if self.path.is_dir():
-            return Controller.load(self.path)
-        notes: list[str] = []
+        path, notes = self.check(), list[str]()
+        if path.is_dir():
+            return Controller.load(path)
         with noted(notes):
-            trace = self.columns.read(self.path)
+            trace = self.columns.read(path)
             check_log(trace)
             space = trace.space()
-            used = used_rows(trace, self.rows, seed=self.seed)
-            if len(used) > LARGEST:
-                raise BadInputError(f"{len(used):,} rows are too many to start from: give a smaller --rows")
+            used = learnable_rows(trace, self.rows, seed=self.seed, shards=self.shards)
             notes += few_rows(used)
-            running = declared(self.running, space) if self.running else last_rows(trace)
+            known: Any = configuration_of(self.running, space, option="--running") if self.running else last_rows(trace)
             with Console(stderr=True).status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
                 controller = Controller.from_trace(
-                    used, space, similarity=likeness_of(self.similarity), running=running,
+                    used, space, similarity=similarity_of(self.similarity), shards=self.shards, running=known,
                     reward_range=self.columns.reward_range, seed=self.seed,
                 )  # fmt: skip
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
         return controller
 
+    def tell_unused(self, known: tuple[float, float] | None) -> None:
+        """Say what is not used, since the ledger has a controller; a range of rewards other than its own is refused:
+        rewards in another unit would be learned in silence.
+        """
+        given = self.columns.reward_range
+        if given is not None and given != known:
+            started = "none" if known is None else f"{known[0]:g} {known[1]:g}"
+            raise BadInputError(
+                f"--reward-range is {given[0]:g} {given[1]:g}, but the ledger was started with {started}: "
+                "leave it out, or start another ledger"
+            )
+        if options := self.given():
+            typer.echo(f"note: the ledger has a controller already; not used: {', '.join(options)}", err=True)
 
-_USUAL = LogOptions()
+    def made_before_the_file(self, where: str, rails: Path | None) -> Controller | None:
+        """Return the controller of a ledger whose file is not there yet: what cannot be started leaves no file."""
+        from kinband.service.ledger.engines import ledger_url
+        from kinband.service.starting import rails_in
 
-
-def said_at_start(
-    columns: LogOptions, *, start: Path | None, mode: str | None, running: list[str] | None, similarity: str | None,
-    rows: int | None, seed: int = 0,
-) -> list[str]:  # fmt: skip
-    """Return the options that were given and count only while a ledger is empty; --reward-range is looked at apart.
-
-    Example:
-        >>> given = LogOptions(configuration=["tilt"], reward_range=(0, 1), per_cent=True)
-        >>> said_at_start(given, start=Path("log.csv"), mode=None, running=[], similarity=None, rows=None)
-        ['--start', '--configuration', '--per-cent']
-    """
-    found = {"--start": start, "--mode": mode, "--running": running, "--similarity": similarity, "--rows": rows,
-             "--seed": seed}  # fmt: skip
-    named = [field.name for field in fields(columns) if field.name != "reward_range"]
-    other = [name for name in named if getattr(columns, name) not in (getattr(_USUAL, name), [])]
-    return [option for option, value in found.items() if value] + [f"--{name.replace('_', '-')}" for name in other]
-
-
-def check_reward_range(given: tuple[float, float] | None, known: tuple[float, float] | None) -> None:
-    """Refuse a range of rewards that is not the one on record: rewards in another unit would be learned in silence.
-
-    Example:
-        >>> check_reward_range((0, 1), (0.0, 1.0))
-        >>> check_reward_range((0, 100), (0.0, 1.0))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: --reward-range is 0 100, but the ledger was started with 0 1: leave it out, ...
-    """
-    if given is None or given == known:
-        return
-    started = "none" if known is None else f"{known[0]:g} {known[1]:g}"
-    raise BadInputError(
-        f"--reward-range is {given[0]:g} {given[1]:g}, but the ledger was started with {started}: leave it out, or "
-        "start another ledger"
-    )
-
-
-@dataclass(frozen=True)
-class Unused:
-    """What was said on the command line and counts only while a ledger is empty.
-
-    Attributes:
-        options: The options.
-        reward_range: What rewards were said to lie in.
-    """
-
-    options: list[str]
-    reward_range: tuple[float, float] | None
-
-    def tell(self, known: tuple[float, float] | None) -> None:
-        """Say what is not used, since the ledger has a controller; a range of rewards other than its own is refused."""
-        check_reward_range(self.reward_range, known)
-        if self.options:
-            typer.echo(f"note: the ledger has a controller already; not used: {', '.join(self.options)}", err=True)
-
-
-def made_before_the_file(where: str, begin: Start | None, rails: Path | None) -> Controller | None:
-    """Return the controller of a ledger whose file is not there yet, so that what cannot be started leaves no file."""
-    from kinband.service.ledger.engines import ledger_url
-    from kinband.service.starting import rails_in
-
-    url = ledger_url(where)
-    if url.get_backend_name() != "sqlite" or Path(str(url.database)).exists():
-        return None
-    if begin is None:
-        raise BadInputError(
-            f"there is no ledger {url.database}: check its name, or give --start with a log, or with a folder of "
-            "Controller.save"
-        )
-    check_start(begin)
-    made = begin.controller()
-    if rails is not None:
-        rails_in(rails, made.settings, stations=made.stations)
-    return made
-
-
-def check_start(start: Start) -> None:
-    """Refuse what cannot be started from, before anything is read."""
-    if not start.path.exists():
-        raise BadInputError(f"there is no {start.path}: --start takes a log, or a folder of Controller.save")
-    if start.path.is_dir() and (start.columns.columns or start.running or start.similarity or start.rows):
-        raise BadInputError(
-            f"{start.path} is a folder, so a saved controller: options about columns, rows, similarity and --running "
-            "are for logs, leave them out"
-        )
-    if start.similarity is not None:
-        likeness_of(start.similarity)
-
-
-def declared(given: list[str], space: ConfigurationSpace) -> dict[str, Any]:
-    """Return the configuration that KNOB=VALUE options name.
-
-    Example:
-        >>> declared(["tilt=4"], ConfigurationSpace(tilt=[2, 4]))
-        {'tilt': 4}
-        >>> declared(["tilt=5"], ConfigurationSpace(tilt=[2, 4]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: --running: knob 'tilt' has no value '5', it has 2, 4
-    """
-    found: dict[str, Any] = {}
-    for text in given:
-        knob, equals, value = text.partition("=")
-        if not equals or knob not in space.knobs:
-            raise BadInputError(f"--running takes KNOB=VALUE with a knob of {', '.join(space.knobs)}, got {text!r:.60}")
-        known = [one for one in space.knobs[knob] if _same(one, value)]
-        if not known:
-            values = ", ".join(map(str, space.knobs[knob]))
-            raise BadInputError(f"--running: knob {knob!r} has no value {value!r:.40}, it has {values:.200}")
-        found[knob] = known[0]
-    if missing := [knob for knob in space.knobs if knob not in found]:
-        raise BadInputError(f"--running says nothing of the knob {missing[0]!r}: give every knob")
-    space.index(found)
-    return found
-
-
-def _same(value: object, text: str) -> bool:
-    if isinstance(value, str):
-        return value == text
-    try:
-        return float(str(value)) == float(text)
-    except ValueError:
-        return str(value) == text
+        url = ledger_url(where)
+        if url.get_backend_name() != "sqlite" or Path(str(url.database)).exists():
+            return None
+        if self.path is None:
+            raise BadInputError(
+                f"there is no ledger {url.database}: check its name, or give --start with a log, or with a folder of "
+                "Controller.save"
+            )
+        made = self.controller()
+        if rails is not None:
+            rails_in(rails, made.settings, stations=made.stations)
+        return made
 
 
 def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
@@ -229,21 +159,14 @@ def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
     return found
 
 
-# --- `kinband serve`: the controller as a service, with its HTTP interface and its dashboard ------------------------
+# --- The command ----------------------------------------------------------------------------------------------------
 
 _START, _DOOR, _DEMO = "Starting an empty ledger", "Where it listens", "The demonstration"
 
 
 @with_log_options
 def serve(
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            envvar="KINBAND_LEDGER",
-            metavar="LEDGER",
-            help="Where everything is on record: an SQLite file, or postgresql://user@host/name.",
-        ),
-    ] = None,
+    ledger: Annotated[str | None, typer.Option(**LEDGER)] = None,
     rails: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record hold on if not given."),
@@ -275,6 +198,8 @@ def serve(
     similarity: SimilarityOption = None,
     columns: LogOptions = LogOptions(),
     rows: Rows = None,
+    shards: Shards = None,
+    ray: RayAddress = None,
     host: Annotated[str, typer.Option(help="An address of this machine.", rich_help_panel=_DOOR)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.", rich_help_panel=_DOOR)] = 8420,
     tls_cert: Annotated[
@@ -312,32 +237,38 @@ def serve(
 
     Example: kinband serve --demo, or: kinband serve --ledger ledger.db --start export.csv --configuration tilt
     """
-    begin = None if start is None else Start(start, columns, running or [], similarity, rows, seed)
-    said = said_at_start(
-        columns, start=start, mode=mode, running=running, similarity=similarity, rows=rows, seed=0 if demo else seed
-    )
-    others = {"--rails": rails, "--reward-range": columns.reward_range}
-    _check_together(demo=demo, ledger=ledger, only_without=[*said, *(name for name, given in others.items() if given)])
-    level = _level(log_level, demo=demo)
-    place = _place(host, port, tls_cert, tls_key, proxy_headers=proxy_headers, insecure_local=insecure_local)
+    said = Start(start, columns, mode, running or [], similarity, rows, shards, seed)
+    if not demo and ledger is None:
+        raise BadInputError("a service needs a ledger: give --ledger, or --demo for a look at a simulated network")
+    others = {"--rails": rails, "--reward-range": columns.reward_range, "--ray": ray}
+    alien = [*replace(said, seed=0).given(), *(option for option, given in others.items() if given)]
+    if demo and alien:
+        raise BadInputError(f"--demo brings a network of its own: leave out {alien[0]}")
+    with needs_service():
+        from kinband.service.operations.records import checked_mode
+        from kinband.service.running import LEVELS, Place
+    level = log_level or ("warning" if demo else "info")  # a demonstration has enough to look at
+    if level not in LEVELS:
+        raise BadInputError(f"--log-level is one of {', '.join(LEVELS)}, got {level!r:.40}")
+    place = Place(host, port, tls_cert, tls_key, proxy_headers)
+    place.check(insecure_local=insecure_local)
     if demo:
         from kinband.cli.serve_demo import DemoOptions, serve_demo
 
-        chosen = DemoOptions(stations, speed, seed, ledger)
-        serve_demo(chosen, place, insecure_local=insecure_local, level=level)
+        serve_demo(DemoOptions(stations, speed, seed, ledger), place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
-        chosen_mode, unused = _mode(mode), Unused(said, columns.reward_range)
-        _serve(ledger, begin, place, unused, rails=rails, mode=chosen_mode, insecure_local=insecure_local, level=level)
+        first = None if mode is None else checked_mode(mode)
+        _serve(ledger, said, place, rails=rails, mode=first, ray=ray, insecure_local=insecure_local, level=level)
 
 
 def _serve(
     where: str,
-    begin: Start | None,
+    said: Start,
     place: "Place",
-    unused: Unused,
     *,
     rails: Path | None,
     mode: "Mode | None",
+    ray: str | None,
     insecure_local: bool,
     level: str,
 ) -> None:
@@ -349,14 +280,13 @@ def _serve(
 
     with ExitStack() as stack:
         taken = stack.enter_context(running.take_socket(place))
-        made = made_before_the_file(where, begin, rails)
+        made = said.made_before_the_file(where, rails)
         ledger = stack.enter_context(closing(Ledger.open(where)))
         if (settings := settings_on_record(ledger)) is not None:
-            unused.tell(settings.config.reward_range)
-        elif begin is not None and made is None:
-            check_start(begin)
-        start = None if begin is None else begin.controller if made is None else lambda: made
-        operations = open_operations(ledger, start=start, rails=rails, mode=mode)
+            said.tell_unused(settings.config.reward_range)
+        start = None if said.path is None else said.controller if made is None else lambda: made
+        on = None if ray is None else stack.enter_context(_cluster_at(ray))
+        operations = open_operations(ledger, start=start, rails=rails, mode=mode, on=on)
         tokens = None if insecure_local else Tokens(ledger)
         app, url = running.application(operations, tokens=tokens, insecure_local=insecure_local), place.url(taken)
         try:
@@ -365,10 +295,19 @@ def _serve(
             running.store_beliefs(operations)
 
 
+def _cluster_at(address: str) -> "OnRay":
+    """Return workers on the Ray cluster at an address, placed now: what cannot work fails before anything is served."""
+    from kinband.cluster import OnRay
+
+    on = OnRay(address)
+    on.open()
+    return on
+
+
 def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place: "Place") -> None:
     """Say that the service is ready, in one line, and what is missing."""
-    with operations.looking() as picture:
-        count, mode = sum(card.active for card in picture.stations.values()), picture.mode
+    with operations.looking() as read_model:
+        count, mode = sum(one.active for one in read_model.stations.values()), read_model.mode
     typer.echo(f"kinband is ready: {url}/ ({count} stations, {mode}, ledger {operations.ledger.name})")
     sys.stdout.flush()
     if tokens is not None:
@@ -385,42 +324,3 @@ def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place
             "note: tokens travel in the clear: give --tls-cert and --tls-key, or put a proxy with https in front",
             err=True,
         )
-
-
-def _check_together(*, demo: bool, ledger: str | None, only_without: list[str]) -> None:
-    """Refuse options that contradict each other."""
-    if not demo and ledger is None:
-        raise BadInputError("a service needs a ledger: give --ledger, or --demo for a look at a simulated network")
-    if demo:
-        for option in only_without:
-            raise BadInputError(f"--demo brings a network of its own: leave out {option}")
-
-
-def _place(
-    host: str, port: int, cert: Path | None, key: Path | None, *, proxy_headers: bool, insecure_local: bool
-) -> "Place":
-    try:
-        from kinband.service.running import Place
-    except ModuleNotFoundError as error:
-        raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
-    place = Place(host, port, cert, key, proxy_headers)
-    place.check(insecure_local=insecure_local)
-    return place
-
-
-def _level(given: str | None, *, demo: bool) -> str:
-    """Return how much is logged; a demonstration has enough to look at."""
-    level = given or ("warning" if demo else "info")
-    try:
-        from kinband.service.running import LEVELS
-    except ModuleNotFoundError as error:
-        raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
-    if level not in LEVELS:
-        raise BadInputError(f"--log-level is one of {', '.join(LEVELS)}, got {level!r:.40}")
-    return level
-
-
-def _mode(given: str | None) -> "Mode | None":
-    from kinband.service.operations.records import checked_mode
-
-    return None if given is None else checked_mode(given)

@@ -3,41 +3,39 @@
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
-from kinband.arrays import FloatArray, IntArray
+from kinband.arrays import BoolArray, FloatArray
 from kinband.controller import Controller
 from kinband.environments.radio.parameters import LAND_USES
 from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.experiments.city import City, city_of
+from kinband.guardrails import rails_from_text
 from kinband.policies.safety import Conservative, SwitchingCost
+from kinband.progress import progress
+from kinband.service import running
+from kinband.service.access.tokens import Tokens
+from kinband.service.client import KinbandClient, ServiceError
+from kinband.service.ledger import Ledger
+from kinband.service.operations import DecisionRecord, Mode, Operations
+from kinband.service.operations.records import StationState
+from kinband.service.running import Place
+from kinband.service.schemas import Decision, shown
+from kinband.service.starting import rails_for, settings_on_record
 from kinband.similarity import ProjectionWarning
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
-
-if TYPE_CHECKING:
-    from kinband.service.access import Tokens
-    from kinband.service.client import KinbandClient
-    from kinband.service.ledger import Ledger
-    from kinband.service.operations import DecisionRecord, Mode, Operations
-    from kinband.service.running import Place
-    from kinband.service.schemas import Decision
-
 
 # --- The time of a demonstration: hours that pass in seconds --------------------------------------------------------
 
@@ -142,7 +140,7 @@ class DemoNetwork:
         self.space: ConfigurationSpace = trace.space()
         self.today = {self.space.feature_names[0]: int(city.threshold)}
         self.descriptors = {name: _descriptors(city, name) for name in self.stations}
-        self._busy = {name: _busy_of(city.kind_of(name)) for name in self.stations}
+        self._profiles = {name: _profile(city.kind_of(name)) for name in self.stations}
         self._trouble: dict[str, int] = {}  # slots left, with the present one
         self._coming: dict[str, int] = {}
         self._build(trace.select(~logged))
@@ -157,7 +155,7 @@ class DemoNetwork:
             own = np.flatnonzero(rows.station == name)
             noise = np.full(len(own), np.nan)
             self._trees[name] = NearestRows(samples.X[own], samples.y[own], noise, count=_NEAREST)
-            order: IntArray = np.argsort(rows.state[own, users], kind="stable")
+            order = np.argsort(rows.state[own, users], kind="stable")
             self._states[name] = rows.state[own][order]
 
     def begin(self, hour: float) -> dict[str, dict[str, float]]:
@@ -166,7 +164,9 @@ class DemoNetwork:
         self._trouble, self._coming = left | self._coming, {}
         states: dict[str, dict[str, float]] = {}
         for name in self.stations:
-            busy = self._busy[name](hour) + _UNSTEADY * self._rng.standard_normal()
+            profile = self._profiles[name]
+            hours = np.arange(len(profile)) * 24.0 / len(profile)
+            busy = np.interp(hour, hours, profile, period=24.0) + _UNSTEADY * self._rng.standard_normal()
             rows = self._states[name]
             state = rows[round(min(max(busy, 0.0), 1.0) * (len(rows) - 1))]
             states[name] = dict(zip(self._names, state.tolist(), strict=True))
@@ -189,23 +189,13 @@ class DemoNetwork:
         return self._trouble | self._coming
 
 
-class _Busy:
-    """How busy a kind of land use is by the hour, from 0 to 1."""
-
-    def __init__(self, profile: tuple[float, ...]) -> None:
-        self._hours = np.arange(len(profile) + 1) * 24.0 / len(profile)
-        self._values = np.array([*profile, profile[0]])
-
-    def __call__(self, hour: float) -> float:
-        return float(np.interp(hour % 24.0, self._hours, self._values))
-
-
-def _busy_of(kind: str | None) -> _Busy:
+def _profile(kind: str | None) -> tuple[float, ...]:
+    """How busy a kind of land use is, from 0 to 1, at hours that are evenly spread over the day."""
     profiles = {use.name: use.profile for use in LAND_USES}
-    return _Busy(profiles.get(kind or "", profiles["residential"]))
+    return profiles.get(kind or "", profiles["residential"])
 
 
-def _logged(trace: Trace, rng: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _logged(trace: Trace, rng: np.random.Generator) -> BoolArray:
     """Which rows are the log: some of every station, drawn at random, (n,)."""
     chosen = np.zeros(len(trace), dtype=np.bool_)
     for name in trace.stations:
@@ -232,49 +222,47 @@ _LATE, _LOST = 0.04, 0.01  # shares of rewards
 _WRONG_IN = (2, 5, 8)  # slots with a wrong reward: a correction has a sparse posterior learn all rows anew, so early
 _LONGEST_DELAY = 4  # slots
 _TROUBLE_EVERY, _TROUBLE_FOR = 25, 4  # changes, slots
+_MANAGER = "network-manager"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A decision as the manager sees it.
+class Direct:
+    """The calls of a client that a manager makes, answered in the same process.
 
-    Attributes:
-        id: Its id.
-        station: Whom it is for.
-        arm: What the station runs; None where nobody knows.
-        changed: Whether that is another configuration than before.
-        waiting: Whether a person has to say something.
-        open: Whether its reward is awaited.
+    That is quick, for the hours before the service opens; from then on a manager asks as any other caller does.
+
+    Args:
+        operations: Who answers.
     """
 
-    id: str
-    station: str
-    arm: int | None
-    changed: bool
-    waiting: bool
-    open: bool
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
 
+    def stations(self) -> list[StationState]:
+        """Return all stations."""
+        with self._operations.looking() as read_model:
+            return list(read_model.stations.values())
 
-class Desk(Protocol):
-    """Where the manager asks and tells: the service, over HTTP or in the same process."""
-
-    def stations(self) -> list[str]:
-        """Return who is decided for."""
-
-    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
+    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[DecisionRecord]:
         """Ask for a round of decisions."""
+        return list(self._operations.ask(states, slot=slot, actor=_MANAGER))
 
-    def look(self, ids: Iterable[str]) -> list[Seen]:
-        """Return decisions as they stand."""
+    def decisions(self, *, page: int) -> Iterator[Decision]:  # noqa: ARG002
+        """Return decisions, newest first."""
+        with self._operations.looking() as read_model:
+            records = list(read_model.decisions.values())
+        return (shown(Decision, record, self._operations.space) for record in reversed(records))
 
     def tell(self, rewards: Mapping[str, float]) -> None:
         """Report rewards by decision, all or nothing."""
+        self._operations.tell(rewards, actor=_MANAGER)
 
     def correct(self, decision: str, reward: float) -> None:
         """Put a reward right."""
+        self._operations.correct(decision, reward, actor=_MANAGER)
 
     def call_off(self, decision: str) -> None:
         """Say that no reward will come."""
+        self._operations.call_off(decision, actor=_MANAGER)
 
 
 class Manager:
@@ -282,14 +270,16 @@ class Manager:
 
     Args:
         network: The network.
-        desk: Whom to ask.
+        client: Whom to ask.
         clock: The time, moved on by `close_slot`.
         patience: For how many slots a decision may wait for a person.
         seed: Draws what goes wrong.
     """
 
-    def __init__(self, network: DemoNetwork, desk: Desk, clock: DemoClock, *, patience: int, seed: int) -> None:
-        self.network, self.desk, self.clock, self.patience = network, desk, clock, patience
+    def __init__(
+        self, network: DemoNetwork, client: Direct | KinbandClient, clock: DemoClock, *, patience: int, seed: int
+    ) -> None:
+        self.network, self.client, self.clock, self.patience = network, client, clock, patience
         self._rng = np.random.default_rng([seed, 11])
         self._slot = 0
         self._asked: list[str] = []  # decisions of the present slot
@@ -297,27 +287,23 @@ class Manager:
         self._late: list[tuple[int, str, float]] = []  # slot to tell in, decision, reward
         self._wrong: list[tuple[int, str, float]] = []
 
-    def move_to(self, desk: Desk, *, patience: int) -> None:
-        """Ask at another desk from now on; what is held and late goes along."""
-        self.desk, self.patience = desk, patience
-
     def open_slot(self) -> None:
         """Begin the hour: ask for every station that does not wait for a person."""
         states = self.network.begin(self.clock.slot.hour)
-        held, known = {station for station, _ in self._held.values()}, set(self.desk.stations())
-        wanted = {name: state for name, state in states.items() if name in known and name not in held}
-        self._asked = []
-        if wanted:
-            self._asked = [seen.id for seen in self.desk.ask(wanted, slot=self.clock.slot.strftime("%Y-%m-%d %H:00"))]
+        held = {station for station, _ in self._held.values()}
+        known = {found.station for found in self.client.stations() if found.active}
+        wanted = {name: state for name, state in states.items() if name in known - held}
+        slot = self.clock.slot.strftime("%Y-%m-%d %H:00")
+        self._asked = [made.id for made in self.client.ask(wanted, slot=slot)] if wanted else []
 
     def close_slot(self) -> None:
         """End the hour: find out what ran, pay for it, and report."""
         rewards: dict[str, float] = {}
-        for seen in self.desk.look([*self._held, *self._asked]):
-            if self._still_waits(seen) or not seen.open or seen.arm is None:
+        for made in self._look([*self._held, *self._asked]):
+            if self._still_waits(made) or not made.open or made.run is None:
                 continue
-            self._report(seen.id, self.network.earned(seen.station, seen.arm), rewards)
-            self._perhaps_trouble(seen)
+            self._report(made.id, self.network.earned(made.station, self.network.space.index(made.run)), rewards)
+            self._perhaps_trouble(made)
         rewards |= {key: reward for due, key, reward in self._late if due <= self._slot}
         self._late = [one for one in self._late if one[0] > self._slot]
         self._tell(rewards)
@@ -325,20 +311,31 @@ class Manager:
         self._slot += 1
         self.clock.advance()
 
-    def _still_waits(self, seen: Seen) -> bool:
+    def _look(self, wanted: list[str]) -> Iterator[Decision]:
+        """Decisions as they stand, newest first."""
+        left = set(wanted)
+        for made in self.client.decisions(page=500) if left else ():
+            if made.id in left:
+                left.remove(made.id)
+                yield made
+            if not left:
+                return
+
+    def _still_waits(self, made: Decision) -> bool:
         """Whether a decision stays open for a person; its station then skips the next slot."""
-        _, since = self._held.get(seen.id, (seen.station, self._slot))
-        if seen.waiting and seen.open and self._slot - since < self.patience:
-            self._held[seen.id] = seen.station, since
+        _, since = self._held.get(made.id, (made.station, self._slot))
+        if made.status == "waiting" and made.open and self._slot - since < self.patience:
+            self._held[made.id] = made.station, since
             return True
-        self._held.pop(seen.id, None)
+        self._held.pop(made.id, None)
         return False
 
     def _report(self, decision: str, reward: float, rewards: dict[str, float]) -> None:
         """Put a reward among those to tell, unless something goes wrong."""
         chance, later = self._rng.random(), self._slot + int(self._rng.integers(1, _LONGEST_DELAY + 1))
         if chance < _LOST:
-            _unless_settled(partial(self.desk.call_off, decision))
+            with _unless_settled():
+                self.client.call_off(decision)
         elif chance < _LOST + _LATE:
             self._late.append((later, decision, reward))
         elif self._slot in _WRONG_IN and not rewards:
@@ -347,141 +344,45 @@ class Manager:
         else:
             rewards[decision] = reward
 
-    def _perhaps_trouble(self, seen: Seen) -> None:
+    def _perhaps_trouble(self, made: Decision) -> None:
         """Now and then a station that has just changed runs into trouble, and the guard has something to do."""
-        if seen.changed and not self.network.troubled and self._rng.random() < 1 / _TROUBLE_EVERY:
-            self.network.trouble(seen.station, _TROUBLE_FOR)
+        if made.run != made.before and not self.network.troubled and self._rng.random() < 1 / _TROUBLE_EVERY:
+            self.network.trouble(made.station, _TROUBLE_FOR)
 
     def _tell(self, rewards: Mapping[str, float]) -> None:
         """Tell rewards together; if a person has settled one of them in between, one by one."""
         if not rewards:
             return
         try:
-            self.desk.tell(rewards)
-        except (ConflictError, NotFoundError):
+            self.client.tell(rewards)
+        except KinbandError as error:
+            if not _settled(error):
+                raise
             for decision, reward in rewards.items():
-                _unless_settled(partial(self.desk.tell, {decision: reward}))
+                with _unless_settled():
+                    self.client.tell({decision: reward})
 
     def _put_right(self) -> None:
         due = [one for one in self._wrong if one[0] <= self._slot]
         self._wrong = [one for one in self._wrong if one[0] > self._slot]
         for _, decision, reward in due:
-            _unless_settled(partial(self.desk.correct, decision, reward))
-
-
-def _unless_settled(act: Callable[[], None]) -> None:
-    """Do something, unless somebody has settled it otherwise in the meantime."""
-    with suppress(ConflictError, NotFoundError):
-        act()
-
-
-# --- Two ways from the manager of a demonstration to the service: in the same process, and over HTTP ----------------
-#
-# The hours before the service opens are played in the process, which is quick. From then on everything takes the way
-# of a real network manager: requests with a token of its own, sent by the client that anybody can use.
-
-_ACTOR = "network-manager"
-
-
-class DirectDesk:
-    """Asks operations in the same process.
-
-    Args:
-        operations: Whom to ask.
-    """
-
-    def __init__(self, operations: "Operations") -> None:
-        self._operations = operations
-
-    def stations(self) -> list[str]:
-        """Return who is decided for."""
-        with self._operations.looking() as read_model:
-            return [card.station for card in read_model.stations.values() if card.active]
-
-    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
-        """Ask for a round of decisions."""
-        return [_of_item(item) for item in self._operations.ask(states, slot=slot, actor=_ACTOR)]
-
-    def look(self, ids: Iterable[str]) -> list[Seen]:
-        """Return decisions as they stand."""
-        with self._operations.looking() as read_model:
-            return [_of_item(read_model.decision(decision)) for decision in ids]
-
-    def tell(self, rewards: Mapping[str, float]) -> None:
-        """Report rewards by decision, all or nothing."""
-        self._operations.tell(rewards, actor=_ACTOR)
-
-    def correct(self, decision: str, reward: float) -> None:
-        """Put a reward right."""
-        self._operations.correct(decision, reward, actor=_ACTOR)
-
-    def call_off(self, decision: str) -> None:
-        """Say that no reward will come."""
-        self._operations.call_off(decision, actor=_ACTOR)
-
-
-class HttpDesk:
-    """Asks a service over HTTP.
-
-    Args:
-        client: How to reach it.
-        space: What stations can run.
-    """
-
-    def __init__(self, client: "KinbandClient", space: ConfigurationSpace) -> None:
-        self._client, self._space = client, space
-
-    def stations(self) -> list[str]:
-        """Return who is decided for."""
-        return [found.station for found in self._client.stations() if found.active]
-
-    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
-        """Ask for a round of decisions."""
-        with _refusals():
-            return [self._of(made) for made in self._client.ask(states, slot=slot)]
-
-    def look(self, ids: Iterable[str]) -> list[Seen]:
-        """Return decisions as they stand: the latest ones from one list, others one by one."""
-        wanted = list(ids)
-        listed = self._client.decisions(page=max(1, min(len(wanted), 500)))
-        latest = {made.id: made for made in islice(listed, len(wanted))}
-        return [self._of(latest.get(key) or self._client.decision(key)) for key in wanted]
-
-    def tell(self, rewards: Mapping[str, float]) -> None:
-        """Report rewards by decision, all or nothing."""
-        with _refusals():
-            self._client.tell(rewards)
-
-    def correct(self, decision: str, reward: float) -> None:
-        """Put a reward right."""
-        with _refusals():
-            self._client.correct(decision, reward)
-
-    def call_off(self, decision: str) -> None:
-        """Say that no reward will come."""
-        with _refusals():
-            self._client.call_off(decision)
-
-    def _of(self, made: "Decision") -> Seen:
-        arm = None if made.run is None else self._space.index(made.run)
-        return Seen(made.id, made.station, arm, made.run != made.before, made.status == "waiting", made.open)
-
-
-def _of_item(item: "DecisionRecord") -> Seen:
-    return Seen(item.id, item.station, item.arm, item.arm != item.running, item.status == "waiting", item.open)
+            with _unless_settled():
+                self.client.correct(decision, reward)
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn refusals of the service into the errors that they were inside of it."""
-    from kinband.service.client import ServiceError
-
+def _unless_settled() -> Iterator[None]:
+    """Pass over what is refused because somebody has settled it otherwise in the meantime."""
     try:
         yield
-    except ServiceError as error:
-        if error.status in (404, 409):
-            raise (NotFoundError if error.status == 404 else ConflictError)(error.detail) from error
-        raise
+    except KinbandError as error:
+        if not _settled(error):
+            raise
+
+
+def _settled(error: KinbandError) -> bool:
+    status = error.status if isinstance(error, ServiceError) else None
+    return status in (404, 409) or isinstance(error, ConflictError | NotFoundError)
 
 
 # --- How a demonstration begins: a controller that has learned from a log, rails, modes, and two days that have
@@ -540,7 +441,7 @@ fallback: {{drop: 25%, slots: 3, before: 12, within: 1d, retry_after: 2d}}
 """
 
 
-def mode_of(number: int) -> "Mode":
+def mode_of(number: int) -> Mode:
     """Return the mode of a station by its number: most are autonomous.
 
     Example:
@@ -552,7 +453,7 @@ def mode_of(number: int) -> "Mode":
     return "shadow" if number % 11 == 5 else "autonomous"
 
 
-def demo_clock(ledger: "Ledger", *, seconds: float) -> DemoClock:
+def demo_clock(ledger: Ledger, *, seconds: float) -> DemoClock:
     """Return the clock of a demonstration: a new one opens now, one that is kept goes on where it was."""
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     last = next(iter(ledger.read(kinds=["decision"], newest_first=True, limit=1)), None)
@@ -562,10 +463,10 @@ def demo_clock(ledger: "Ledger", *, seconds: float) -> DemoClock:
     return DemoClock(then + SLOT, seconds=seconds)
 
 
-def check_stage(operations: "Operations", network: DemoNetwork) -> None:
+def check_stage(operations: Operations, network: DemoNetwork) -> None:
     """Refuse a ledger that is of no demonstration, or of one with other stations."""
     with operations.looking() as read_model:
-        known = [card.station for card in read_model.stations.values()]
+        known = [one.station for one in read_model.stations.values()]
     if not set(network.stations) <= set(known):
         raise BadInputError(
             f"the ledger {operations.ledger.name} is not of a demonstration with {len(network.stations)} stations: "
@@ -573,7 +474,7 @@ def check_stage(operations: "Operations", network: DemoNetwork) -> None:
         )
 
 
-def set_the_stage(operations: "Operations", network: DemoNetwork) -> None:
+def set_the_stage(operations: Operations, network: DemoNetwork) -> None:
     """Set the modes, and freeze a station, as people do."""
     assist = [name for number, name in enumerate(network.stations) if mode_of(number) == "assist"]
     shadow = [name for number, name in enumerate(network.stations) if mode_of(number) == "shadow"]
@@ -582,25 +483,23 @@ def set_the_stage(operations: "Operations", network: DemoNetwork) -> None:
     operations.freeze(network.stations[-1], why="measurements with a test car", actor=_ADA)
 
 
-def play_the_past(
-    operations: "Operations", network: DemoNetwork, clock: DemoClock, *, seed: int, tick: Callable[[], None]
-) -> Manager:
-    """Play the slots that have passed when a demonstration opens; `tick` is called after each.
+def play_the_past(manager: Manager, operations: Operations, *, seed: int) -> None:
+    """Play the slots that have passed when a demonstration opens.
 
-    Returns the manager, who goes on. The shift ends some hours before, so that there is a plan to be looked at.
+    The shift ends some hours before, so that there is a plan to be looked at.
     """
-    rng = np.random.default_rng([seed, 13])
-    manager = Manager(network, DirectDesk(operations), clock, patience=_UNATTENDED, seed=seed)
-    for slot in range(PASSED):
-        manager.open_slot()
-        if slot < PASSED - _UNATTENDED:
-            _shift(operations, rng)
-        manager.close_slot()
-        tick()
-    return manager
+    rng, what = np.random.default_rng([seed, 13]), f"playing {PASSED} hours"
+    with progress(PASSED) as step:
+        step(what, 0.0)
+        for slot in range(PASSED):
+            manager.open_slot()
+            if slot < PASSED - _UNATTENDED:
+                _shift(operations, rng)
+            manager.close_slot()
+            step(what)
 
 
-def _shift(operations: "Operations", rng: np.random.Generator) -> None:
+def _shift(operations: Operations, rng: np.random.Generator) -> None:
     """Let ada look at the plan: she approves most of it, rejects some, and leaves some."""
     with operations.looking() as read_model:
         waiting = [item.id for item in read_model.waiting()]
@@ -620,7 +519,6 @@ def _shift(operations: "Operations", rng: np.random.Generator) -> None:
 _PATIENCE_S = 40.0  # seconds that a decision waits for a person at least
 _LEAST_PATIENCE = 12  # slots
 _LIFE = timedelta(days=1)  # of the tokens of a demonstration
-_MANAGER = "network-manager"
 _ROLES = ("viewer", "operator", "admin")
 _LOG = logging.getLogger("kinband.demo")
 
@@ -651,7 +549,7 @@ class DemoOptions:
         return 60.0 / self.speed
 
 
-def serve_demo(options: DemoOptions, place: "Place", *, insecure_local: bool, level: str) -> None:
+def serve_demo(options: DemoOptions, place: Place, *, insecure_local: bool, level: str) -> None:
     """Serve a simulated network until a signal comes.
 
     Args:
@@ -660,10 +558,6 @@ def serve_demo(options: DemoOptions, place: "Place", *, insecure_local: bool, le
         insecure_local: Whether there is no access control.
         level: How much is logged.
     """
-    from kinband.service import running
-    from kinband.service.access.tokens import Tokens
-    from kinband.service.ledger import Ledger
-
     stop = threading.Event()
     with ExitStack() as stack:
         taken = stack.enter_context(running.take_socket(place))
@@ -673,31 +567,40 @@ def serve_demo(options: DemoOptions, place: "Place", *, insecure_local: bool, le
         ledger = stack.enter_context(closing(Ledger.open(where, clock=clock)))
         network = DemoNetwork(options.stations, seed=options.seed)
         operations = _operations(ledger, network, clock, seed=options.seed)
-        manager = _manager(operations, network, clock, seed=options.seed)
+        manager = Manager(network, Direct(operations), clock, patience=_UNATTENDED, seed=options.seed)
+        with operations.looking() as read_model:
+            kept = bool(read_model.decisions)
+        if not kept:
+            play_the_past(manager, operations, seed=options.seed)
         # Access runs on the real clock, or a session of half a day would last for seconds.
         tokens = None if insecure_local else Tokens(real)
         texts = {} if tokens is None else _tokens(tokens)
-        player = _Player(manager, options, url=url, token=texts.get(_MANAGER, ""), stop=stop)
         app = running.application(operations, tokens=tokens, insecure_local=insecure_local)
+
+        def wait(seconds: float) -> None:
+            stop.wait(seconds)
+
+        def play() -> None:
+            with KinbandClient(url, texts.get(_MANAGER, ""), timeout=30.0, retries=4, sleep=wait) as client:
+                manager.client, manager.patience = client, max(_LEAST_PATIENCE, round(_PATIENCE_S / options.seconds))
+                _play(manager, options, stop)
 
         def ready() -> None:
             _announce(url, texts, options)
             player.start()
 
+        player = threading.Thread(target=play, name="kinband-demo", daemon=True)
         try:
             running.run(app, place, taken, level=level, ready=ready, ending=stop.set)
         finally:
             stop.set()
-            player.end()
+            if player.is_alive():
+                player.join(timeout=30.0)
             running.store_beliefs(operations)
 
 
-def _operations(ledger: "Ledger", network: DemoNetwork, clock: DemoClock, *, seed: int) -> "Operations":
+def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, *, seed: int) -> Operations:
     """Open the operations of a demonstration, new or kept."""
-    from kinband.guardrails import rails_from_text
-    from kinband.service.operations import Operations
-    from kinband.service.starting import rails_for, settings_on_record
-
     settings = settings_on_record(ledger)
     if settings is not None:
         rails, text = rails_for(ledger, settings, None)
@@ -716,57 +619,17 @@ def _operations(ledger: "Ledger", network: DemoNetwork, clock: DemoClock, *, see
     return operations
 
 
-def _manager(operations: "Operations", network: DemoNetwork, clock: DemoClock, *, seed: int) -> Manager:
-    """Return the network manager; that of a new demonstration has some days behind it."""
-    with operations.looking() as read_model:
-        kept = bool(read_model.decisions)
-    if kept:
-        return Manager(network, DirectDesk(operations), clock, patience=0, seed=seed)
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"playing {PASSED} hours", total=PASSED)
-        return play_the_past(operations, network, clock, seed=seed, tick=lambda: progress.update(bar, advance=1))
-
-
-class _Player:
-    """Plays the network in a thread of its own, over HTTP, until it is told to end."""
-
-    def __init__(self, manager: Manager, options: DemoOptions, *, url: str, token: str, stop: threading.Event) -> None:
-        self._manager, self._stop, self._seconds = manager, stop, options.seconds
-        self._patience = max(_LEAST_PATIENCE, round(_PATIENCE_S / options.seconds))
-        self._url, self._token = url, token
-        self._thread = threading.Thread(target=self._play, name="kinband-demo", daemon=True)
-
-    def start(self) -> None:
-        """Begin to play."""
-        self._thread.start()
-
-    def end(self) -> None:
-        """Wait until it has ended; `stop` has been set."""
-        if self._thread.is_alive():
-            self._thread.join(timeout=30.0)
-
-    def _play(self) -> None:
-        from kinband.service.client import KinbandClient
-
-        with KinbandClient(self._url, self._token, timeout=30.0, retries=4, sleep=self._wait) as client:
-            self._manager.move_to(HttpDesk(client, self._manager.network.space), patience=self._patience)
-            while not self._stop.is_set():
-                self._slot()
-
-    def _slot(self) -> None:
-        """Play one slot; whatever the service refuses is a matter for the log, and tried again."""
+def _play(manager: Manager, options: DemoOptions, stop: threading.Event) -> None:
+    """Play the network until `stop` is set; whatever the service refuses is a matter for the log, and tried again."""
+    while not stop.is_set():
         try:
-            self._manager.open_slot()
-            if not self._stop.wait(self._seconds):
-                self._manager.close_slot()
+            manager.open_slot()
+            if not stop.wait(options.seconds):
+                manager.close_slot()
         except KinbandError as error:
-            if not self._stop.is_set():
+            if not stop.is_set():
                 _LOG.warning("the network manager could not finish a slot: %s", error)
-                self._stop.wait(1.0)
-
-    def _wait(self, seconds: float) -> None:
-        self._stop.wait(seconds)
+                stop.wait(1.0)
 
 
 @contextmanager
@@ -779,7 +642,7 @@ def _folder(ledger: str | None) -> Iterator[str]:
         yield str(Path(folder) / "ledger.db")
 
 
-def _tokens(tokens: "Tokens") -> dict[str, str]:
+def _tokens(tokens: Tokens) -> dict[str, str]:
     """Make a token for each role and one for the manager; those of an earlier run with the same ledger end."""
     now, made = tokens.ledger.now(), dict[str, str]()
     live = {record.name: record.id for record in tokens.list() if record.state(now) == "live"}

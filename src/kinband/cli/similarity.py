@@ -1,6 +1,5 @@
 """`kinband similarity`: how alike the stations of a log are, in a table, a picture and two files."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from kinband.cli.options import (
@@ -26,6 +24,7 @@ from kinband.cli.options import (
     used_rows,
     with_log_options,
 )
+from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
@@ -112,14 +111,16 @@ def similarity(
         with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
             alikeness = _measured(used, method, sigma=sigma, seed=seed)
         files = _write(alikeness, out)
-    notes += _doubts(used, median=method is Method.embedding and sigma in (None, Sigma.median))
+    notes += few_rows(used)
+    if method is Method.embedding and sigma in (None, Sigma.median):
+        notes.append(_MEDIAN)
     results = _results(alikeness, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        echo_json(results)
         return
     typer.echo(log_in_words(log, used))
-    _print(results, Console())
-    typer.echo("\n".join([*(f"note: {note}" for note in notes), *(f"file: {file}" for file in files)]))
+    _print(results)
+    echo_lines(notes=notes, files=files)
 
 
 def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) -> TaskMatrix:
@@ -135,12 +136,6 @@ def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) ->
     if sigma is not None:
         options["sigma"] = sigma.value
     return similarity_from(method.value, **options).fit(samples)
-
-
-def _doubts(used: Trace, *, median: bool) -> list[str]:
-    """Return what to keep in mind when reading the result."""
-    doubts = few_rows(used)
-    return [*doubts, _MEDIAN] if median else doubts
 
 
 def _write(alikeness: TaskMatrix, out: Path) -> list[Path]:
@@ -183,40 +178,31 @@ def _results(alikeness: TaskMatrix, used: Trace, *, alike: float | None) -> dict
     }
 
 
-def _print(results: dict[str, Any], console: Console) -> None:
+def _print(results: dict[str, Any]) -> None:
     stations: dict[str, int] = results["stations"]
     low, high = min(stations.values()), max(stations.values())
     each = counted(low, "row") if low == high else f"{low:,} to {high:,} rows"
     opposite = ", below 0 for opposites" if results["least_likeness"] < 0 else ""
-    console.print(
+    say(
         f"{len(stations):,} stations with {each} each, compared {METHODS[Method(results['method'])]}.\n"
         f"Likeness is 1 for the same reward function, 0 for nothing in common{opposite}; "
-        f"the median pair has {results['median_likeness']:.2f}.",
-        highlight=False,
-        soft_wrap=True,
+        f"the median pair has {results['median_likeness']:.2f}."
     )
     if said := sharing_text(results["details"]):
-        console.print(said, highlight=False, soft_wrap=True)
+        say(said)
     halfway = results["alike_rule"] == "halfway"
-    level = f"{results['alike']:.2f} alike" if halfway else f"{results['alike']:g} alike"
+    level = f"{results['alike']:.2f}" if halfway else f"{results['alike']:g}"
     rule = " (halfway from the median pair to the most alike)" if halfway else ""
-    console.print(f"Groups, in which stations are {level} or more on average{rule}:", highlight=False, soft_wrap=True)
-    console.print(_groups_table(results["groups"]))
+    say(f"Groups, in which stations are {level} alike or more on average{rule}:")
+    made = table(numbers=("stations",), more=("members",))
+    for group in (group for group in results["groups"] if len(group) > 1):
+        made.add_row(f"{len(group):,}", Text(some_of(group)))
+    if alone := [group[0] for group in results["groups"] if len(group) == 1]:
+        made.add_row(f"{len(alone):,}", Text(f"in no group: {some_of(alone)}"))
+    show(made)
     if results["all_equal"]:
-        console.print(f"All pairs are equally alike: {results['median_likeness']:.2f}", highlight=False)
+        say(f"All pairs are equally alike: {results['median_likeness']:.2f}")
         return
     for title, pairs in (("Most alike", results["most_alike"]), ("Least alike", results["least_alike"])):
-        said = "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs)
-        if said:
-            console.print(f"{title}: {said}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _groups_table(groups: list[list[str]]) -> Table:
-    table = Table()
-    table.add_column("stations", justify="right")
-    table.add_column("members")
-    for group in (group for group in groups if len(group) > 1):
-        table.add_row(f"{len(group):,}", Text(some_of(group)))
-    if alone := [group[0] for group in groups if len(group) == 1]:
-        table.add_row(f"{len(alone):,}", Text(f"in no group: {some_of(alone)}"))
-    return table
+        if said := "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs):
+            say(f"{title}: {said}")

@@ -1,14 +1,14 @@
 """`kinband simulate`: the log of a simulated city, the bundled one or another."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kinband.cli.options import AsJson, Seed
+from kinband.cli.render import echo_json, echo_lines
 from kinband.environments.radio import Parameters, layers_named, simulate_trace
+from kinband.progress import progress
 from kinband.trace.files import suffix_of
 
 
@@ -23,8 +23,8 @@ def simulate(
     layers: Annotated[
         str, typer.Option(help="Carriers of every sector in GHz, from capacity to coverage, two or more.")
     ] = "2.6,0.8",
-    seed: Annotated[int, typer.Option(min=0, help="Draws the city, its traffic and the thresholds tried.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written for machines.")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a city in which every station's handover threshold is changed at random, and write its log.
 
@@ -35,9 +35,14 @@ def simulate(
     suffix_of(out)  # a wrong one is told now, not after the simulation
     parameters = Parameters(load=load, layers=layers_named(layers))
     out.parent.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, quiet=as_json), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
+    done = 0.0
+    with progress(1.0, quiet=as_json) as step:
+
+        def advance(share: float) -> None:
+            nonlocal done
+            step("simulating", share - done)
+            done = share
+
         made = simulate_trace(
             stations,
             days=days,
@@ -45,13 +50,12 @@ def simulate(
             period_minutes=period,
             seed=seed,
             parameters=parameters,
-            progress=lambda share: bar.update(task, completed=share),
+            progress=advance,
         )
     side = made.write(out)
     trace = made.trace
     if as_json:
-        about = {"trace": str(out), "metadata": str(side), "rows": len(trace), "stations": len(trace.stations)}
-        typer.echo(json.dumps(about))
+        echo_json({"trace": str(out), "metadata": str(side), "rows": len(trace), "stations": len(trace.stations)})
         return
-    typer.echo(f"{len(trace):,} rows of {len(trace.stations)} stations: {out}")
-    typer.echo(f"seed, layout and every parameter: {side}")
+    said = f"{len(trace):,} rows of {len(trace.stations)} stations: {out}"
+    echo_lines(said, f"seed, layout and every parameter: {side}")

@@ -4,7 +4,6 @@ Tokens are made and revoked here, beside the ledger, and not over the network: w
 """
 
 import getpass
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +11,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from kinband.cli.ledger import LEDGER, needs_service, opened_ledger
 from kinband.cli.options import AsJson
+from kinband.cli.render import echo_json, show, table
 from kinband.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -28,15 +27,7 @@ Example: kinband token create --ledger ledger.db --name nms --role operator
 """
 token_app = typer.Typer(help=_HELP, no_args_is_help=True, add_completion=False)
 
-LedgerOption = Annotated[
-    str,
-    typer.Option(
-        "--ledger",
-        envvar="KINBAND_LEDGER",
-        metavar="LEDGER",
-        help="The ledger of the service: an SQLite file, or postgresql://user@host/name.",
-    ),
-]
+LedgerOption = Annotated[str, typer.Option("--ledger", **LEDGER)]
 _LIFE = re.compile(r"(\d{1,5})([mhdw])", re.ASCII)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -63,7 +54,7 @@ def create(
         made = tokens.create(name, role, expires_in=expires_in, by=_caller())
         where = tokens.ledger.name
     if as_json:
-        typer.echo(json.dumps({"token": made.token, **made.record.to_dict()}, indent=1))
+        echo_json({"token": made.token, **made.record.to_dict()})
         return
     typer.echo(made.token)
     until = "for ever" if made.record.expires is None else f"until {_minute(made.record.expires)} UTC"
@@ -86,7 +77,7 @@ def list_tokens(
         found = [(record, record.state(now)) for record in tokens.list()]
     shown = [(record, state) for record, state in found if everything or state == "live"]
     if as_json:
-        typer.echo(json.dumps([record.to_dict() | {"state": state} for record, state in shown], indent=1))
+        echo_json([record.to_dict() | {"state": state} for record, state in shown])
     elif shown:
         _print(shown)
     else:
@@ -106,38 +97,26 @@ def revoke(
     with _tokens(ledger) as tokens:
         record = tokens.revoke(token, by=_caller())
     if as_json:
-        typer.echo(json.dumps(record.to_dict() | {"state": "revoked"}, indent=1))
+        echo_json(record.to_dict() | {"state": "revoked"})
     else:
         typer.echo(f"{record.name} ({record.id}, {record.role}) is revoked since {_minute(str(record.revoked))} UTC.")
 
 
 def _check(name: str, role: str) -> None:
     """Refuse what cannot become a token before a ledger is started for it."""
-    with _needs_the_service():
+    with needs_service():
         from kinband.service.access.tokens import Role, check_name
     check_name(name)
     Role.of(role)
 
 
 @contextmanager
-def _needs_the_service() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise BadInputError(f"tokens need {error.name}: pip install 'kinband[service]'") from error
-
-
-@contextmanager
 def _tokens(ledger: str, *, create: bool = False) -> Iterator["Tokens"]:
     """Give the tokens of a ledger."""
-    with _needs_the_service():
+    with opened_ledger(ledger, create=create) as opened:
         from kinband.service.access.tokens import Tokens
-        from kinband.service.ledger import Ledger
-    opened = Ledger.open(ledger, create=create)
-    try:
+
         yield Tokens(opened)
-    finally:
-        opened.close()
 
 
 def _lifetime(text: str) -> timedelta | None:
@@ -161,10 +140,8 @@ def _minute(at: str) -> str:
 
 
 def _print(shown: "Sequence[tuple[TokenRecord, str]]") -> None:
-    table = Table(pad_edge=False)
-    for column in ("id", "name", "role", "created", "expires", "last used", "state"):
-        table.add_column(column)
+    made = table("id", "name", "role", "created", "expires", "last used", "state", narrow=True)
     for record, state in shown:
         times = (record.created, record.expires or "never", record.last_used or "-")
-        table.add_row(record.id, Text(record.name), record.role.value, *map(_minute, times), state)
-    Console().print(table)
+        made.add_row(record.id, Text(record.name), record.role.value, *map(_minute, times), state)
+    show(made)

@@ -177,12 +177,7 @@ def theta_like(theta: FloatArray, size: int) -> FloatArray:
 
 
 def limits(low_high: Sequence[float], *, name: str) -> Limits:
-    """Return two limits above zero in ascending order, or say what came instead.
-
-    Example:
-        >>> limits([0.1, 10], name="variance_bounds")
-        (0.1, 10.0)
-    """
+    """Return two limits above zero in ascending order, or say what came instead."""
     if len(low_high) != 2:
         raise BadInputError(f"{name} must be a lower and an upper limit, got {low_high!r}")
     low, high = (positive_number(value, name=name) for value in low_high)
@@ -205,12 +200,7 @@ Scales = float | tuple[float, ...]
 
 
 def clean_columns(columns: Sequence[Column] | Any | None) -> Columns:
-    """Return columns as a tuple of positions and names without repetition; None stands for all.
-
-    Example:
-        >>> clean_columns([2, "load"])
-        (2, 'load')
-    """
+    """Return columns as a tuple of positions and names without repetition; None stands for all."""
     if columns is None:
         return None
     if isinstance(columns, str):
@@ -222,12 +212,7 @@ def clean_columns(columns: Sequence[Column] | Any | None) -> Columns:
 
 
 def clean_groups(groups: Sequence[int] | Any | None) -> tuple[int, ...] | None:
-    """Return group numbers 0, 1, 2... without gaps as a tuple; None if columns are not grouped.
-
-    Example:
-        >>> clean_groups([0, 1, 0])
-        (0, 1, 0)
-    """
+    """Return group numbers 0, 1, 2... without gaps as a tuple; None if columns are not grouped."""
     if groups is None:
         return None
     cleaned = tuple(int(group) for group in groups)
@@ -237,12 +222,7 @@ def clean_groups(groups: Sequence[int] | Any | None) -> tuple[int, ...] | None:
 
 
 def clean_scales(length_scale: Any, *, groups: tuple[int, ...] | None) -> Scales:
-    """Return one positive float, or a tuple of them; with groups always one for each.
-
-    Example:
-        >>> clean_scales([1, 2], groups=None)
-        (1.0, 2.0)
-    """
+    """Return one positive float, or a tuple of them; with groups always one for each."""
     if np.ndim(length_scale) > 1 or np.size(length_scale) == 0:
         raise BadInputError(f"length_scale must be a number or a list of numbers, got {length_scale!r}")
     scales = tuple(positive_number(value, name="length_scale") for value in np.atleast_1d(length_scale))
@@ -255,12 +235,7 @@ def clean_scales(length_scale: Any, *, groups: tuple[int, ...] | None) -> Scales
 
 
 def clean_fixed(fixed: Sequence[str], *, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of parameters to leave out of theta, all of them known.
-
-    Example:
-        >>> clean_fixed(["variance"], known=["length_scale", "variance"])
-        ('variance',)
-    """
+    """Return the names of parameters to leave out of theta, all of them known."""
     fixed = (fixed,) if isinstance(fixed, str) else tuple(fixed)
     for name in fixed:
         if name not in known:
@@ -269,12 +244,7 @@ def clean_fixed(fixed: Sequence[str], *, known: Sequence[str]) -> tuple[str, ...
 
 
 def bind_columns(columns: Columns, features: Sequence[str]) -> tuple[Columns, tuple[str, ...]]:
-    """Return positions for columns, and the name of each of them.
-
-    Example:
-        >>> bind_columns(("threshold",), ["load", "threshold"])
-        ((1,), ('threshold',))
-    """
+    """Return positions for columns, and the name of each of them."""
     names = tuple(features)
     if columns is None:
         return None, names
@@ -288,12 +258,7 @@ def bind_columns(columns: Columns, features: Sequence[str]) -> tuple[Columns, tu
 
 
 def pick(X: FloatArray, columns: Columns) -> FloatArray:
-    """Return the chosen columns of X (n, d): (n, k).
-
-    Example:
-        >>> pick(np.array([[1.0, 2.0, 3.0]]), (2, 0))
-        array([[3., 1.]])
-    """
+    """Return the chosen columns of X (n, d): (n, k)."""
     if columns is None:
         return X
     places, beyond = _places(columns)
@@ -316,12 +281,7 @@ def _places(columns: tuple[Column, ...]) -> tuple[slice | list[int], int]:
 
 @lru_cache(maxsize=256)
 def spread_scales(scales: Scales, groups: tuple[int, ...] | None, d: int) -> FloatArray:
-    """Return the length-scale of each of d columns, (d,), read only; a decision asks for it a dozen times.
-
-    Example:
-        >>> spread_scales((0.5, 2.0), (0, 1, 1), 3)
-        array([0.5, 2. , 2. ])
-    """
+    """Return the length-scale of each of d columns, (d,), read only; a decision asks for it a dozen times."""
     found = np.asarray(scales, dtype=np.float64)
     if groups is not None and len(groups) != d:
         raise BadInputError(f"groups must name a group for each of {d} columns, got {len(groups)}")
@@ -335,12 +295,7 @@ def spread_scales(scales: Scales, groups: tuple[int, ...] | None, d: int) -> Flo
 
 
 def labels_of(columns: Columns, labels: tuple[str, ...], *, size: int) -> tuple[str, ...]:
-    """Return a readable label for each of `size` columns: the feature's name if known, else the position.
-
-    Example:
-        >>> labels_of((4, "load"), (), size=2)
-        ('4', 'load')
-    """
+    """Return a readable label for each of `size` columns: the feature's name if known, else the position."""
     if labels:
         return labels
     return tuple(map(str, columns if columns is not None else range(size)))
@@ -487,38 +442,21 @@ class Product(Pair):
 
 
 def add(left: object, right: object) -> Sum:
-    """Return the sum of two kernels, ours or scikit-learn's.
-
-    Example:
-        >>> from kinband.kernels import RBF, Linear
-        >>> add(RBF(0.5), Linear(2.0))
-        RBF(length_scale=0.5) + Linear(variance=2.0)
-    """
+    """Return the sum of two kernels, ours or scikit-learn's."""
     from kinband.kernels.serial import as_kernel  # knows scikit-learn's, which are made of ours
 
     return Sum(as_kernel(left), as_kernel(right))
 
 
 def multiply(left: object, right: object) -> Product:
-    """Return the product of two kernels, ours or scikit-learn's.
-
-    Example:
-        >>> from kinband.kernels import RBF, Linear
-        >>> multiply(RBF(0.5), Linear(2.0))
-        RBF(length_scale=0.5) * Linear(variance=2.0)
-    """
+    """Return the product of two kernels, ours or scikit-learn's."""
     from kinband.kernels.serial import as_kernel
 
     return Product(as_kernel(left), as_kernel(right))
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names with (2), (3)... behind repeated ones.
-
-    Example:
-        >>> unique(("rbf.variance", "rbf.variance"))
-        ('rbf.variance', 'rbf.variance(2)')
-    """
+    """Return the names with (2), (3)... behind repeated ones."""
     seen: dict[str, int] = {}
     out = []
     for name in names:

@@ -50,11 +50,6 @@ class Scaled(OnColumns):
         length_scale_bounds: Limits that a fit keeps to.
         variance_bounds: Limits that a fit keeps to.
         labels: Names of the columns, filled in by `bind`; for reports only.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> RBF([0.5, 2.0], columns=["x", "y", "load"], groups=[0, 0, 1]).names
-        ('rbf.length_scale[x+y]', 'rbf.length_scale[load]', 'rbf.variance')
     """
 
     length_scale: float | Sequence[float] | FloatArray = 1.0

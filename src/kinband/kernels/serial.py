@@ -274,12 +274,6 @@ class Split:
     Attributes:
         rest: Factors that look at other columns only.
         part: Factors that look at the chosen columns only.
-
-    Example:
-        >>> split, = split_kernel(RBF([0.5, 2.0], variance=3.0), columns=[1], width=2)
-        >>> x, y = np.array([[0.1, 0.2]]), np.array([[0.3, 0.9]])
-        >>> bool(np.isclose(split.over_rest(x, y) * split.over_part(x, y), RBF([0.5, 2.0], variance=3.0)(x, y)))
-        True
     """
 
     rest: tuple[Kernel, ...]
@@ -295,15 +289,7 @@ class Split:
 
 
 def split_kernel(kernel: Kernel, *, columns: Collection[int], width: int) -> tuple[Split, ...]:
-    """Return the kernel as a sum of products over `columns` and over the rest of `width` columns; none if it is none.
-
-    Example:
-        >>> from kinband.kernels import Matern52
-        >>> split_kernel(Matern52([0.5, 2.0]), columns=[1], width=2)
-        ()
-        >>> len(split_kernel(RBF([0.5, 2.0]) + Constant(0.3), columns=[1], width=2))
-        2
-    """
+    """Return the kernel as a sum of products over `columns` and over the rest of `width` columns; () if it is none."""
     if isinstance(kernel, Product | Sum):
         left = split_kernel(kernel.left, columns=columns, width=width)
         right = split_kernel(kernel.right, columns=columns, width=width)

@@ -76,12 +76,7 @@ def components(K_Z: FloatArray) -> list[IntArray]:
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Return a copy that cannot be written to, for use in values.
-
-    Example:
-        >>> frozen(np.zeros(2)).flags.writeable
-        False
-    """
+    """Return a copy that cannot be written to, for use in values."""
     array = array.copy()
     array.setflags(write=False)
     return array

@@ -15,7 +15,7 @@ from kinband.trace import Trace
 # --- The three estimators of what a policy would have earned, with intervals ----------------------------------------
 #
 # Each logged row has a reward r, the weight w = π(a|x)/p(a|x) of its configuration a under the policy π against the
-# log's own habit p, the model's prediction m for what ran, and q = Σ_a π(a|x)·μ̂(x, a) for what the policy wants. Then
+# behaviour policy p, the model's prediction m for what ran, and q = Σ_a π(a|x)·μ̂(x, a) for what the policy wants. Then
 #
 #     by the model             V = mean q
 #     by inverse propensity    V = Σ w·r / Σ w                (self-normalised: Hájek 1971; Swaminathan, Joachims 2015)
@@ -125,7 +125,7 @@ def effective_samples(w: FloatArray) -> float:
 # A frequency p(a) over all rows is refined level by level, for the station, for a third of the range of one state
 # feature, for both: p(a | group) = (count(group, a) + κ·p(a | coarser group)) / (count(group) + κ), a Dirichlet prior
 # worth κ rows that is centred on the coarser level. Groups with few rows keep near it, groups with many follow their
-# own habits, and no configuration of the space gets probability 0. Which feature, which levels and which κ is decided
+# own choices, and no configuration of the space gets probability 0. Which feature, which levels and which κ is decided
 # by the likelihood of rows held out, so that a log whose stations all drew alike is seen as one. Frequencies are
 # cross-fitted: those of a row come from other folds.
 #
@@ -153,8 +153,8 @@ Counts = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Habits:
-    """The log's habits, by the levels that predict held-out rows best.
+class BehaviourPolicy:
+    """The behaviour policy of the log, by the levels that predict held-out rows best.
 
     Attributes:
         arms: What ran, (n,).
@@ -165,10 +165,10 @@ class Habits:
     Example:
         >>> station, fold = np.arange(400) % 2, np.arange(400) // 80
         >>> arms = np.where(np.arange(400) // 2 % 5 < 4, station, 1 - station)
-        >>> habits = find_habits(arms, fold, configurations=2, station=station, state=np.zeros((400, 0)), names=())
-        >>> habits.in_words()
+        >>> found = behaviour_policy(arms, fold, configurations=2, station=station, state=np.zeros((400, 0)), names=())
+        >>> found.in_words()
         'per station'
-        >>> habits.of(np.array([0, 1]), np.array([[0], [0]])).round(1).tolist()
+        >>> found.of(np.array([0, 1]), np.array([[0], [0]])).round(1).tolist()
         [[0.8], [0.2]]
     """
 
@@ -219,7 +219,7 @@ def smoothed(p: FloatArray, levels: Iterable[tuple[Counts, float]]) -> FloatArra
     return p
 
 
-def find_habits(
+def behaviour_policy(
     arms: IntArray,
     fold: IntArray,
     *,
@@ -227,8 +227,8 @@ def find_habits(
     station: IntArray,
     state: FloatArray,
     names: Sequence[str],
-) -> Habits:
-    """Return the habits under which rows of folds that are held out are most likely.
+) -> BehaviourPolicy:
+    """Return the behaviour policy under which rows of folds that are held out are most likely.
 
     Args:
         arms: What ran, (n,).
@@ -238,7 +238,7 @@ def find_habits(
         state: State features, (n, p).
         names: Their names.
     """
-    plain = Habits(arms, fold, configurations)
+    plain = BehaviourPolicy(arms, fold, configurations)
     rows = np.flatnonzero(fold >= 0)
     ran = arms[rows][:, None]
     ladders = _ladders(station, state, names)
@@ -251,7 +251,7 @@ def find_habits(
             likelihood = float(np.log(smoothed(start, steps)).sum())
             if likelihood > most:
                 levels = tuple(zip(ladder, kappas, strict=True))
-                found, most = Habits(arms, fold, configurations, levels), likelihood
+                found, most = BehaviourPolicy(arms, fold, configurations, levels), likelihood
     return found
 
 
@@ -356,7 +356,7 @@ def estimated_propensities(trace: Trace, arms: IntArray, *, rows: IntArray, fold
     every = np.full(len(trace), -1)
     every[rows] = fold
     _, station = np.unique(trace.station, return_inverse=True)
-    habits = find_habits(
+    found = behaviour_policy(
         arms,
         every,
         configurations=len(trace.space()),
@@ -365,8 +365,8 @@ def estimated_propensities(trace: Trace, arms: IntArray, *, rows: IntArray, fold
         names=trace.state_names,
     )
     ran = np.ones(len(trace))
-    ran[rows] = habits.of(rows, arms[rows][:, None])[:, 0]
-    return Propensities(ran, None, f"estimated from how often configurations ran, {habits.in_words()}")
+    ran[rows] = found.of(rows, arms[rows][:, None])[:, 0]
+    return Propensities(ran, None, f"estimated from how often configurations ran, {found.in_words()}")
 
 
 def _full(p: FloatArray, trace: Trace, arms: IntArray) -> Propensities:

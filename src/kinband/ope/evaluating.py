@@ -29,18 +29,17 @@ from kinband.ope.targets import (
     Beliefs,
     Choices,
     Chooser,
-    Chosen,
-    Fixed,
     Parts,
-    Recommended,
     Support,
     Target,
-    Usual,
-    check_chooser,
+    chosen,
+    fixed,
     part,
+    recommended,
     support_of,
     tried_rows,
 )
+from kinband.ope.targets import usual as usual_of
 from kinband.records import Samples
 from kinband.stats import Estimate
 from kinband.trace import Trace
@@ -372,14 +371,19 @@ def evaluate(
     steps = tick or (lambda _: None)
     given = None if propensity is None else given_propensities(propensity, trace, arms)
     limit = None if clip is None else positive_number(clip, name="clip")
-    fixed = _early_target(policy, trace)  # an unknown configuration is refused before any work
+    early = _early_target(policy, trace)  # an unknown configuration is refused before any work
     parts = part(trace, arms, share=learn_share, folds=folds)
-    encoder, learned = learn(trace.select(parts.earlier), similarity=similarity, model=model, rows=rows, seed=seed)
+    earlier = trace.select(parts.earlier)
+    encoder, learned = learn(earlier, similarity=similarity, model=model, rows=rows, seed=seed)
     steps("learned the model")
-    target = fixed or Recommended(learned_beliefs(trace.select(parts.earlier), learned, encoder, rows=rows, seed=seed))
+    usual_target = usual_of(trace.station[parts.earlier], arms[parts.earlier])
+    target = early or (
+        usual_target
+        if policy == "usual"
+        else recommended(learned_beliefs(earlier, learned, encoder, rows=rows, seed=seed))
+    )
     later = trace.select(parts.later)
-    usual = Usual.of(trace.station[parts.earlier], arms[parts.earlier]).choices(later.station, later.state)
-    wanted = usual if isinstance(target, Usual) else target.choices(later.station, later.state)
+    usual, wanted = (one.choices(later.station, later.state) for one in (usual_target, target))
     steps("asked the policy")
     samples = later.samples(encoder, stations=learned.similarity.stations)
     kept = _kept(later, rows, seed=seed)
@@ -416,22 +420,19 @@ def learned_beliefs(
 
 
 def _early_target(policy: Policy, trace: Trace) -> Target | None:
-    """The policy as far as it needs no learning; None for what is to be recommended."""
+    """The policy as far as it needs no log; None for what is usual or to be recommended."""
     space = trace.space()
     match policy:
-        case "recommend":
+        case "recommend" | "usual":
             return None
-        case "usual":
-            return Usual({})
         case str():
             raise BadInputError(f"unknown policy {policy!r}: choose recommend, usual or a configuration")
         case Mapping():
-            return Fixed.of(policy, space)
+            return fixed(policy, space)
         case Target():
             return policy
     if callable(policy):
-        check_chooser(policy)
-        return Chosen(policy, space, trace.state_names)
+        return chosen(policy, space, trace.state_names)
     raise BadInputError(f"a policy is a name, a configuration or a function of station and state, got {policy!r:.60}")
 
 
@@ -532,8 +533,9 @@ def _weight_warnings(mean: Estimate, never: float) -> list[str]:
     if not mean.known or mean.low <= 1 - never <= mean.high or mean.low <= 1 <= mean.high:
         return []
     return [
-        f"the weights average {mean:.2f}, and with the right propensities they would average 1: the log's habits "
-        "changed, depended on more than was taken into account, or left some of what the policy wants impossible"
+        f"the weights average {mean:.2f}, and with the right propensities they would average 1: how configurations "
+        "were chosen has changed, depended on more than was taken into account, or left some of what the policy wants "
+        "impossible"
     ]
 
 

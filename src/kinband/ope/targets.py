@@ -1,10 +1,10 @@
 """What is judged, by which rows, and what a log can say of it."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,8 @@ class Beliefs:
         factor: SciPy's Cholesky factor of K̃ + diag(noise).
 
     Example:
-        >>> from kinband import ConfigurationSpace, StateScaler, TaskMatrix
+        >>> from kinband import ConfigurationSpace, TaskMatrix
+        >>> from kinband.contexts import StateScaler
         >>> from kinband.kernels import RBF
         >>> encoder = ContextEncoder(StateScaler.identity(["load"]), ConfigurationSpace(tilt=[2, 6]))
         >>> X = encoder.encode([[0.3], [0.3]], np.array([0, 1]))
@@ -322,101 +323,68 @@ class Choices:
         return np.asarray((self.shares * values).sum(axis=1))
 
 
-@runtime_checkable
-class Target(Protocol):
+@dataclass(frozen=True, eq=False)
+class Target:
     """A policy that can be judged.
 
-    Example:
-        >>> isinstance(Fixed(2, "tilt=4 everywhere"), Target)
-        True
-    """
-
-    @property
-    def name(self) -> str:
-        """What it is called in a sentence."""
-        ...
-
-    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Return what stations (n,) would run in states S (n, p), in their own units."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """One configuration for all stations.
-
-    Example:
-        >>> fixed = Fixed.of({"tilt": 4}, ConfigurationSpace(tilt=[2, 4]))
-        >>> fixed.name, fixed.choices(np.array(["a"]), np.zeros((1, 0))).arms.tolist()
-        ('tilt=4 everywhere', [[1]])
-    """
-
-    arm: int
-    name: str
-
-    @classmethod
-    def of(cls, configuration: Mapping[str, Any], space: ConfigurationSpace) -> "Fixed":
-        """Return the policy of a configuration, or say what is not known of it."""
-        arm = space.index(configuration)
-        return cls(arm, f"{configuration_text(space[arm], arm)} everywhere")
-
-    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Return the configuration for every row."""
-        del S
-        return Choices.certain(np.full(len(station), self.arm))
-
-
-@dataclass(frozen=True, eq=False)
-class Usual:
-    """Every station at what it ran most often; of several such, the first by number.
-
-    Example:
-        >>> usual = Usual.of(np.array(["a", "a", "a", "b"]), np.array([3, 1, 3, 0]))
-        >>> usual.choices(np.array(["b", "a"]), np.zeros((2, 0))).arms.tolist()
-        [[0], [3]]
-    """
-
-    arms: Mapping[str, int]
-    name: str = USUAL
-
-    @classmethod
-    def of(cls, station: NDArray[np.str_], arms: IntArray) -> "Usual":
-        """Return what stations (n,) ran most often of arms (n,)."""
-        return cls({name: int(np.bincount(arms[station == name]).argmax()) for name in np.unique(station).tolist()})
-
-    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Return the usual configuration of each row's station."""
-        del S
-        return Choices.certain(np.array([self.arms[name] for name in station.tolist()], dtype=np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class Recommended:
-    """What the controller would recommend: the largest expected reward.
-
     Attributes:
-        beliefs: What was learned from the earlier rows.
-    """
-
-    beliefs: Beliefs
-    name: str = "what kinband recommends"
-
-    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Return the recommendation for each row."""
-        task = {name: number for number, name in enumerate(self.beliefs.rows.stations)}
-        tasks = np.array([task[name] for name in station.tolist()], dtype=np.int64)
-        return Choices.certain(self.beliefs.best(tasks, self.beliefs.encoder.state.transform(S)))
-
-
-def check_chooser(choose: Chooser) -> None:
-    """Refuse a function that cannot be called with station and state.
+        name: What it is called in a sentence.
+        choices: From stations (n,) and their states (n, p), in their own units, to what they would run.
 
     Example:
-        >>> check_chooser(lambda state: {"tilt": 4})
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: a policy is called with station and state, which this function does not take: ...
+        >>> space = ConfigurationSpace(tilt=[2, 4])
+        >>> target = chosen(lambda station, state: {"tilt": 4 if state["load"] > 0.5 else 2}, space, ("load",))
+        >>> target.choices(np.array(["a", "a"]), np.array([[0.9], [0.1]])).arms.tolist()
+        [[1], [0]]
     """
+
+    name: str
+    choices: Callable[[NDArray[np.str_], FloatArray], Choices]
+
+
+def fixed(configuration: Mapping[str, Any], space: ConfigurationSpace) -> Target:
+    """Return one configuration for all stations, or say what is not known of it."""
+    arm = space.index(configuration)
+    name = f"{configuration_text(space[arm], arm)} everywhere"
+    return Target(name, lambda station, _: Choices.certain(np.full(len(station), arm)))
+
+
+def usual(station: NDArray[np.str_], arms: IntArray) -> Target:
+    """Return every station (n,) at what it ran most often of arms (n,); of several such, at the first by number."""
+    most = {name: int(np.bincount(arms[station == name]).argmax()) for name in np.unique(station).tolist()}
+    return Target(USUAL, lambda asked, _: Choices.certain(np.array([most[name] for name in asked.tolist()], np.int64)))
+
+
+def recommended(beliefs: Beliefs) -> Target:
+    """Return what the controller would recommend after the earlier rows: the largest expected reward."""
+    task = {name: number for number, name in enumerate(beliefs.rows.stations)}
+
+    def choices(station: NDArray[np.str_], S: FloatArray) -> Choices:
+        tasks = np.array([task[name] for name in station.tolist()], dtype=np.int64)
+        return Choices.certain(beliefs.best(tasks, beliefs.encoder.state.transform(S)))
+
+    return Target("what kinband recommends", choices)
+
+
+def chosen(
+    choose: Chooser, space: ConfigurationSpace, state_names: Sequence[str], *, name: str = "the policy"
+) -> Target:
+    """Return the policy of a function of station and state; it is asked row by row."""
+    _check_chooser(choose)
+
+    def choices(station: NDArray[np.str_], S: FloatArray) -> Choices:
+        rows = zip(station.tolist(), S.tolist(), strict=True)
+        answers = [_answer(choose, space, one, dict(zip(state_names, state, strict=True))) for one, state in rows]
+        if all(isinstance(answer, int) for answer in answers):
+            return Choices.certain(np.array(answers, dtype=np.int64))
+        shares = np.array([np.eye(len(space))[a] if isinstance(a, int) else a for a in answers])
+        return Choices(np.broadcast_to(np.arange(len(space)), shares.shape), shares)
+
+    return Target(name, choices)
+
+
+def _check_chooser(choose: Chooser) -> None:
+    """Refuse a function that cannot be called with station and state."""
     try:
         inspect.signature(choose).bind("", {})
     except TypeError as error:
@@ -427,68 +395,35 @@ def check_chooser(choose: Chooser) -> None:
         return
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """A function of the user's own.
+def _answer(choose: Chooser, space: ConfigurationSpace, station: str, state: dict[str, float]) -> int | FloatArray:
+    """The number of the configuration that a function wants, or the probabilities of all, (N,)."""
+    try:
+        answer = choose(station, state)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise BadInputError(f"the policy failed for station {station!r} in the state {state}: {what}") from error
+    try:
+        return space.index(answer) if isinstance(answer, Mapping) else _shares(answer, len(space))
+    except (BadInputError, NotFoundError) as error:
+        raise type(error)(f"the policy's answer for station {station!r} cannot be used: {error}") from error
 
-    Attributes:
-        choose: Takes station and state, returns a configuration or N probabilities.
-        space: The configurations.
-        state_names: Names of the state features.
 
-    Example:
-        >>> space = ConfigurationSpace(tilt=[2, 4])
-        >>> mine = Chosen(lambda station, state: {"tilt": 4 if state["load"] > 0.5 else 2}, space, ("load",))
-        >>> mine.choices(np.array(["a", "a"]), np.array([[0.9], [0.1]])).arms.tolist()
-        [[1], [0]]
-        >>> even = Chosen(lambda station, state: [0.5, 0.5], space, ("load",))
-        >>> even.choices(np.array(["a"]), np.array([[0.9]])).shares.tolist()
-        [[0.5, 0.5]]
-    """
-
-    choose: Chooser
-    space: ConfigurationSpace
-    state_names: tuple[str, ...]
-    name: str = "the policy"
-
-    def choices(self, station: NDArray[np.str_], S: FloatArray) -> Choices:
-        """Ask the function row by row; where it fails, say for which station."""
-        rows = zip(station.tolist(), S.tolist(), strict=True)
-        answers = [self._answer(name, dict(zip(self.state_names, state, strict=True))) for name, state in rows]
-        if all(isinstance(answer, int) for answer in answers):
-            return Choices.certain(np.array(answers, dtype=np.int64))
-        shares = np.array([np.eye(len(self.space))[a] if isinstance(a, int) else a for a in answers])
-        return Choices(np.broadcast_to(np.arange(len(self.space)), shares.shape), shares)
-
-    def _answer(self, station: str, state: dict[str, float]) -> int | FloatArray:
-        """The number of the configuration that the function wants, or the probabilities of all, (N,)."""
-        try:
-            answer = self.choose(station, state)
-        except Exception as error:
-            what = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise BadInputError(f"the policy failed for station {station!r} in the state {state}: {what}") from error
-        try:
-            return self.space.index(answer) if isinstance(answer, Mapping) else self._shares(answer)
-        except (BadInputError, NotFoundError) as error:
-            raise type(error)(f"the policy's answer for station {station!r} cannot be used: {error}") from error
-
-    def _shares(self, answer: Any) -> FloatArray:
-        N = len(self.space)
-        if answer is None or isinstance(answer, str) or not isinstance(answer, Iterable):
-            raise BadInputError(f"a policy answers with a configuration or with {N} probabilities, got {answer!r:.60}")
-        shares = finite_array(list(answer), name="the probabilities of a policy", ndim=1)
-        if len(shares) != N or shares.min() < 0 or abs(shares.sum() - 1) > _SUM:
-            raise BadInputError(
-                f"a policy answers with a configuration or with {N} probabilities that add up to 1, "
-                f"got {len(shares)} that add up to {shares.sum():g}, the smallest {shares.min():g}"
-            )
-        return shares
+def _shares(answer: Any, N: int) -> FloatArray:
+    if answer is None or isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise BadInputError(f"a policy answers with a configuration or with {N} probabilities, got {answer!r:.60}")
+    shares = finite_array(list(answer), name="the probabilities of a policy", ndim=1)
+    if len(shares) != N or shares.min() < 0 or abs(shares.sum() - 1) > _SUM:
+        raise BadInputError(
+            f"a policy answers with a configuration or with {N} probabilities that add up to 1, "
+            f"got {len(shares)} that add up to {shares.sum():g}, the smallest {shares.min():g}"
+        )
+    return shares
 
 
 # --- Where the log never, or hardly, tried what a policy wants: there an estimate rests on the model alone ----------
 #
 # No reweighting can tell what was never run. What counts is what the station itself ran, in all of its log: neighbours
-# inform the model, and their habits may stand in for the station's in estimated propensities, but neither is a trial.
+# inform the model, and what they ran may stand in for the station's in estimated propensities, but neither is a trial.
 
 FEW = 5
 """With fewer rows than this, a station has hardly tried a configuration."""

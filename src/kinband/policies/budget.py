@@ -48,7 +48,6 @@ from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.constraints import BUDGET, NOTE, TOGETHER, Bounds, Constraint, Draft, beta_rule
 from kinband.policies.exploration import KrauseOng
-from kinband.policies.ucb import UCB
 from kinband.posterior import Column, Posterior, Prediction
 from kinband.records import NO_MEMO, Choice, Memo, Observation, Query
 
@@ -124,13 +123,7 @@ class Conservative:
 
 
 class Budget(Constraint):
-    """What has been earned beyond the promise, as far as it is sure.
-
-    Args:
-        rule: α, and whose budget it is.
-        beliefs: What is believed; read only.
-        tasks: Number of stations.
-        noise: Variance of a reward beyond what is told of it.
+    """What has been earned beyond the promise, as far as it is sure; beliefs are read only.
 
     Attributes:
         settled: What decisions whose reward is known add at least, summed by station, (M,).
@@ -156,17 +149,27 @@ class Budget(Constraint):
         found = margins(self._beliefs, [task], x[None], against=today[None], beta=np.array([beta]), rule=self.rule)
         return float(found[0])
 
+    def replaced_lower(self, memo: Memo, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
+        """Return what a decision for context x (d,) counts with until its reward is told, once context `ran` (d,) ran.
+
+        None where its memo, as it was when asking, has no bound.
+        """
+        note = replaced_memo(memo, x=x, ran=ran, lower=None).get(NOTE, {})
+        if "x" not in note:
+            return 0.0 if note else None
+        today = np.array(note["x"], dtype=np.float64)
+        return min(self.trial_lower(task, ran, today, beta=float(note["beta"])), 0.0)
+
     def correct_reward(self) -> None:
         """Refuse: any bound may rest on the wrong reward."""
         raise CannotCorrectError("a budget rests on every reward told: learn the corrected log anew")
 
-    def judge(self, drafts: list[Draft], policy: UCB, rngs: Sequence[np.random.Generator]) -> list[Draft]:
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
-        del policy, rngs
         today = [d.fallback(d.standing.baseline) for d in drafts]
         tasks = np.array([d.query.task for d in drafts])
         kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
-        beta = np.array([d.beta(self.rule.bounds, noise=self._noise) for d in drafts])
+        beta = np.array([d.beta(self.rule.bounds) for d in drafts])
         drafted = np.array([d.query.X[d.arm] for d in drafts])
         tried, safe = (
             margins(self._beliefs, tasks, X, against=kept, beta=beta, rule=self.rule) for X in (drafted, kept)
@@ -206,17 +209,11 @@ class Budget(Constraint):
 def margins(
     posterior: Posterior, tasks: ArrayLike, X: FloatArray, *, against: FloatArray, beta: FloatArray, rule: Conservative
 ) -> FloatArray:
-    """Return lower bounds of f(x) − (1 − α)f(b), rewards counted from `rule.least`: what a trial adds to a budget.
+    """Return lower bounds (m,) of f(x) − (1 − α)f(b), rewards counted from `rule.least`: what trials add to a budget.
 
-    The bound is that of the difference, or that of x earning nothing and b its upper bound, whichever is larger.
-
-    Args:
-        posterior: What is believed.
-        tasks: Whose trials, (m,).
-        X: Contexts tried, (m, d).
-        against: Contexts of the declared configurations, (m, d).
-        beta: Weight of each standard deviation, (m,).
-        rule: α, and what rewards are counted from.
+    For tasks (m,), contexts tried X (m, d), those of the declared configurations `against` (m, d) and weights of
+    standard deviations `beta` (m,). The bound is that of the difference, or that of x earning nothing and b its upper
+    bound, whichever is larger.
     """
     index: IntArray = np.asarray(tasks, dtype=np.int64)
     parts = [slice(start, start + TOGETHER) for start in range(0, len(X), TOGETHER)]
@@ -239,14 +236,7 @@ def _margins(
 
 
 def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> tuple[bool, int]:
-    """Return whether a station runs something else that surely earns no less than what was declared, and what to play.
-
-    Args:
-        draft: What would be tried.
-        beliefs: What is believed; read only.
-        today: Arm of the declared configuration.
-        beta: Weight of the standard deviation.
-    """
+    """Return whether a station runs what surely earns no less than what was declared, and the arm to play then."""
     query, running = draft.query, draft.standing.running
     if running is None or running == today or not query.allowed[running]:
         return False, today
@@ -270,12 +260,8 @@ def held_lower(memo: Memo) -> float | None:
 def replaced_memo(memo: Memo, *, x: FloatArray, ran: FloatArray, lower: float | None) -> Memo:
     """Return what a decision's memo says once another configuration ran: what a budget needs, and nothing else.
 
-    Args:
-        memo: As it was when asking; levels and KPIs in it belong to what was decided.
-        x: Context of what was decided, (d,).
-        ran: Context of what ran, (d,).
-        lower: What the decision counts with until its reward is told (`replaced_lower`); None where nobody bounded it,
-            for the worse of nothing and what was decided.
+    For context x (d,) of what was decided and `ran` (d,) of what ran. `lower` is what the decision counts with until
+    its reward is told; None, where nobody bounded it, stands for the worse of nothing and what was decided.
     """
     note = memo.get(NOTE, {})
     if "lower" not in note:
@@ -283,23 +269,6 @@ def replaced_memo(memo: Memo, *, x: FloatArray, ran: FloatArray, lower: float | 
     today = note.get("x", x.tolist())  # only trials note what they replace: else that is what was decided
     kept = {"lower": min(note["lower"], 0.0) if lower is None else lower, "beta": note["beta"]}
     return {NOTE: kept if ran.tolist() == today else {**kept, "x": today}}
-
-
-def replaced_lower(budget: Budget, memo: Memo, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
-    """Return what a decision counts with until its reward is told, once something else ran; None without a bound.
-
-    Args:
-        budget: Read only.
-        memo: Of the decision, as it was when asking.
-        task: Whose decision it is.
-        x: Context of what was decided, (d,).
-        ran: Context of what ran, (d,).
-    """
-    note = replaced_memo(memo, x=x, ran=ran, lower=None).get(NOTE, {})
-    if "x" not in note:
-        return 0.0 if note else None
-    today = np.array(note["x"], dtype=np.float64)
-    return min(budget.trial_lower(task, ran, today, beta=float(note["beta"])), 0.0)
 
 
 # --- How far a growing sum may stray, at all times at once ----------------------------------------------------------
@@ -393,13 +362,8 @@ class Sum:
 class Round:
     """Beliefs about m decisions of a round, and about today's configurations in their place.
 
-    Args:
-        drafts: What would be played.
-        today: Arms of the declared configurations.
-        beliefs: What is believed; read only.
-        rule: α, and what rewards are counted from.
-        noise: Variance of a reward around f.
-        running: Arms that stations run, where some of them may have to stay with these.
+    `noise` is the variance of a reward around f, `running` the arms that stations run, where some of them may have to
+    stay with these.
     """
 
     def __init__(
@@ -572,9 +536,8 @@ class RewardBudget(Budget):
         alone = Round([draft], [1], self._beliefs, rule=self.rule, noise=self._scatter())
         return float(alone.own(0, DRAFTED, beta=beta))
 
-    def judge(self, drafts: list[Draft], policy: UCB, rngs: Sequence[np.random.Generator]) -> list[Draft]:
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
-        del policy, rngs
         held = {account: self._sure(account) for account in {self._account(d.query.task) for d in drafts}}
         for task, lower in drafts[0].standing.pending.items():
             if self._account(task) in held:

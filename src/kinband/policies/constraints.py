@@ -31,8 +31,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
 from kinband.policies.base import pick_best
 from kinband.policies.exploration import Exploration, KrauseOng, exploration_from
-from kinband.policies.ucb import UCB
-from kinband.posterior import Column, Posterior, Prediction
+from kinband.posterior import Column, Prediction
 from kinband.records import Choice, Observation, Query, Standing
 
 NOTE = "safety"
@@ -73,6 +72,8 @@ class Draft:
         plain: What the policy inside wants.
         score: Its scores (m,), less the cost of switching; zeros where it has none.
         arm: What would be played as things stand.
+        policy: What scored it.
+        rng: What ties are broken by.
         ahead: How many decisions of the same round come before.
         note: What is to be seen again with the reward: `running`, the arm that the station ran; where a trial was held
             back, `held_back`, what would have been played, and `by`, "floor" or "budget"; where a budget is kept,
@@ -86,6 +87,8 @@ class Draft:
     plain: Choice
     score: FloatArray
     arm: int
+    policy: Any = None
+    rng: Any = None
     ahead: int = 0
     note: Mapping[str, Any] = field(default_factory=dict)
     prediction: Prediction | None = None
@@ -108,10 +111,10 @@ class Draft:
         """Return the draft with more in its note."""
         return replace(self, note={"running": self.standing.running, **self.note, **values})
 
-    def best(self, score: FloatArray, rng: np.random.Generator) -> "Draft":
+    def best(self, score: FloatArray) -> "Draft":
         """Return the draft with the best of its open arms by scores (m,)."""
         arms = self.plain.arms[self.open]
-        return replace(self, score=score, arm=int(arms[pick_best(score[self.open], rng)]))
+        return replace(self, score=score, arm=int(arms[pick_best(score[self.open], self.rng)]))
 
     def instead(self, arm: int, *, by: str) -> "Draft":
         """Return the draft with another arm, noting what was held back."""
@@ -125,7 +128,7 @@ class Draft:
             raise BadInputError("safe trials fall back to what a station runs, which must be known and allowed")
         return arm
 
-    def beta(self, bounds: Bounds, *, noise: float) -> float:
+    def beta(self, bounds: Bounds) -> float:
         """Return the weight of a standard deviation: the policy's own, or that of a rule, which counts decisions.
 
         Decisions of a round are made from the same rewards; a rule that unites over time has to tell them apart.
@@ -133,7 +136,7 @@ class Draft:
         rule = beta_rule(bounds)
         if rule is None:
             return own_beta(self.plain)
-        return rule.beta(known=self.standing.decisions + self.ahead, arms=len(self.query.X), noise=noise)
+        return rule.beta(known=self.standing.decisions + self.ahead, arms=len(self.query.X), noise=self.policy.noise)
 
     def believed(self, arms: Sequence[int]) -> Prediction | None:
         """Return what the policy's prediction says of some arms, if it shows one."""
@@ -153,9 +156,8 @@ class Constraint:
         """Take arms out of queries before the policy is asked."""
         return queries
 
-    def judge(self, drafts: list[Draft], policy: Any, rngs: Sequence[np.random.Generator]) -> list[Draft]:
-        """Let drafts of one round through, or put other arms in their place; `policy` is what scored them."""
-        del policy, rngs
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
+        """Let drafts of one round through, or put other arms in their place."""
         return drafts
 
     def memo(self, draft: Draft) -> Mapping[str, Any]:
@@ -227,16 +229,15 @@ class SwitchingCost(Constraint):
         if self.cost < 0:
             raise BadInputError(f"the switching cost must not be negative, got {self.cost:g}")
 
-    def judge(self, drafts: list[Draft], policy: Any, rngs: Sequence[np.random.Generator]) -> list[Draft]:
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Take the cost off every score but that of the running configuration."""
-        del policy
-        return [self._charged(draft, rng) for draft, rng in zip(drafts, rngs, strict=True)]
+        return [self._charged(draft).noting() for draft in drafts]
 
-    def _charged(self, draft: Draft, rng: np.random.Generator) -> Draft:
+    def _charged(self, draft: Draft) -> Draft:
         running = draft.standing.running
-        if self.cost > 0 and running is not None:
-            draft = draft.best(draft.score - self.cost * (draft.plain.arms != running), rng)
-        return draft.noting()
+        if self.cost == 0 or running is None:
+            return draft
+        return draft.best(draft.score - self.cost * (draft.plain.arms != running))
 
 
 # --- Every trial by itself must be sure to cost little --------------------------------------------------------------
@@ -275,32 +276,31 @@ class Floor(Constraint):
             raise BadInputError(f"a floor is held against 'difference' or 'mean', got {self.against!r}")
         object.__setattr__(self, "bounds", beta_rule(self.bounds, delta))
 
-    def judge(self, drafts: list[Draft], policy: UCB, rngs: Sequence[np.random.Generator]) -> list[Draft]:
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let the best-scored arm through that passes.
 
         The running configuration always passes, so nothing that scores below it can win, and arms are looked at from
         the best score down until one passes: with thousands of them, few are.
         """
-        del rngs
-        return [self._above(draft, policy).noting() for draft in drafts]
+        return [self._above(draft).noting() for draft in drafts]
 
-    def _above(self, draft: Draft, policy: UCB) -> Draft:
-        running, beta = draft.fallback(draft.standing.running), draft.beta(self.bounds, noise=policy.noise)
+    def _above(self, draft: Draft) -> Draft:
+        running, beta = draft.fallback(draft.standing.running), draft.beta(self.bounds)
         ranked = _ranked(draft, running)
         for start in range(0, len(ranked), TOGETHER - 1):
             some = ranked[start : start + TOGETHER - 1]
-            passes = (some == running) | (self._lower(draft, some, running, policy.posterior, beta) >= -self.drop)
+            passes = (some == running) | (self._lower(draft, some, running, beta) >= -self.drop)
             if passes.any():
                 return draft.instead(int(some[passes.argmax()]), by=FLOOR)
         raise AssertionError("the running configuration passes its own floor")
 
-    def _lower(self, draft: Draft, arms: IntArray, running: int, beliefs: Posterior, beta: float) -> FloatArray:
+    def _lower(self, draft: Draft, arms: IntArray, running: int, beta: float) -> FloatArray:
         """Return lower bounds of what arms (m,) earn beyond the running one, (m,)."""
         if self.against == "mean":
             mean, std, _ = scores_of(draft.plain)
             at = np.searchsorted(draft.plain.arms, arms)
             return np.asarray(mean[at] - beta * std[at] - mean[draft.plain.arms == running])
-        found = beliefs.predict(draft.query.task, draft.query.X[[running, *arms]])
+        found = draft.policy.posterior.predict(draft.query.task, draft.query.X[[running, *arms]])
         mean, C = found.mean, found.covariance()
         variance = np.diagonal(C)[1:] + C[0, 0] - 2.0 * C[0, 1:]
         return np.asarray(mean[1:] - mean[0] - beta * np.sqrt(np.maximum(variance, 0.0)))

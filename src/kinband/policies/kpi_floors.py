@@ -308,13 +308,10 @@ class KpiFloors(Constraint):
         pairs = [(belief.kpi, predictions[belief.kpi.name]) for belief in self.beliefs]
         return np.array([k.floor.margin(one.mean, one.std) / (k.floor.deviation or k.scale) for k, one in pairs])
 
-    def judge(self, drafts: list[Draft], policy: Any, rngs: Sequence[np.random.Generator]) -> list[Draft]:
+    def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Put the best open arm where the policy chose a way back."""
-        del policy
-        return [
-            draft if draft.open[draft.plain.arms == draft.arm].all() else draft.best(draft.score, rng)
-            for draft, rng in zip(drafts, rngs, strict=True)
-        ]
+        chosen = [bool(draft.open[draft.plain.arms == draft.arm]) for draft in drafts]
+        return [draft if kept else draft.best(draft.score) for draft, kept in zip(drafts, chosen, strict=True)]
 
     def memo(self, draft: Draft) -> Mapping[str, Any]:
         """Return what was predicted of the best-scored arms.

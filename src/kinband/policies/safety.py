@@ -14,7 +14,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.base import KeepsState, Policy, PolicyFactory, Setting, choose_round, correct, learn_log
-from kinband.policies.budget import Budget, Conservative, RewardBudget, Work, replaced_lower
+from kinband.policies.budget import Budget, Conservative, RewardBudget, Work
 from kinband.policies.constraints import NOTE, Constraint, Draft, Floor, SwitchingCost
 from kinband.policies.exploration import exploration_from_dict, exploration_to_dict
 from kinband.policies.kpi_floors import Kpi, KpiFloors
@@ -201,10 +201,6 @@ class Constrained:
         for constraint, empty in zip(self.constraints, pattern.constraints, strict=True):
             constraint.extend_like(empty)
 
-    def replaced_lower(self, memo: Memo, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
-        """Return what a decision counts with in the budget once something else ran; see `budget.replaced_lower`."""
-        return None if self.budget is None else replaced_lower(self.budget, memo, task=task, x=x, ran=ran)
-
     def _narrowed(self, queries: Sequence[Query]) -> Sequence[Query]:
         for constraint in self.constraints:
             queries = constraint.narrow(queries)
@@ -220,11 +216,11 @@ class Constrained:
     ) -> list[Choice]:
         """Let the constraints judge what the policy wants, one after the other."""
         drafts = [
-            Draft(query, choice, _score(choice), choice.arm, ahead=i, prediction=seen)
-            for i, (query, choice) in enumerate(zip(queries, plain, strict=True))
+            Draft(query, choice, _score(choice), choice.arm, self.inner, rng, ahead=i, prediction=seen)
+            for i, (query, choice, rng) in enumerate(zip(queries, plain, rngs, strict=True))
         ]
         for constraint in self.constraints:
-            drafts = constraint.judge(drafts, self.inner, rngs)
+            drafts = constraint.judge(drafts)
         return [
             replace(
                 draft.plain, arm=draft.arm, score=None if draft.plain.score is None else draft.score,
@@ -279,9 +275,8 @@ def constrained(factory: PolicyFactory, *, safety: Safety | None = None, kpis: S
     def build(setting: Setting) -> Policy:
         inner = factory(setting)
         constraints = _constraints(inner, setting, safety, kpis)
-        return (
-            StoredConstrained(inner, constraints) if isinstance(inner, KeepsState) else Constrained(inner, constraints)
-        )
+        kind = StoredConstrained if isinstance(inner, KeepsState) else Constrained
+        return kind(inner, constraints)
 
     return build
 

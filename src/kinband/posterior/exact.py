@@ -35,16 +35,7 @@ _FEW = 32  # columns
 
 
 class GrowingFactor:
-    """The lower Cholesky factor of a matrix that gains rows.
-
-    Example:
-        >>> factor = GrowingFactor()
-        >>> factor.append(np.empty(0), 4.0), factor.append(np.array([1.0]), 5.0)
-        (2.0, 2.0)
-        >>> factor.dense()
-        array([[2., 0.],
-               [1., 2.]])
-    """
+    """The lower Cholesky factor of a matrix that gains rows."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -54,12 +45,6 @@ class GrowingFactor:
 
     def __len__(self) -> int:
         return self._rows
-
-    @property
-    def log_determinant(self) -> float:
-        """Log-determinant of the factorised matrix."""
-        blocks = (self._panels[p][:rows, p * PANEL : p * PANEL + rows] for p, rows in self._used())
-        return 2.0 * float(sum(np.log(np.diagonal(block)).sum() for block in blocks))
 
     def solve(self, R: FloatArray, known: FloatArray | None = None) -> FloatArray:
         """Return V = L⁻¹R, (n, m).
@@ -269,11 +254,6 @@ class ExactPosterior(Posterior):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def log_determinant(self) -> float:
-        """Log-determinant of K̃ + diag(noise)."""
-        return self._factor.log_determinant
-
     def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
         prior = self.kernel.diag(tasks, X)
         # Below a panel of rows there is nothing to gain from what arms share.
@@ -322,8 +302,8 @@ class ExactPosterior(Posterior):
         r = shares.weights.shape[1]
         R = np.empty((len(self), r * len(shares.firsts)))
         for s, first in enumerate(shares.firsts):
-            likeness = self.kernel.K_Z[tasks[first]].take(self.rows.tasks)
-            self._shared.cross(self.rows.X, X[first], likeness, out=R[:, s * r : (s + 1) * r])
+            similarity = self.kernel.K_Z[tasks[first]].take(self.rows.tasks)
+            self._shared.cross(self.rows.X, X[first], similarity, out=R[:, s * r : (s + 1) * r])
         V = self._factor.solve(R)
         means = (self._w @ V).reshape(-1, r)[shares.states]
         mean = self.mean + np.einsum("ar,ar->a", means, shares.weights)

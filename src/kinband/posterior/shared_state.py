@@ -50,12 +50,6 @@ class SharedState:
         terms: The products that the context kernel is a sum of.
         configurations: Configuration features of the N arms, (N, f), the last columns of a context.
         weights: W of all terms, (r, N), with a row of zeros at the end where that makes them a multiple of four.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> shared = find_shared_state(RBF([0.5, 2.0]), np.linspace(-1, 1, 29)[:, None], width=2)
-        >>> len(shared) <= 12
-        True
     """
 
     terms: tuple[Term, ...]
@@ -128,14 +122,7 @@ class Shares:
 
 
 def find_shared_state(kernel: Kernel, configurations: FloatArray, *, width: int) -> SharedState | None:
-    """Return the structure of contexts with `width` columns, configurations (N, f) last; None if little is gained.
-
-    Example:
-        >>> from kinband.kernels import Matern52
-        >>> kernel = Matern52([0.5, 2.0])  # a joint Matérn is no product
-        >>> find_shared_state(kernel, np.linspace(-1, 1, 29)[:, None], width=2) is None
-        True
-    """
+    """Return the structure of contexts with `width` columns, configurations (N, f) last; None if little is gained."""
     N, f = configurations.shape
     if not 0 < f <= width:
         return None
@@ -162,11 +149,6 @@ def pivoted(K: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return pivots P (r,) and weights W (r, N) with K = K[:, P] W to rounding, for K (N, N) positive semi-definite.
 
     A Cholesky factor that takes the largest remaining diagonal entry next, until what remains is rounding.
-
-    Example:
-        >>> pivots, W = pivoted(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]]))
-        >>> pivots.tolist(), W.tolist()
-        ([2, 0], [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
     """
     left, largest = np.diagonal(K).copy(), float(np.diagonal(K).max())
     F = np.zeros((len(K), 0))
@@ -217,17 +199,17 @@ class SharedRows:
         """Return how contexts X (m, d) of tasks (m,) share states, where that saves work and all rows are spanned."""
         return None if self._found is None else self._found.shares(tasks, X)
 
-    def cross(self, X: FloatArray, x: FloatArray, likeness: FloatArray, *, out: FloatArray) -> None:
+    def cross(self, X: FloatArray, x: FloatArray, similarity: FloatArray, *, out: FloatArray) -> None:
         """Write the pivots' columns in the state of x (d,) against all rows X (n, d), to (n, r).
 
-        `likeness` is how like the task is to that of each row, (n,).
+        `similarity` is how like the task is to that of each row, (n,).
         """
         if len(X) > self._filled:
             self._fill(X)
         out[:, -1] = 0.0  # the row that pads them
         for term, place in self._structure.places:
             v = term.split.over_rest(X, x[None])[:, 0]
-            v *= likeness
+            v *= similarity
             np.multiply(v[:, None], self._rows[: len(X), place], out=out[:, place])
 
     def _fill(self, X: FloatArray) -> None:

@@ -17,13 +17,7 @@ from kinband.posterior.base import Column, Posterior, Prediction, Rows, SolvedJo
 
 
 def whitening(K: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return L with L Lᵀ = K (m, m) and Q = L⁻¹, each (m, m).
-
-    Example:
-        >>> L, Q = whitening(np.array([[4.0, 2.0], [2.0, 5.0]]))
-        >>> L.tolist(), Q.tolist()
-        ([[2.0, 0.0], [1.0, 2.0]], [[0.5, 0.0], [-0.25, 0.5]])
-    """
+    """Return L with L Lᵀ = K (m, m) and Q = L⁻¹, each (m, m)."""
     try:
         L: FloatArray = np.asarray(np.linalg.cholesky(K), dtype=np.float64)
     except np.linalg.LinAlgError as error:
@@ -73,12 +67,6 @@ def kappa(spent: float, information: float) -> float:
     """Return the κ of a direction with `information` (signal to noise) of which so much is spent already.
 
     Spending √(2·SHARE·Σ information) in all keeps weights near 1 as long as the allowance is wide.
-
-    Example:
-        >>> kappa(0.0, 1e-6) > kappa(0.4, 1e-6) > 1e-7
-        True
-        >>> kappa(1.0, 1.0)
-        0.0
     """
     wanted = 2.0 * SHARE * information
     free = wanted / (sqrt(spent**2 + wanted) + spent) if wanted > 0.0 else 0.0
@@ -92,42 +80,30 @@ class Allowance:
         K_Z: Task matrix, (M, M).
         spent: One row per cell, (m, M); none to start with.
         total: The sum of all κ.
-
-    Example:
-        >>> allowance = Allowance(np.array([[1.0, 0.5], [0.5, 1.0]]), np.zeros((1, 2)))
-        >>> allowance.take(0, task=0, information=3.0), allowance.take(0, task=1, information=3.0)
-        (0.5, 0.4375)
-        >>> allowance.spent.tolist(), allowance.total
-        ([[0.5, 0.4375]], 0.9375)
     """
 
     def __init__(self, K_Z: FloatArray, spent: FloatArray | None = None, total: float = 0.0) -> None:
         scale = np.sqrt(np.diagonal(K_Z))
-        self._likeness = (K_Z / np.multiply.outer(scale, scale)) ** 2
+        self._similarity = (K_Z / np.multiply.outer(scale, scale)) ** 2
         self.spent = np.zeros((0, len(K_Z))) if spent is None else spent
         self.total = total
 
     def extended(self, K_Z: FloatArray) -> "Allowance":
-        """Return the same with further tasks, which have spent nothing; K_Z (M', M') begins with the present matrix.
-
-        Example:
-            >>> Allowance(np.eye(1), np.array([[0.5]]), 0.5).extended(np.eye(2)).spent.tolist()
-            [[0.5, 0.0]]
-        """
+        """Return the same with further tasks, which have spent nothing; K_Z (M', M') begins with the present matrix."""
         spent = np.zeros((len(self.spent), len(K_Z)))
         spent[:, : self.spent.shape[1]] = self.spent
         return Allowance(K_Z, spent, self.total)
 
     def take(self, cell: int, *, task: int, information: float) -> float:
         """Spend in a cell, and return the κ."""
-        share = kappa(float(self.spent[cell] @ self._likeness[task]), information)
+        share = kappa(float(self.spent[cell] @ self._similarity[task]), information)
         self.spent[cell, task] += share
         self.total += share
         return share
 
     def found(self, parent: int | None, *, novelty: float) -> None:
         """Add the cell of a new point; `novelty` is the share of its variance that the others left open."""
-        inherited = np.zeros_like(self._likeness[0]) if parent is None else (1.0 - novelty) * self.spent[parent]
+        inherited = np.zeros_like(self._similarity[0]) if parent is None else (1.0 - novelty) * self.spent[parent]
         self.spent = np.concatenate([self.spent, inherited[None]])
 
     def merge(self, cell: int, *, into: int, task: int, information: float) -> float:
@@ -209,15 +185,6 @@ class InducedBelief:
         precision: Diagonal of K⁻¹, (m,); its inverse is the prior variance of a point given all others.
         learned: Diagonal of K⁻¹ − K⁻¹ΣK⁻¹, (m,).
         weight: K⁻¹ f̂ at the points, (m,).
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> belief = InducedBelief(MultiTaskKernel(RBF(0.5), np.eye(1)), inducing_points=2, width=1)
-        >>> sight = belief.look(0, np.array([0.0]), 1.1)
-        >>> belief.admit(sight, 0.1)
-        >>> mean, variance, _, _ = belief.predict(np.array([0]), np.array([[0.0]]))
-        >>> round(float(mean[0]), 6), round(float(variance[0]), 6)
-        (1.0, 0.090909)
     """
 
     def __init__(self, kernel: MultiTaskKernel, *, inducing_points: int, width: int) -> None:
@@ -402,14 +369,6 @@ def choose_points(
     """Return which rows become points, at most `inducing_points`, in order of their worth.
 
     Rows of which less than `tolerance` of the prior variance is left open are never taken.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> X = np.array([[0.0], [0.0], [5.0]])
-        >>> rows = Rows(np.zeros(3, dtype=np.int64), X, np.array([0.1, 0.1, 2.0]), np.full(3, 0.1))
-        >>> kernel = MultiTaskKernel(RBF(0.5), np.eye(1))
-        >>> choose_points(kernel, rows, inducing_points=3, tolerance=1e-6, mean=0.0).tolist()
-        [2, 0]
     """
     some = np.unique(np.linspace(0, len(rows.y) - 1, min(len(rows.y), CANDIDATES)).round().astype(np.int64))
     tasks, X, noise = rows.tasks[some], rows.X[some], rows.noise[some]
@@ -691,10 +650,10 @@ def _worths(belief: InducedBelief, sight: Sight, noise: float) -> FloatArray:
 
 def _nearest(belief: InducedBelief, k: FloatArray, *, other_than: int | None = None) -> int:
     """Return the point most correlated with what has covariances k (m,)."""
-    likeness = np.abs(k) / np.sqrt(belief.prior)
+    similarity = np.abs(k) / np.sqrt(belief.prior)
     if other_than is not None:
-        likeness[other_than] = -1.0
-    return int(np.argmax(likeness))
+        similarity[other_than] = -1.0
+    return int(np.argmax(similarity))
 
 
 def checked_inducing_points(inducing_points: Any) -> int:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, NotFoundError
@@ -12,6 +13,9 @@ from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.restoring import read_settings
 from kinband.service.operations import Clock, Mode, Operations
 from kinband.service.operations.review import rails_on_record
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 _LOG = logging.getLogger("kinband.service")
 
@@ -98,6 +102,7 @@ def open_operations(
     rails: Path | None = None,
     mode: Mode | None = None,
     clock: Clock | None = None,
+    on: "OnRay | None" = None,
     actor: str = "service",
 ) -> Operations:
     """Go on with the operations of a ledger, or start them.
@@ -108,6 +113,7 @@ def open_operations(
         rails: The file of rails; None to go on with those on record.
         mode: The mode of all stations where none was ever set; "shadow" if not given.
         clock: What says the time.
+        on: The Ray cluster on which shards learn; None for this process.
         actor: Who starts it.
     """
     settings, controller = settings_on_record(ledger), None
@@ -120,5 +126,5 @@ def open_operations(
         settings = controller.settings
     found, text = rails_for(ledger, settings, rails)
     return Operations.open(
-        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, actor=actor
+        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor=actor
     )

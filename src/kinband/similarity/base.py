@@ -33,14 +33,7 @@ FARTHEST = 1e4
 
 
 def gram(kernel: Kernel, X: FloatArray, Y: FloatArray) -> Gram:
-    """Return the function that gives the kernel between any ranges of the rows of X (n, d) and of Y (m, d).
-
-    Example:
-        >>> X, Y = np.array([[0.1], [0.4], [0.7]]), np.array([[0.2], [0.3]])
-        >>> between = gram(RBF(0.5, variance=2.0), X, Y)
-        >>> bool(np.allclose(between(slice(1, 3), slice(0, 2)), RBF(0.5, variance=2.0)(X[1:], Y)))
-        True
-    """
+    """Return the function that gives the kernel between any ranges of the rows of X (n, d) and of Y (m, d)."""
     if isinstance(kernel, Product):
         return _times(gram(kernel.left, X, Y), gram(kernel.right, X, Y))
     factors = _factors(kernel, X, Y) if isinstance(kernel, RBF) else None
@@ -97,13 +90,7 @@ Log = Samples | Trace
 
 
 def samples_of(log: Log) -> Samples:
-    """Return the numbers of a log.
-
-    Example:
-        >>> log = Samples(("a",), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load", "power"))
-        >>> samples_of(log) is log
-        True
-    """
+    """Return the numbers of a log."""
     if isinstance(log, Samples):
         return log
     if not hasattr(log, "samples"):
@@ -112,33 +99,19 @@ def samples_of(log: Log) -> Samples:
 
 
 def with_rows(log: Log) -> Samples:
-    """Return the numbers of a log in which every station has at least one row, or name one that has none.
-
-    Example:
-        >>> log = Samples(("a", "b"), np.array([0]), np.zeros((1, 2)), np.array([0.5]), None, ("load", "power"))
-        >>> with_rows(log)
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the log has no rows of station 'b': ...
-    """
+    """Return the numbers of a log in which every station has at least one row, or name one that has none."""
     samples = samples_of(log)
     rows = np.bincount(samples.tasks, minlength=len(samples.stations))
     if not rows.all():
         name = samples.stations[int(np.argmin(rows))]
         raise BadInputError(
-            f"the log has no rows of station {name!r}: log some, leave the station out, or give its likeness yourself"
+            f"the log has no rows of station {name!r}: log some, leave the station out, or give its similarity yourself"
         )
     return samples
 
 
 def by_station(samples: Samples) -> list[Samples]:
-    """Return the rows of each station, in the order of the stations.
-
-    Example:
-        >>> log = Samples(("a", "b"), np.array([1, 0]), np.zeros((2, 1)), np.array([0.5, 0.7]), None, ("load",))
-        >>> [station.y.tolist() for station in by_station(log)]
-        [[0.7], [0.5]]
-    """
+    """Return the rows of each station, in the order of the stations."""
     order = np.argsort(samples.tasks, kind="stable")
     ends = np.cumsum(np.bincount(samples.tasks, minlength=len(samples.stations)))
     return [samples.take(rows) for rows in np.split(order, ends[:-1])]
@@ -154,10 +127,6 @@ class Block:
         rows: Their rows in the log sorted by station.
         starts: Where each of the others begins among these rows.
         K: K_mm′ side by side, (n_m, sum of n_m′).
-
-    Example:
-        >>> Block(0, slice(1, 2), slice(2, 5), np.array([0]), np.ones((2, 3))).K.shape
-        (2, 3)
     """
 
     station: int
@@ -168,14 +137,7 @@ class Block:
 
 
 def kernel_blocks(contexts: Sequence[FloatArray], kernel: Kernel) -> Iterator[Block]:
-    """Go through all pairs of stations m < m′; `contexts` holds one (n_m, d) array for each station.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> blocks = list(kernel_blocks([np.zeros((2, 1)), np.ones((3, 1)), np.ones((1, 1))], RBF(0.7)))
-        >>> [(block.station, block.K.shape, block.starts.tolist()) for block in blocks]
-        [(0, (2, 4), [0, 3]), (1, (3, 1), [0])]
-    """
+    """Go through all pairs of stations m < m′; `contexts` holds one (n_m, d) array for each station."""
     X = np.concatenate(contexts)
     ends = np.cumsum([len(x) for x in contexts])
     begins = np.concatenate([[0], ends[:-1]])
@@ -202,15 +164,7 @@ STARTS = 3
 
 
 def learn_kernel(samples: Samples, kernel: Kernel | None, *, noise: float | None, rng: np.random.Generator) -> Fit:
-    """Return kernel, noise variance and mean for a log: what was given as it is, the rest by likelihood.
-
-    Example:
-        >>> rng = np.random.default_rng(3)
-        >>> x = rng.uniform(size=(40, 1))
-        >>> log = Samples(("a", "b"), np.arange(40) % 2, x, np.sin(5 * x[:, 0]), None, ("load",))
-        >>> learn_kernel(log, None, noise=None, rng=rng).kernel.names
-        ('rbf.length_scale[load]', 'rbf.variance', 'constant.variance')
-    """
+    """Return kernel, noise variance and mean for a log: what was given as it is, the rest by likelihood."""
     given = None if kernel is None else as_kernel(kernel).bind(samples.features)
     tasks = FixedTasks(np.eye(len(samples.stations)))
     if given is not None and noise is not None:
@@ -234,12 +188,6 @@ def unit_rewards(samples: Samples) -> tuple[Samples, float, float]:
     """Return the log with rewards of mean 0 and variance 1, and the mean and scale they had.
 
     Limits and first guesses of a fit then suit any unit of the reward.
-
-    Example:
-        >>> log = Samples(("a",), np.array([0, 0]), np.zeros((2, 1)), np.array([10.0, 30.0]), None, ("load",))
-        >>> unit, centre, scale = unit_rewards(log)
-        >>> unit.y.tolist(), centre, scale
-        ([-1.0, 1.0], 20.0, 10.0)
     """
     centre = float(samples.y.mean())
     scale = float(samples.y.std()) if np.ptp(samples.y) > 0 else 1.0
@@ -252,11 +200,6 @@ def with_variance(kernel: Kernel, factor: float, *, fixed: bool = False) -> Kern
 
     Of a product the first factor carries the variance; the terms of a sum keep their ratio, where the first is fixed.
     Kernels without a variance of their own come back as they are.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> with_variance(RBF(0.7, variance=2.0), 3.0), with_variance(RBF(0.7, variance=2.0), 1.0, fixed=True)
-        (RBF(length_scale=0.7, variance=6.0), RBF(length_scale=0.7, fixed=('variance',)))
     """
     if isinstance(kernel, Sum):
         first = with_variance(kernel.left, factor, fixed=fixed)
@@ -282,13 +225,7 @@ def _variance_of(kernel: Kernel) -> float:
 
 
 def without_level(kernel: Kernel) -> Kernel:
-    """Return the kernel without a constant that is added to it: what compares the shape of rewards, not their level.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> without_level(RBF(0.7) + Constant(0.3))
-        RBF(length_scale=0.7)
-    """
+    """Return the kernel without a constant that is added to it: what compares the shape of rewards, not their level."""
     if isinstance(kernel, Product):
         return Product(without_level(kernel.left), without_level(kernel.right))
     return kernel.left if isinstance(kernel, Sum) and isinstance(kernel.right, Constant) else kernel
@@ -342,14 +279,7 @@ def embedding_distances(rows: Rows, kernel: Kernel, *, regularisation: float, ou
 
 
 def embedding_products(rows: Rows, kernel: Kernel, *, regularisation: float, outcome_kernel: Kernel) -> FloatArray:
-    """Return the inner products ⟨O_m, O_m′⟩ of all stations' operators, (M, M); arguments as above.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> one = (np.array([[0.0]]), np.array([[0.3]]))  # one row: O has norm 1 / (1 + λ)
-        >>> embedding_products([one], RBF(0.5), regularisation=0.25, outcome_kernel=RBF(0.4)).round(12)
-        array([[0.64]])
-    """
+    """Return the inner products ⟨O_m, O_m′⟩ of all stations' operators, (M, M); arguments as above."""
     regularisation = positive_number(regularisation, name="regularisation")
     G = low_rank_factor(outcome_kernel, np.concatenate([y for _, y in rows]), most=low_rank(rows))
     if G is None:
@@ -366,10 +296,6 @@ class Weights:
         C: C_mᵀ = (A_m G_m)ᵀ of all stations side by side, (r, N).
         ends: Where each station's columns of C end, (M,).
         norms: ⟨O_m, O_m⟩, (M,).
-
-    Example:
-        >>> Weights(np.array([[1.0, 2.0, 3.0]]), np.array([2, 3]), np.array([0.5, 0.6])).of(1)
-        array([[3.]])
     """
 
     C: FloatArray
@@ -391,14 +317,7 @@ class Weights:
 
 
 def weights(rows: Rows, kernel: Kernel, G: FloatArray, *, regularisation: float) -> Weights:
-    """Return C_m = (K_m + λI)⁻¹ G_m and the norms of all stations, G (N, r) with GGᵀ the outcome kernel.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> one = (np.array([[0.0]]), np.array([[0.3]]))
-        >>> weights([one], RBF(0.5), np.array([[1.0]]), regularisation=0.25).C
-        array([[0.8]])
-    """
+    """Return C_m = (K_m + λI)⁻¹ G_m and the norms of all stations, G (N, r) with GGᵀ the outcome kernel."""
     C, norms, begin = np.empty((G.shape[1], len(G))), np.empty(len(rows)), 0
     ends = np.cumsum([len(x) for x, _ in rows])
     for m, (X_m, _) in enumerate(rows):
@@ -411,15 +330,7 @@ def weights(rows: Rows, kernel: Kernel, G: FloatArray, *, regularisation: float)
 
 
 def cross_products(contexts: Sequence[FloatArray], kernel: Kernel, own: Weights) -> FloatArray:
-    """Return ⟨O_m, O_m′⟩ = Σ C_m ∘ (K_mm′ C_m′) for all pairs, (M, M); `contexts` are (n_m, d) each.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> own = Weights(np.array([[0.5, 2.0]]), np.array([1, 2]), np.array([0.25, 4.0]))
-        >>> cross_products([np.array([[0.0]]), np.array([[0.0]])], RBF(0.5), own)
-        array([[0.25, 1.  ],
-               [1.  , 4.  ]])
-    """
+    """Return ⟨O_m, O_m′⟩ = Σ C_m ∘ (K_mm′ C_m′) for all pairs, (M, M); `contexts` are (n_m, d) each."""
     P = np.diag(own.norms)
     for block in kernel_blocks(contexts, kernel):
         by_row = np.einsum("ri,ri->i", own.of(block.station) @ block.K, own.C[:, block.rows])
@@ -434,13 +345,6 @@ def low_rank_factor(
 
     Cholesky with pivoting: the next column is that of the row explained worst, until none lacks more than `tolerance`
     of the largest variance; by default that is rounding.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> Y = np.linspace(0.0, 1.0, 50)[:, None]
-        >>> G = low_rank_factor(RBF(0.8), Y, most=20)
-        >>> bool(np.allclose(G @ G.T, RBF(0.8)(Y, Y), atol=1e-12))
-        True
     """
     left = kernel.diag(Y).copy()
     enough = tolerance * float(left.max())
@@ -458,25 +362,14 @@ def low_rank_factor(
 
 
 def squared_distances(P: FloatArray) -> FloatArray:
-    """Return ‖O_m − O_m′‖² (19) from the inner products P (M, M): symmetric, zero diagonal, not negative.
-
-    Example:
-        >>> squared_distances(np.array([[1.0, 0.5], [0.5, 2.0]]))
-        array([[0., 2.],
-               [2., 0.]])
-    """
+    """Return ‖O_m − O_m′‖² (19) from the inner products P (M, M): symmetric, zero diagonal, not negative."""
     D2: FloatArray = np.clip(sums_of_norms(P) - 2.0 * P, 0.0, None)
     np.fill_diagonal(D2, 0.0)
     return D2
 
 
 def low_rank(rows: Rows) -> int:
-    """Return the rank of the outcome kernel up to which thin products beat full ones: a station's number of rows.
-
-    Example:
-        >>> low_rank([(np.zeros((50, 2)), np.zeros((50, 1))), (np.zeros((70, 2)), np.zeros((70, 1)))])
-        60
-    """
+    """Return the rank of the outcome kernel up to which thin products beat full ones: a station's number of rows."""
     return max(20, int(np.mean([len(x) for x, _ in rows])))
 
 
@@ -504,22 +397,10 @@ def _solve(K: FloatArray, B: FloatArray, regularisation: float) -> FloatArray:
 
 
 def mirrored(upper: FloatArray) -> FloatArray:
-    """Return the symmetric matrix (M, M) with this upper half.
-
-    Example:
-        >>> mirrored(np.array([[1.0, 0.5], [0.0, 2.0]]))
-        array([[1. , 0.5],
-               [0.5, 2. ]])
-    """
+    """Return the symmetric matrix (M, M) with this upper half."""
     return upper + np.triu(upper, 1).T
 
 
 def sums_of_norms(P: FloatArray) -> FloatArray:
-    """Return ‖O_m‖² + ‖O_m′‖² from the inner products P (M, M): (M, M), the scale of rounding in a distance.
-
-    Example:
-        >>> sums_of_norms(np.array([[1.0, 0.5], [0.5, 2.0]]))
-        array([[2., 3.],
-               [3., 4.]])
-    """
+    """Return ‖O_m‖² + ‖O_m′‖² from the inner products P (M, M): (M, M), the scale of rounding in a distance."""
     return np.asarray(np.add.outer(np.diag(P), np.diag(P)))

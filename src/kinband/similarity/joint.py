@@ -11,7 +11,7 @@ those less alike are opposed. Uncentred, E calls the median pair 0.61 alike what
 left to the likelihood, since E was measured on the same rows: it is the reliability of R, as psychology reckons that of
 a test. R is measured on two halves of every station's rows; where these agree with correlation r, a measurement on all
 rows has reliability 2r/(1 + r) (Spearman 1910, Brown 1910). Rows that repeat a context stay in one half: where a
-station ran two settings for months, halves that both know the two would agree on its habits, not on its likeness.
+station ran two settings for months, halves that both know the two would agree on its habits, not on its similarity.
 Likelihood alone shares too much where rows of one run or day hang together, so s stays below 0.95.
 """
 
@@ -178,13 +178,6 @@ def centred(E: FloatArray) -> FloatArray:
 
     HEH with ones on the diagonal, and 1/M of a common part back, which centring took from every pair. Stations that do
     not differ from the average are unrelated to all.
-
-    Example:
-        >>> groups = np.kron(np.eye(2), np.ones((2, 2)))  # two groups that have nothing in common
-        >>> centred(0.2 + 0.8 * groups).round(2).tolist()
-        [[1.0, 1.0, -0.5, -0.5], [1.0, 1.0, -0.5, -0.5], [-0.5, -0.5, 1.0, 1.0], [-0.5, -0.5, 1.0, 1.0]]
-        >>> (centred(np.full((3, 3), 0.6) + 0.4 * np.eye(3)).round(12) + 0.0).tolist()
-        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     M = len(E)
     H = np.eye(M) - 1.0 / M

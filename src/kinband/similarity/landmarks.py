@@ -57,13 +57,6 @@ class Landmarks:
         Z: Their contexts, (R, d).
         L: Lower Cholesky factor of k(Z, Z), (R, R).
         complete: Whether nothing is left to explain, or no row is left to add.
-
-    Example:
-        >>> from kinband.kernels import Linear
-        >>> X = np.arange(6.0)[:, None]
-        >>> found = draw_landmarks(X, Linear(2.0), count=4, rng=np.random.default_rng(0))
-        >>> len(found), found.complete  # one landmark spans all linear functions of one number
-        (1, True)
     """
 
     rows: IntArray
@@ -78,14 +71,7 @@ class Landmarks:
 def draw_landmarks(
     X: FloatArray, kernel: Kernel, *, count: int, rng: np.random.Generator, after: Landmarks | None = None
 ) -> Landmarks:
-    """Return about `count` landmarks among the rows of X (n, d), those of `after` among them.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> X = np.append(np.zeros(50), 9.0)[:, None]  # fifty equal rows, and one far away
-        >>> sorted(draw_landmarks(X, RBF(0.5), count=5, rng=np.random.default_rng(0)).Z.ravel().tolist())
-        [0.0, 9.0]
-    """
+    """Return about `count` landmarks among the rows of X (n, d), those of `after` among them."""
     found = after or Landmarks(np.empty(0, dtype=np.int64), X[:0], np.empty((0, 0)))
     while len(found) < ENOUGH * count and not found.complete:
         more = min(count - len(found), max(FIRST, len(found)))
@@ -123,15 +109,7 @@ def _extended(found: Landmarks, rows: IntArray, X: FloatArray, kernel: Kernel, *
 
 
 def unexplained(X: FloatArray, kernel: Kernel, landmarks: Landmarks) -> FloatArray:
-    """Return the variance that landmarks leave of each row of X (n, d): (n,).
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> X = np.array([[0.0], [9.0]])
-        >>> found = draw_landmarks(X[:1], RBF(0.5, variance=2.0), count=1, rng=np.random.default_rng(0))
-        >>> unexplained(X, RBF(0.5, variance=2.0), found).round(9).tolist()
-        [0.0, 2.0]
-    """
+    """Return the variance that landmarks leave of each row of X (n, d): (n,)."""
     left = kernel.diag(X).copy()
     between = gram(kernel, landmarks.Z, X)
     for start in range(0, len(X), 1024):
@@ -143,14 +121,7 @@ def unexplained(X: FloatArray, kernel: Kernel, landmarks: Landmarks) -> FloatArr
 
 
 def forward(L: FloatArray, B: FloatArray) -> None:
-    """Solve L F = B in place, L (R, R) lower triangular and B (R, k); matrix products, panel by panel.
-
-    Example:
-        >>> B = np.array([[2.0], [4.0]])
-        >>> forward(np.array([[2.0, 0.0], [1.0, 3.0]]), B)
-        >>> B.ravel().tolist()
-        [1.0, 1.0]
-    """
+    """Solve L F = B in place, L (R, R) lower triangular and B (R, k); matrix products, panel by panel."""
     for start in range(0, len(L), _PANEL):
         rows = slice(start, start + _PANEL)
         if start:
@@ -171,25 +142,20 @@ def forward(L: FloatArray, B: FloatArray) -> None:
 # those whose bound is largest. Unless their number is given, landmarks are added until the error is small.
 
 TOLERANCE = 0.02
-"""The error of a likeness that is aimed at; landmarks are added until the pairs checked show half of it at most."""
+"""The error of a similarity that is aimed at; landmarks are added until the pairs checked show half of it at most."""
 
 MOST = 8000
 """Landmarks at most, unless more are asked for."""
 
 SAMPLE = 40
-"""Stations whose likeness is computed exactly, for comparison; so are as many pairs of either kind that is at risk."""
+"""Stations whose similarity is computed exactly, for comparison; and as many pairs of either kind at risk."""
 
 RANK_TOLERANCE = 1e-6
 """Share of the outcome kernel's variance that may be left out."""
 
 
 class LandmarkWarning(UserWarning):
-    """Landmarks did not bring the error of all likenesses that were checked below what is aimed at.
-
-    Example:
-        >>> issubclass(LandmarkWarning, UserWarning)
-        True
-    """
+    """Landmarks did not bring the error of all similarities that were checked below what is aimed at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,14 +166,8 @@ class Approximation:
         P: ⟨O_m, O_m′⟩, (M, M), the diagonal exact.
         rest: ρ_m, the squared norm of what the landmarks leave of each operator, (M,).
         landmarks: How many there are.
-        error: Largest error of a likeness (18), σ_Z at the median distance, among the pairs that were checked.
+        error: Largest error of a similarity (18), σ_Z at the median distance, among the pairs that were checked.
         pairs: How many pairs of stations were checked.
-
-    Example:
-        >>> made = Approximation(np.eye(2), np.array([0.1, 0.4]), landmarks=3, error=0.0, pairs=1)
-        >>> made.bound().round(3)
-        array([[0. , 0.2],
-               [0.2, 0. ]])
     """
 
     P: FloatArray
@@ -240,18 +200,10 @@ def landmark_products(
         regularisation: λ.
         outcome_kernel: Outcome kernel l, of low rank on the outcomes.
         rng: Draws landmarks and the stations to check.
-        landmarks: How many landmarks; None for as many as likenesses right to about 0.02 need.
+        landmarks: How many landmarks; None for as many as similarities right to about 0.02 need.
 
     Warns:
         LandmarkWarning: If as many as are allowed were not enough.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> rng = np.random.default_rng(3)
-        >>> rows = [(rng.uniform(size=(30, 1)), rng.normal(size=(30, 1))) for _ in range(4)]
-        >>> made = landmark_products(rows, RBF(0.4), regularisation=0.1, outcome_kernel=RBF(1.0), rng=rng)
-        >>> made.error < 1e-3
-        True
     """
     own = _weights(rows, kernel, regularisation=regularisation, outcome_kernel=outcome_kernel)
     contexts = [x for x, _ in rows]
@@ -268,7 +220,7 @@ def landmark_products(
         count = min(MOST, 2 * count)
     if landmarks is None and error > TOLERANCE:
         warnings.warn(
-            f"with {len(found)} landmarks a likeness is still wrong by {error:.2g}: ask for more with landmarks=, or "
+            f"with {len(found)} landmarks a similarity is still wrong by {error:.2g}: ask for more with landmarks=, or "
             "compare exactly with landmarks=None",
             LandmarkWarning,
             stacklevel=3,
@@ -279,17 +231,7 @@ def landmark_products(
 def projected(
     contexts: Sequence[FloatArray], kernel: Kernel, own: Weights, landmarks: Landmarks
 ) -> tuple[FloatArray, FloatArray]:
-    """Return inner products (M, M), exact on the diagonal, and what landmarks leave of the norms, (M,).
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> X = np.array([[0.0], [0.5]])
-        >>> own = Weights(np.array([[0.5, 2.0]]), np.array([1, 2]), np.array([0.25, 4.0]))
-        >>> found = draw_landmarks(X, RBF(0.5), count=2, rng=np.random.default_rng(0))
-        >>> P, rest = projected([X[:1], X[1:]], RBF(0.5), own, found)
-        >>> bool(np.isclose(P[0, 1], np.exp(-0.5))), rest.round(12).tolist()
-        (True, [0.0, 0.0])
-    """
+    """Return inner products (M, M), exact on the diagonal, and what landmarks leave of the norms, (M,)."""
     R, r, M = len(landmarks), len(own.C), len(contexts)
     S = np.empty((R, r, M))
     between = gram(kernel, landmarks.Z, np.concatenate(contexts))
@@ -308,13 +250,8 @@ def projected(
     return mirrored(np.triu(P)), rest
 
 
-def likeness_errors(P: FloatArray, exact: FloatArray, *, median: float) -> FloatArray:
-    """Return the errors of exp(−D²/(2σ²)), σ² = `median`, that come with squared distances P for `exact`, same shape.
-
-    Example:
-        >>> likeness_errors(np.array([2.0]), np.array([2.0]), median=1.5)
-        array([0.])
-    """
+def similarity_errors(P: FloatArray, exact: FloatArray, *, median: float) -> FloatArray:
+    """Return the errors of exp(−D²/(2σ²)), σ² = `median`, that come with squared distances P for `exact`."""
     scale = -0.5 / median if median > 0 else 0.0
     return np.asarray(np.abs(np.exp(scale * P) - np.exp(scale * exact)))
 
@@ -331,9 +268,9 @@ class _Check:
         self.D2 = squared_distances(cross_products(self.few_contexts, kernel, self.few))
 
     def of_sample(self, landmarks: Landmarks) -> float:
-        """Return the largest error of a likeness within the sample."""
+        """Return the largest error of a similarity within the sample."""
         P, _ = projected(self.few_contexts, self.kernel, self.few, landmarks)
-        return float(likeness_errors(squared_distances(P), self.D2, median=_median(self.D2)).max())
+        return float(similarity_errors(squared_distances(P), self.D2, median=_median(self.D2)).max())
 
     def of_all(self, P: FloatArray, rest: FloatArray) -> tuple[float, int]:
         """Return the largest error among the sample and the pairs at risk, and the number of pairs."""
@@ -342,7 +279,7 @@ class _Check:
         exact = np.array([self._exact(int(m), int(other)) for m, other in zip(first, second, strict=True)])
         inside = np.triu_indices(len(self.stations), 1)
         found = np.concatenate([D2[np.ix_(self.stations, self.stations)][inside], D2[first, second]])
-        errors = likeness_errors(found, np.concatenate([self.D2[inside], exact]), median=_median(D2))
+        errors = similarity_errors(found, np.concatenate([self.D2[inside], exact]), median=_median(D2))
         return float(errors.max(initial=0.0)), len(errors)
 
     def _exact(self, first: int, second: int) -> float:
@@ -353,7 +290,7 @@ class _Check:
 
 
 def _at_risk(P: FloatArray, D2: FloatArray, rest: FloatArray) -> tuple[IntArray, IntArray]:
-    """The pairs that look most alike, and those whose likeness the bound leaves most open."""
+    """The pairs that look most alike, and those whose similarity the bound leaves most open."""
     first, second = np.triu_indices(len(P), 1)
     apart, median = D2[first, second], _median(D2)
     alike = np.argsort(apart / (P[first, first] + P[second, second]), kind="stable")[:SAMPLE]

@@ -104,7 +104,7 @@ class TaskMatrix:
 
     Attributes:
         stations: Station names, all different; row and column m belong to the m-th.
-        matrix: Likeness K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
+        matrix: Similarity K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
         method: What it was found by, such as "embedding".
         details: Settings and findings of the method, in values that JSON can hold.
 
@@ -134,7 +134,7 @@ class TaskMatrix:
         return len(self.stations)
 
     def between(self, first: str, second: str) -> float:
-        """Return the likeness of two stations, by name.
+        """Return the similarity of two stations, by name.
 
         Example:
             >>> TaskMatrix(("a", "b"), np.eye(2), "independent").between("a", "b")
@@ -297,12 +297,7 @@ class TaskMatrix:
 
 
 def check_stations(stations: Sequence[str]) -> tuple[str, ...]:
-    """Return station names as a tuple, or say which is empty, repeated or no name at all.
-
-    Example:
-        >>> check_stations(["a", "b"])
-        ('a', 'b')
-    """
+    """Return station names as a tuple, or say which is empty, repeated or no name at all."""
     if not isinstance(stations, Iterable):
         raise BadInputError(f"stations must be a list of names, got {stations!r}")
     names = (stations,) if isinstance(stations, str) else tuple(stations)
@@ -328,12 +323,7 @@ def _plain(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sharing_text(details: Mapping[str, Any]) -> str:
-    """Say how much stations share, from the details of a similarity that knows (`joint`); nothing where none does.
-
-    Example:
-        >>> sharing_text({"shared": 0.54, "similar": 0.23, "own": 0.23})
-        'Stations share 54 % of what is learned with all, 23 % with similar stations; 23 % is their own.'
-    """
+    """Say how much stations share, from the details of a similarity that knows (`joint`); nothing where none does."""
     if not {"shared", "similar", "own"} <= details.keys():
         return ""
     shared, similar, own = (f"{100 * details[name]:.0f} %" for name in ("shared", "similar", "own"))
@@ -379,7 +369,7 @@ class Pooled:
 
 
 class Given:
-    """A likeness known beforehand: from the site plan, an earlier log, or a file.
+    """A similarity known beforehand: from the site plan, an earlier log, or a file.
 
     Args:
         matrix: Numbers (M, M), or a `TaskMatrix`, which knows its stations.
@@ -401,7 +391,7 @@ class Given:
         self.matrix: ArrayLike | TaskMatrix = matrix
 
     def fit(self, log: Log) -> TaskMatrix:
-        """Return the given likeness for the stations of a log."""
+        """Return the given similarity for the stations of a log."""
         return as_task_matrix(self.matrix, samples_of(log).stations, method="given")
 
     def __repr__(self) -> str:
@@ -431,12 +421,7 @@ class Custom:
 
 
 def as_task_matrix(value: ArrayLike | TaskMatrix, stations: tuple[str, ...], *, method: str) -> TaskMatrix:
-    """Return `value` as the checked task matrix of these stations, in their order.
-
-    Example:
-        >>> as_task_matrix([[1.0, 0.2], [0.2, 1.0]], ("a", "b"), method="given").between("b", "a")
-        0.2
-    """
+    """Return `value` as the checked task matrix of these stations, in their order."""
     if not isinstance(value, TaskMatrix):
         return TaskMatrix(stations, finite_array(value, name="task matrix", ndim=2), method)
     missing = [name for name in stations if name not in value.stations]

@@ -135,11 +135,6 @@ class Column:
         name: Its name.
         numeric: Whether it is a quantity.
         values: What the stations have, as far as it is known.
-
-    Example:
-        >>> column = Column("land_use", False, ("office", "home", "home"))
-        >>> column.factor(["office", "home", "harbour", None], 0.25).round(2).tolist()[0]
-        [1.0, 0.25, 0.25, 0.5]
     """
 
     name: str
@@ -212,12 +207,7 @@ class DescriptorKernel:
 
 
 def columns_of(stations: Sequence[Descriptors], numeric: dict[str, bool]) -> tuple[Column, ...]:
-    """Return the columns of n stations from which something can be learned.
-
-    Example:
-        >>> [c.name for c in columns_of([{"x": 1.0, "y": 5.0}, {"x": 2.0, "y": 5.0}], {"x": True, "y": True})]
-        ['x']
-    """
+    """Return the columns of n stations from which something can be learned."""
     found = (Column(name, kind, tuple(s[name] for s in stations if name in s)) for name, kind in numeric.items())
     return tuple(column for column in found if column.values and column.varies)
 
@@ -260,12 +250,7 @@ def correlations(K_Z: FloatArray) -> FloatArray:
 def average_weights(C: FloatArray) -> FloatArray:
     """Return equal weights (M,) with which a newcomer is as like the M stations as they are among themselves.
 
-    On average, that is, and to each as like as that one is to everybody. Likeness below zero is taken as none.
-
-    Example:
-        >>> C = 0.5 + 0.5 * np.eye(3)
-        >>> (C @ average_weights(C)).round(12).tolist()
-        [0.5, 0.5, 0.5]
+    On average, that is, and to each as like as that one is to everybody. Similarity below zero is taken as none.
     """
     M, total = len(C), float(C.sum())
     if M < 2:
@@ -303,7 +288,7 @@ def descriptor_row(
 
 
 def given_row(K_Z: FloatArray, stations: Sequence[str], similarity: Any, *, newcomer: str) -> FloatArray:
-    """Return the row of a newcomer whose likeness to some of the M stations is known, its own variance last, (M + 1,).
+    """Return the row of a newcomer whose similarity to some of the M stations is known, its variance last, (M + 1,).
 
     What is given stays as it is. To the others it is as like as follows from those (the completion that assumes
     nothing more: given the stations named, newcomer and others are independent).
@@ -420,10 +405,10 @@ def _checked_similarity(similarity: Any, stations: Sequence[str], newcomer: str)
 #
 # With A = (G + I)⁻¹ and G the kernel of all stations' descriptors, the weights that the others have in station i when
 # it is left out are −Aⱼᵢ/Aᵢᵢ: one inverse gives the held-out rows of all stations. Their squared errors against the
-# learned likeness, as a share of those of the network's average, are minimised; a mild pull towards the starting
+# learned similarity, as a share of those of the network's average, are minimised; a mild pull towards the starting
 # values decides where few stations decide nothing. `held_out` leaves out whole groups of stations and fits anew
 # without them, so that what it reports has not been seen by the fit; descriptors that do no better there than the
-# network's average are not used (`useful_descriptor_kernel`), as likeness learned from a few rows is mostly noise,
+# network's average are not used (`useful_descriptor_kernel`), as similarity learned from a few rows is mostly noise,
 # which nothing predicts.
 
 LEAST = 3
@@ -443,7 +428,7 @@ class HeldOut:
     """How well rows of a task matrix are predicted for stations that were held out.
 
     Attributes:
-        error: Root mean square error of predicted likeness.
+        error: Root mean square error of predicted similarity.
         average_error: The same where the network's average is predicted.
         stations: How many stations were held out, each once.
 
@@ -498,7 +483,7 @@ def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> D
 
 
 def useful_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
-    """Return the fitted kernel; None where many stations show that their descriptors say nothing of their likeness.
+    """Return the fitted kernel; None where many stations show that their descriptors say nothing of their similarity.
 
     Example:
         >>> rng = np.random.default_rng(2)

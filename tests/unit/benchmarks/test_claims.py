@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.claims import MARKS, claims_of, main, measure, page
 from benchmarks.findings import Finding, Size, geometric_mean
-from benchmarks.problems import Contest, contests
-from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, POOLED
+from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, POOLED, Contest, contests
 
 DIGITS = Contest("digits", "classes:digits", 2, 4, intervals=False)
 SMALL = Size((101,), (1, 2))

@@ -19,8 +19,7 @@ from benchmarks.peer_learners import (
     one_hot,
     with_rows,
 )
-from benchmarks.problems import Contest
-from benchmarks.runs import ALONE, BETAS, JOINT, Plan, case_of
+from benchmarks.runs import ALONE, BETAS, JOINT, Contest, Plan, case_of
 
 from kinband.experiments.runner import run_jobs
 from kinband.kernels import RBF

@@ -1,16 +1,19 @@
 """The parts of `kinband serve --demo`: the network, its manager, the clock, and what it starts with."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kinband.cli.serve_demo import SLOT, DemoClock, DemoNetwork, Manager, Seen, demo_rails, mode_of
+from kinband.cli.serve_demo import SLOT, DemoClock, DemoNetwork, Manager, demo_rails, mode_of
 from kinband.environments.radio.city import draw_layout
-from kinband.errors import BadInputError, ConflictError
+from kinband.errors import BadInputError
 from kinband.guardrails import rails_from_text
+from kinband.service.client import KinbandClient, ServiceError
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -68,46 +71,52 @@ def test_the_clock_stays_in_its_slot_until_it_is_moved_on() -> None:
     assert clock() == clock.slot == START + SLOT
 
 
-class StubDesk:
-    """A desk whose decisions wait or not, and which notes what it is told."""
+class StubClient(KinbandClient):
+    """A service whose decisions wait or not, and which notes what it is told."""
 
-    def __init__(self, stations: Iterable[str], waits: str) -> None:
-        self._stations, self._waits = list(stations), waits
-        self.made: dict[str, Seen] = {}
+    def __init__(self, network: DemoNetwork, waits: str) -> None:
+        self._network, self._waits = network, waits
+        self.made: dict[str, Any] = {}
         self.asked: list[set[str]] = []
         self.told: dict[str, float] = {}
         self.off: list[str] = []
         self.corrected: list[str] = []
         self.conflict = ""
 
-    def stations(self) -> list[str]:
-        return self._stations
+    def stations(self) -> list[Any]:
+        return [SimpleNamespace(station=name, active=True) for name in self._network.stations]
 
-    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str) -> list[Seen]:
+    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str | None = None, **_: Any) -> list[Any]:
         self.asked.append(set(states))
-        found = [Seen(f"{name}@{slot}", name, 12, False, name == self._waits, True) for name in states]
+        found = [self.decide(f"{name}@{slot}", name, 12, waits=name == self._waits) for name in states]
         self.made |= {one.id: one for one in found}
         return found
 
-    def look(self, ids: Iterable[str]) -> list[Seen]:
-        return [self.made[key] for key in ids]
+    def decide(self, key: str, station: str, arm: int, *, waits: bool = False) -> Any:
+        run, status = self._network.space[arm], "waiting" if waits else "applied"
+        return SimpleNamespace(id=key, station=station, run=run, before=run, status=status, open=True)
 
-    def tell(self, rewards: Mapping[str, float]) -> None:
+    def decisions(self, **_: Any) -> Iterator[Any]:
+        return iter(list(self.made.values())[::-1])
+
+    def tell(self, rewards: Mapping[str, float] | None = None, **_: Any) -> list[Any]:
+        rewards = rewards or {}
         if any(key.startswith(self.conflict) for key in rewards) and self.conflict:
-            raise ConflictError("somebody was quicker")
+            raise ServiceError(409, "somebody was quicker")
         assert not self.told.keys() & rewards.keys()
         self.told |= rewards
+        return []
 
-    def correct(self, decision: str, reward: float) -> None:
+    def correct(self, decision: str, reward: float | None = None, **_: Any) -> Any:
         assert self.told[decision] != reward
         self.corrected.append(decision)
 
-    def call_off(self, decision: str) -> None:
+    def call_off(self, decision: str, **_: Any) -> Any:
         self.off.append(decision)
 
 
-def played(network: DemoNetwork, desk: StubDesk, slots: int, *, patience: int) -> Manager:
-    manager = Manager(network, desk, DemoClock(START, seconds=1.0), patience=patience, seed=2)
+def played(network: DemoNetwork, client: StubClient, slots: int, *, patience: int) -> Manager:
+    manager = Manager(network, client, DemoClock(START, seconds=1.0), patience=patience, seed=2)
     for _ in range(slots):
         manager.open_slot()
         manager.close_slot()
@@ -116,19 +125,19 @@ def played(network: DemoNetwork, desk: StubDesk, slots: int, *, patience: int) -
 
 def test_a_station_that_waits_for_a_person_is_not_asked_until_patience_ends(network: DemoNetwork) -> None:
     name = network.stations[0]
-    desk = StubDesk(network.stations, waits=name)
-    played(network, desk, 9, patience=3)
-    assert [name in asked for asked in desk.asked] == [True, False, False, False] * 2 + [True]
-    assert all(set(network.stations) - {name} <= asked for asked in desk.asked)
+    client = StubClient(network, waits=name)
+    played(network, client, 9, patience=3)
+    assert [name in asked for asked in client.asked] == [True, False, False, False] * 2 + [True]
+    assert all(set(network.stations) - {name} <= asked for asked in client.asked)
 
 
 def test_what_a_person_approves_is_what_earns_the_reward(network: DemoNetwork) -> None:
     name = network.stations[0]
-    desk = StubDesk(network.stations, waits=name)
-    manager = played(network, desk, 1, patience=50)
-    [key] = [key for key, seen in desk.made.items() if seen.station == name]
-    assert key not in desk.told
-    desk.made[key] = Seen(key, name, 28, True, False, True)  # approved meanwhile
+    client = StubClient(network, waits=name)
+    manager = played(network, client, 1, patience=50)
+    [key] = [key for key, seen in client.made.items() if seen.station == name]
+    assert key not in client.told
+    client.made[key] = client.decide(key, name, 28)  # approved meanwhile
     paid: list[int] = []
     earn = network.earned
     network.earned = lambda station, arm: paid.append(arm) or earn(station, arm)  # type: ignore[method-assign,func-returns-value]
@@ -138,22 +147,21 @@ def test_what_a_person_approves_is_what_earns_the_reward(network: DemoNetwork) -
     finally:
         del network.earned
     assert 28 in paid
-    assert name in desk.stations()
 
 
 def test_every_decision_is_told_once_late_or_called_off_and_some_are_put_right(network: DemoNetwork) -> None:
-    desk = StubDesk(network.stations, waits="")
-    manager = played(network, desk, 60, patience=3)
+    client = StubClient(network, waits="")
+    manager = played(network, client, 60, patience=3)
     late = {key for _, key, _ in manager._late}
-    assert set(desk.made) == set(desk.told) | set(desk.off) | late
-    assert not set(desk.told) & set(desk.off)
-    assert desk.off
-    assert len(desk.corrected) == 3
-    assert np.isfinite(list(desk.told.values())).all()
+    assert set(client.made) == set(client.told) | set(client.off) | late
+    assert not set(client.told) & set(client.off)
+    assert client.off
+    assert len(client.corrected) == 3
+    assert np.isfinite(list(client.told.values())).all()
 
 
 def test_a_reward_that_a_person_has_settled_does_not_keep_the_others_from_being_told(network: DemoNetwork) -> None:
-    desk = StubDesk(network.stations, waits="")
-    desk.conflict = f"{network.stations[1]}@"
-    played(network, desk, 4, patience=3)
-    assert {key.partition("@")[0] for key in desk.told} == set(network.stations) - {network.stations[1]}
+    client = StubClient(network, waits="")
+    client.conflict = f"{network.stations[1]}@"
+    played(network, client, 4, patience=3)
+    assert {key.partition("@")[0] for key in client.told} == set(network.stations) - {network.stations[1]}

@@ -11,7 +11,7 @@ import pytest
 from kinband import Controller
 from kinband.environments import MeasuredEnvironment, MeasuredTable, bundled_measured, read_measured
 from kinband.environments.measured import BUNDLED
-from kinband.errors import BadInputError, NotFoundError
+from kinband.errors import BadInputError
 from kinband.experiments.runner import Case, Learner, play
 
 Columns = dict[str, Any]
@@ -320,11 +320,9 @@ def test_a_table_that_cannot_be_right_gets_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_outcome_and_an_unknown_station_are_named() -> None:
+def test_an_unknown_outcome_is_named() -> None:
     with pytest.raises(BadInputError, match=r"no column 'second' \(the outcome\), did you mean 'seconds'\?"):
         MeasuredTable.from_frame(runs(), "second", goal="min")
-    with pytest.raises(NotFoundError, match="no station 'x'"):
-        world_of(runs()).truth("x")
 
 
 # --- Files --------------------------------------------------------------------------------------------------

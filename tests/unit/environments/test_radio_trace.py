@@ -39,11 +39,6 @@ def test_there_is_a_row_for_every_station_period_and_day(made: SimulatedTrace) -
     assert np.diff(times[:8]).tolist() == [np.timedelta64(45, "s").item()] * 7
 
 
-def test_the_default_arguments_make_the_papers_size() -> None:
-    # 8 hours of 40/9-minute periods on five days for 105 stations; the paper has 56,580 rows.
-    assert round(5 * 8 * 60 / (40 / 9)) * 105 == 56_700
-
-
 def test_thresholds_change_now_and_then_and_lie_in_the_papers_range(made: SimulatedTrace) -> None:
     thresholds = made.columns[KNOB].reshape(16, 6)
     assert thresholds.min() >= -112
@@ -99,14 +94,6 @@ def test_a_file_says_what_its_columns_are(made: SimulatedTrace, tmp_path: Path) 
     assert noise is not None
     np.testing.assert_allclose(noise, p * (1 - p) / n)
     assert trace.space() == made.trace.space()
-
-
-def test_files_with_the_roles_for_names_are_still_read(made: SimulatedTrace, tmp_path: Path) -> None:
-    made.trace.write(tmp_path / "before.parquet")
-    names = parquet.read_schema(tmp_path / "before.parquet").names
-    assert {"reward", "samples"} <= set(names)
-    assert not {REWARD, SAMPLES} & set(names)
-    assert Trace.read(tmp_path / "before.parquet") == made.trace
 
 
 def test_the_bundled_trace_has_the_papers_columns_and_is_small() -> None:

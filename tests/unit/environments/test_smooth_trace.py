@@ -148,10 +148,6 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence() -> None:
         SmoothTraceEnvironment(trace, lambda _: [])
     with pytest.raises(BadInputError, match="must not be negative"):
         SmoothTraceEnvironment(trace, lambda _: [SmoothFit(lambda X: X[:, 0], -0.1)] * 3)
-    with pytest.raises(BadInputError, match="rows_per_station must be a whole number of at least 1"):
-        SmoothTraceEnvironment(trace, level).log(0, np.random.default_rng(0))
-    with pytest.raises(NotFoundError, match="no station 'nobody'"):
-        SmoothTraceEnvironment(trace, level).truth("nobody")
 
 
 def test_rewards_that_are_all_equal_leave_nothing_to_fit() -> None:

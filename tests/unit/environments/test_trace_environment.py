@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinband import Categories, ConfigurationSpace, Controller, Trace
+from kinband import ConfigurationSpace, Controller, Trace
 from kinband.arrays import FloatArray
 from kinband.environments import Environment, TraceEnvironment, split_by_group, split_trace
 from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.runner import Mode, play
+from kinband.space import Categories
 
 # --- By hand ------------------------------------------------------------------------------------------------
 
@@ -37,10 +38,6 @@ def rewards_by_load(environment: TraceEnvironment, station: str, slots: int = 60
     return seen
 
 
-def test_one_neighbour_is_the_row_itself() -> None:
-    assert rewards_by_load(TraceEnvironment(square(), neighbours=1), "a") == {0.0: [0.1, 0.2], 2.0: [0.4, 0.9]}
-
-
 @pytest.mark.parametrize("neighbours", [2, 3])
 def test_rows_as_near_as_the_last_neighbour_count_with_it(neighbours: int) -> None:
     """Around each corner: the corner, two neighbours 2 away, and the opposite corner 2√2 away."""
@@ -48,22 +45,6 @@ def test_rows_as_near_as_the_last_neighbour_count_with_it(neighbours: int) -> No
     around = {(0, 0): [0.1, 0.2, 0.4], (0, 2): [0.2, 0.1, 0.9], (2, 0): [0.4, 0.1, 0.9], (2, 2): [0.9, 0.2, 0.4]}
     for (load, tilt), near in around.items():
         assert seen[load][tilt // 2] == pytest.approx(sum(near) / 3)
-
-
-def test_a_configuration_that_was_never_run_earns_what_its_nearest_does() -> None:
-    environment = TraceEnvironment(square(), ConfigurationSpace(tilt=[0, 0.5, 1.5, 2]), neighbours=1)
-    assert rewards_by_load(environment, "a") == {0.0: [0.1, 0.1, 0.2, 0.2], 2.0: [0.4, 0.4, 0.9, 0.9]}
-
-
-def test_state_counts_in_standard_deviations() -> None:
-    """Standardised, load 10 and 40 are nearer to each other than tilt 0 and 1; in their own units they are not."""
-    columns = {"station": ["a"] * 4, "load": [10, 40, 90, 10], "tilt": [0, 0, 0, 1], "reward": [0.1, 0.3, 0.5, 0.8]}
-    seen = rewards_by_load(TraceEnvironment(made(columns, "tilt"), neighbours=2), "a")
-    # The loads have mean 37.5 and variance (756.25 + 6.25 + 2756.25 + 756.25)/4, a deviation of 32.7.
-    # At load 10 and tilt 0: itself, then load 40 at 30/32.7 = 0.92, before tilt 1 at 2.
-    assert seen[10.0][0] == pytest.approx((0.1 + 0.3) / 2)
-    # At load 10 and tilt 1: itself at 0, then load 10 with tilt 0 at 2.
-    assert seen[10.0][1] == pytest.approx((0.8 + 0.1) / 2)
 
 
 def categories() -> dict[str, Any]:
@@ -74,19 +55,6 @@ def categories() -> dict[str, Any]:
         "scheduler": ["rr", "rr", "wf", "pf"],
         "reward": [0.1, 0.2, 0.4, 0.9],
     }
-
-
-@pytest.mark.parametrize("order", [["rr", "wf", "pf"], ["pf", "rr", "wf"], ["wf", "pf", "rr"]])
-@pytest.mark.parametrize(("distance", "far"), [(1.5, [0.1, 0.4, 0.25]), (2.5, [0.1, 0.4, 0.9])])
-def test_categories_are_a_stated_distance_apart_whatever_their_order(
-    order: list[str], distance: float, far: list[float]
-) -> None:
-    """At load 0, pf was run 2 away in load: nearer than rr and wf at load 0 only if those are farther than 2."""
-    space = ConfigurationSpace(scheduler=order)
-    environment = TraceEnvironment(made(categories(), "scheduler"), space, neighbours=1, category_distance=distance)
-    seen = rewards_by_load(environment, "a")[0.0]
-    expected = dict(zip(["rr", "wf", "pf"], far, strict=True))
-    assert seen == pytest.approx([expected[name] for name in order])
 
 
 def test_categories_are_by_default_as_far_apart_as_random_quantities() -> None:
@@ -107,20 +75,6 @@ def two_stations() -> Trace:
     """Station b earns 0.5 more than a in the same rows."""
     columns = {"station": ["a"] * 4 + ["b"] * 4, "load": [0, 0, 2, 2] * 2, "tilt": [0, 2] * 4}
     return made(columns | {"reward": [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]}, "tilt")
-
-
-def test_a_station_is_answered_from_its_own_rows() -> None:
-    environment = TraceEnvironment(two_stations(), neighbours=1)
-    assert rewards_by_load(environment, "a") == {0.0: [0.1, 0.2], 2.0: [0.3, 0.4]}
-    assert rewards_by_load(environment, "b") == {0.0: [0.6, 0.7], 2.0: [0.8, 0.9]}
-
-
-def test_pooled_stations_are_answered_from_everybodys_rows() -> None:
-    environment = TraceEnvironment(two_stations(), neighbours=2, pooled=True)
-    for station in ("a", "b"):
-        seen = rewards_by_load(environment, station)
-        assert seen[0.0] == pytest.approx([(0.1 + 0.6) / 2, (0.2 + 0.7) / 2])
-        assert seen[2.0] == pytest.approx([(0.3 + 0.8) / 2, (0.4 + 0.9) / 2])
 
 
 def test_pooled_rows_may_be_of_stations_that_do_not_play() -> None:
@@ -299,16 +253,6 @@ def test_a_slot_shows_the_same_after_the_next_was_entered() -> None:
     assert slot.states.get("c") is None
 
 
-def test_answers_are_the_same_with_and_without_a_cache() -> None:
-    cached, fresh = (TraceEnvironment(smooth_trace(), cache=cache, seed=9) for cache in (True, False))
-    for _ in range(3):
-        cached.reset(2)
-        fresh.reset(2)
-        for _ in range(30):
-            np.testing.assert_array_equal(cached.truth("b").rewards, fresh.truth("b").rewards)
-            assert cached.play({"a": 1, "b": 3}) == fresh.play({"a": 1, "b": 3})
-
-
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_second_run_searches_again_only_without_a_cache(cache: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[int] = []
@@ -397,8 +341,6 @@ def test_a_station_that_is_not_in_the_trace_is_refused() -> None:
     for stations in ([], ["a", "a"]):
         with pytest.raises(BadInputError, match="stations must be different names"):
             TraceEnvironment(smooth_trace(), stations=stations)
-    with pytest.raises(NotFoundError, match="no station 'c' here"):
-        TraceEnvironment(smooth_trace()).truth("c")
 
 
 def test_rows_outside_the_space_are_refused() -> None:

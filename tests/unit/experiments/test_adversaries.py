@@ -33,14 +33,7 @@ def test_stations_are_drawn_as_alike_as_the_matrix_says() -> None:
     assert_allclose(values.std(axis=0), 0.3, rtol=0.08)
 
 
-def test_a_seed_draws_the_same_functions_slots_and_rewards_again() -> None:
-    first, second = DrawnBandit(np.eye(3), seed=5), DrawnBandit(np.eye(3), seed=9)
-    second.reset(5)
-    assert_allclose(first.slot.contexts["s02"], second.slot.contexts["s02"], rtol=0)
-    assert first.play({"s01": 3}) == second.play({"s01": 3})
-
-
-def test_a_likeness_that_no_functions_can_have_is_refused() -> None:
+def test_a_similarity_that_no_functions_can_have_is_refused() -> None:
     with pytest.raises(BadInputError, match="positive semidefinite"):
         DrawnBandit([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Categories, ConfigurationSpace, Trace
+from kinband import ConfigurationSpace, Trace
 from kinband.environments import SmoothTraceEnvironment
 from kinband.errors import BadInputError
 from kinband.experiments.problems import drawn_by_seed, part_trace, problem_from
+from kinband.space import Categories
 
 ROWS = 20
 
@@ -30,19 +31,6 @@ def trace_of(stations: str = "abc", *, rows: int = ROWS, seed: int = 3, **change
 
 def rows_of(trace: Trace) -> set[tuple[str, float]]:
     return set(zip(trace.station.tolist(), trace.reward.tolist(), strict=True))
-
-
-def test_the_log_is_the_earliest_rows_of_every_station() -> None:
-    trace = trace_of()
-    log, rest = part_trace(trace, 7)
-    assert rows_of(log) | rows_of(rest) == rows_of(trace)
-    assert not rows_of(log) & rows_of(rest)
-    for station in "abc":
-        known, later = log.select(log.station == station), rest.select(rest.station == station)
-        assert len(known) == 7
-        assert known.time is not None
-        assert later.time is not None
-        assert known.time.max() < later.time.min()
 
 
 def test_groups_are_never_torn_apart() -> None:

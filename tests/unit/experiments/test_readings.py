@@ -240,10 +240,11 @@ def test_the_command_writes_keeps_and_goes_on(
     assert text.startswith(f"# Results\n\n{begin}\n\n| problem | reading | slots |")
     assert text.endswith(f"by `kinband reproduce readings --quick`.\n\n{end}\n\nAfter.\n")
     assert "old" not in text
-    kept = {file: file.stat().st_mtime_ns for file in out.rglob("runs/*.parquet")}
+    kept = {file: file.stat().st_mtime_ns for file in out.rglob("runs/*.json")}
+    assert kept
     assert main([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {file: file.stat().st_mtime_ns for file in out.rglob("runs/*.parquet")} == kept
+    assert {file: file.stat().st_mtime_ns for file in out.rglob("runs/*.json")} == kept
     assert [row["problem"] for row in told["rows"]] == ["synthetic"] * len(told["rows"])
     assert told["rows"][0]["embedding saves"][1:] == [None, None]  # one seed
     assert (out / "table.csv").read_text().startswith("experiment,problem,reading,slots,embedding saves")

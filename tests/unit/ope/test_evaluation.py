@@ -9,26 +9,27 @@ import pytest
 from benchmarks import coverage
 from scipy.stats import t as student
 
-from kinband import ConfigurationSpace, Controller, StateScaler, TaskMatrix, Trace
+from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
 from kinband.arrays import FloatArray, IntArray
-from kinband.contexts import ContextEncoder
+from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF, Kernel, Matern52
 from kinband.model import Model
 from kinband.ope import Evaluation, evaluate
 from kinband.ope.estimators import (
+    BehaviourPolicy,
     Contrast,
     Grouping,
-    Habits,
+    behaviour_policy,
     by_model,
     doubly_robust,
     effective_samples,
-    find_habits,
     given_propensities,
     inverse_propensity,
 )
 from kinband.ope.evaluating import BOTH, MODEL, WEIGHTS, learn, learned_beliefs, predict
-from kinband.ope.targets import Beliefs, Choices, Recommended, Usual, part, support_of
+from kinband.ope.targets import Beliefs, Choices, part, recommended, support_of
+from kinband.ope.targets import usual as usual_of
 from kinband.posterior import ExactPosterior
 
 SPACE = ConfigurationSpace(tilt=[0, 2, 4])
@@ -225,7 +226,9 @@ def test_the_usual_in_other_words_is_said_to_be_the_same_and_nothing_else_is() -
     columns |= {"tilt": trace.configuration["tilt"], "reward": np.full(len(trace), 0.4)}
     flat = Trace.from_frame(columns, {"configuration": ["tilt"]}).with_space(SPACE)
     parts = part(flat, SPACE.indices(flat.configuration), share=0.5, folds=5)
-    usual = Usual.of(flat.station[parts.earlier], SPACE.indices(flat.configuration)[parts.earlier]).arms
+    most = usual_of(flat.station[parts.earlier], SPACE.indices(flat.configuration)[parts.earlier])
+    names = np.array(flat.stations)
+    usual = dict(zip(flat.stations, most.choices(names, np.zeros((len(names), 1))).arms[:, 0].tolist(), strict=True))
     model = replace(model_of(flat.stations), mean=0.4)
     assert evaluate(flat, lambda name, _: np.eye(3)[usual[name]], model=model).verdict.startswith(
         "The policy is the same as every station at its usual configuration in all rows judged."
@@ -321,7 +324,7 @@ def test_what_is_recommended_is_what_a_greedy_controller_of_the_earlier_rows_wou
     trace, _ = log_of(120, seed=4)
     earlier = trace.select(trace.time < 60)  # type: ignore[operator]
     encoder, model = learn(earlier, similarity="prediction", seed=3)
-    target = Recommended(learned_beliefs(earlier, model, encoder, seed=3))
+    target = recommended(learned_beliefs(earlier, model, encoder, seed=3))
     controller = Controller.from_trace(earlier, SPACE, similarity="prediction", beta=0.0, seed=3)
     loads = np.linspace(0, 1, 15)
     for s in trace.stations:
@@ -397,7 +400,7 @@ def test_a_reward_too_large_to_be_squared_is_refused_wherever_it_is() -> None:
             evaluate(odd, {"tilt": 2}, propensity=p, model=model_of(trace.stations))
 
 
-# --- The log's habits --------------------------------------------------------------------------------------------
+# --- The behaviour policy of the log ----------------------------------------------------------------------------
 
 
 def test_frequencies_are_those_of_other_folds_smoothed_towards_the_coarser_level() -> None:
@@ -406,7 +409,7 @@ def test_frequencies_are_those_of_other_folds_smoothed_towards_the_coarser_level
     fine = station * 2 + rng.integers(0, 2, 60)
     levels = ((Grouping("per station", station), 8.0), (Grouping("finer", fine), 2.0))
     rows = np.flatnonzero(fold >= 0)
-    found = Habits(arms, fold, 4, levels).of(rows, arms[rows][:, None])[:, 0]
+    found = BehaviourPolicy(arms, fold, 4, levels).of(rows, arms[rows][:, None])[:, 0]
     for place, i in enumerate(rows.tolist()):
         others = [j for j in range(60) if fold[j] != fold[i]]
         p = (sum(arms[j] == arms[i] for j in others) + 0.5) / (len(others) + 2.0)
@@ -418,7 +421,7 @@ def test_frequencies_are_those_of_other_folds_smoothed_towards_the_coarser_level
 
 def habits_of(arms: IntArray, station: IntArray, load: FloatArray) -> str:
     fold, n = np.arange(len(arms)) * 5 // len(arms), len(arms)
-    found = find_habits(arms, fold, configurations=3, station=station, state=load[:, None], names=("load",))
+    found = behaviour_policy(arms, fold, configurations=3, station=station, state=load[:, None], names=("load",))
     assert found.of(np.arange(n), np.tile(np.arange(3), (n, 1))).sum(axis=1) == pytest.approx(1.0)
     return found.in_words()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinband.controller import Controller, Settings
 from kinband.controller.asking import State
@@ -53,6 +53,9 @@ from kinband.service.operations.turns import Call, Turn, Turns
 from kinband.service.schemas import Mode, Site, Status
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed
+
+if TYPE_CHECKING:
+    from kinband.cluster import OnRay
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
@@ -115,6 +118,7 @@ class Operations:
         clock: Clock | None = None,
         policy: PolicyFactory | None = None,
         snapshot_every: int = 1000,
+        on: "OnRay | None" = None,
         actor: str = "",
     ) -> "Operations":
         """Go on with the operations of a ledger, or start them.
@@ -129,13 +133,14 @@ class Operations:
             clock: What says the time; by default the system's clock.
             policy: The factory of a policy of your own, which cannot be stored.
             snapshot_every: After how many events beliefs are stored, so that a restart is quick.
+            on: The Ray cluster on which shards learn; None for this process.
             actor: Who starts it.
         """
         checked = checked_mode(mode)
         if start is not None:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)
-        settings = read_settings(ledger, policy=policy)
+        settings = replace(read_settings(ledger, policy=policy), on=on)
         read_model = ReadModel(settings)
         in_force = RailsInForce(rails or Rails(), settings, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
