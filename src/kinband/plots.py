@@ -213,12 +213,12 @@ def plot_similarity(matrix: TaskMatrix, *, title: str | None = None, ax: "Axes |
 
     Example:
         >>> plot_similarity(TaskMatrix(("a", "b"), np.eye(2), "independent")).get_title(loc="left")
-        'Likeness by independent'
+        'Similarity by independent'
     """
     ordered = matrix.reindex([matrix.stations[m] for m in matrix.order()])
     ax = _axes(ax)
     draw_matrix(ax, ordered.matrix, stations=ordered.stations)
-    ax.set_title(f"Likeness by {matrix.method}" if title is None else title, loc="left", color=INK, parse_math=False)
+    ax.set_title(f"Similarity by {matrix.method}" if title is None else title, loc="left", color=INK, parse_math=False)
     return ax
 
 

@@ -191,7 +191,7 @@ def _label_axes(axes: "Axes", names: Sequence[str]) -> None:
     if M > MOST_NAMES:
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.set_xlabel(f"{M} stations, ordered by likeness", fontsize=10, color=FAINT, labelpad=8)
+        axes.set_xlabel(f"{M} stations, ordered by similarity", fontsize=10, color=FAINT, labelpad=8)
         return
     size = 9.0 if M <= MOST_NUMBERS else 7.5
     rotation = 90 if _upright(names) else 0
@@ -203,5 +203,5 @@ def _colour_bar(axes: "Axes", image: "AxesImage", *, unit: bool) -> None:
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.72, aspect=24, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=FAINT)
-    label = "likeness (1 = same reward function)" if unit else "covariance of reward functions"
+    label = "similarity (1 = same reward function)" if unit else "covariance of reward functions"
     bar.set_label(label, fontsize=9, color=FAINT, labelpad=8)

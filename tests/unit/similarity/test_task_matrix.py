@@ -240,7 +240,7 @@ def test_heatmap_of_few_stations_shows_names_numbers_and_title(tmp_path: Path) -
 def test_heatmap_of_many_stations_counts_them_instead_of_naming_them(tmp_path: Path) -> None:
     named(41).heatmap(tmp_path / "k.svg")
     text = (tmp_path / "k.svg").read_text(encoding="utf-8")
-    assert "41 stations, ordered by likeness" in text
+    assert "41 stations, ordered by similarity" in text
     assert "bs 7" not in text
 
 

@@ -1,8 +1,8 @@
 """A decision's page: why it was made, whose evidence it rests on, what the guard said, what became of it.
 
-Whose evidence that was is told at once where it is quick, and at the press of a button where it takes seconds: weighing
-costs the cube of the rewards that bear on a decision. Up to `AT_ONCE` of them operations weigh them, while other calls
-wait. More are weighed from the ledger alone, as `kinband replay` does it: nobody has to wait for that, but what was
+Whose evidence that was is told at once where it is quick, and at the press of a button where it takes seconds: working
+it out costs the cube of the rewards that bear on a decision. Up to `AT_ONCE` of them operations do it, while others
+wait. For more it is done from the ledger alone, as `kinband replay` does it: nobody has to wait for that, but what was
 believed then is restored first. Beyond `MOST` the matrix would take too much memory beside a service, and the command
 is named instead. One button is worked at a time.
 """
@@ -29,11 +29,11 @@ from kinband.service.paths import read
 SHOWN = 12
 """How many of what was considered are drawn; a table has all."""
 QUICK = 50
-"""Rewards up to which evidence is weighed without being asked for."""
+"""Rewards up to which evidence is worked out without being asked for."""
 AT_ONCE = MOST_ROWS
-"""Rewards up to which operations weigh it, while other calls wait."""
+"""Rewards up to which operations work it out, while other calls wait."""
 MOST = 8_000
-"""Rewards up to which it is weighed at all: the matrix then takes half a gigabyte."""
+"""Rewards up to which it is worked out at all: the matrix then takes half a gigabyte."""
 _MOST_LENDERS = 12
 _KIND_WORDS = {
     "exploitation": "It is expected to earn most.",
@@ -49,9 +49,9 @@ def add_pages(dashboard: Dashboard) -> None:
 
     @dashboard.router.get("/decisions/{decision_id:path}")
     def one_decision(request: Request, decision_id: str, evidence: Text = "") -> Response:
-        known, weighed = read(decision_id), evidence == "1"
+        known, asked = read(decision_id), evidence == "1"
         return dashboard.show(
-            request, "decision.html", lambda: decision(dashboard.operations, known, evidence=weighed), still=weighed
+            request, "decision.html", lambda: decision(dashboard.operations, known, evidence=asked), still=asked
         )
 
 
@@ -87,7 +87,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
         "left_out": why_not(found, item.id) if evidence else "",
-        "weighed": evidence,
+        "still": evidence,
         "offered": bool(found.left_out) and not evidence,
         "history": [(event, sentence(event, names.configuration)) for event in events],
     }
@@ -128,7 +128,7 @@ def why_not(found: Explanation, decision_id: str) -> str:
     if found.decision.known <= MOST:
         return found.left_out
     return (
-        f"More than {MOST:,} rewards bear on it, which pages do not weigh. On the machine of the service: "
+        f"More than {MOST:,} rewards bear on it, too many for a page. On the machine of the service: "
         f"kinband replay LEDGER {decision_id} --most-rows {found.decision.known}"
     )
 
@@ -140,7 +140,7 @@ def lending(operations: Operations, found: Outlook, last: str | None, *, evidenc
         operations: Where it was asked for.
         found: What is believed of a station.
         last: Its last decision.
-        evidence: Whether the button was pressed: what is weighed is then that decision, which was of the same state.
+        evidence: Whether the button was pressed: what is told is then of that decision, which was of the same state.
     """
     shown = {"shares": found.lenders, "of": "", "untold": "", "offered": False}
     if found.lenders:
@@ -163,5 +163,5 @@ def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:
     if rewards > most:
         words = f"{counted(rewards, 'reward')} are known. Beyond {most:,}, who lent what is worked out only when asked."
     else:
-        words = "The rewards known could not be weighed for this state."
+        words = "Whose rewards count in this state could not be worked out."
     return {"untold": words, "offered": last is not None}

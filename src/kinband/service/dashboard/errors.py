@@ -7,7 +7,7 @@ of the ledger and all else that is not for everybody who looks at pages; the pag
 import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi.exceptions import RequestValidationError
@@ -35,29 +35,25 @@ _STATUS = (  # of an error; the first that fits
 )
 
 
-class Heading(NamedTuple):
-    """What a page of an error is headed with, and what to make of it."""
+Heading = tuple[str, str]
+"""What a page of an error is headed with, and what to make of it."""
 
-    title: str
-    advice: str
-
-
-_HEADINGS = {
-    403: Heading("Not allowed", "You may look around, but not do this. Nothing was done."),
-    404: Heading("Not found", "There is nothing at this address."),
-    405: Heading("Not like this", "This address does not take that."),
-    409: Heading("Somebody was first", "This contradicts what is on record. Nothing was done."),
-    413: Heading("Too much at once", "Nothing was done: send less."),
-    422: Heading("That cannot be read", "Something in the request is not as it should be."),
-    429: Heading("Too often", "Wait a moment."),
-    500: Heading("Something went wrong", "It was our side, not you; it has been noted in the log."),
-    503: Heading("The ledger is away", "Nothing that is on record is lost. Try again shortly; the log says more."),
+_HEADINGS: dict[int, Heading] = {
+    403: ("Not allowed", "You may look around, but not do this. Nothing was done."),
+    404: ("Not found", "There is nothing at this address."),
+    405: ("Not like this", "This address does not take that."),
+    409: ("Somebody was first", "This contradicts what is on record. Nothing was done."),
+    413: ("Too much at once", "Nothing was done: send less."),
+    422: ("That cannot be read", "Something in the request is not as it should be."),
+    429: ("Too often", "Wait a moment."),
+    500: ("Something went wrong", "It was our side, not you; it has been noted in the log."),
+    503: ("The ledger is away", "Nothing that is on record is lost. Try again shortly; the log says more."),
 }
-_STALE = Heading(
+_STALE = (
     "This page was open too long",
     "Its form belongs to a session that has ended since. Nothing was done: load the page again and repeat the step.",
 )
-_UNSURE = Heading(
+_UNSURE = (
     "The ledger is away",
     "Whether this was recorded is not certain: look before you repeat it, shortly. The log says more.",
 )
@@ -75,7 +71,7 @@ def error_page(
         heading: What it is headed with; by its status if not given.
         again: The page that should be loaded again, if one is known.
     """
-    title, advice = heading or _HEADINGS.get(status) or Heading(HTTPStatus(status).phrase, "")
+    title, advice = heading or _HEADINGS.get(status) or (HTTPStatus(status).phrase, "")
     response = plain_page(
         "error.html", status=status, visitor=visitor, title=title, advice=advice, said=sentence, again=again
     )

@@ -5,7 +5,6 @@ of one: the rule returns to what is known to be safe (docs/learning.md). Pages t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -56,41 +55,12 @@ def sites_of(operations: Operations) -> dict[str, Site]:
     return outlooks.sites_of(operations.controller.current.descriptors)
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A decision that a rule held back.
-
-    Attributes:
-        by: The rule: "budget" or "floor".
-        tried: What would have been tried, in words.
-        instead: What was chosen in its place, in words.
-        stays: Whether that is what the station runs.
-
-    Example:
-        >>> held = Held("budget", "tilt 8", "tilt 4", stays=False)
-        >>> held.instead_words
-        'back to tilt 4, not on to tilt 8'
-        >>> print(held.sentence)
-        The budget held back a trial of tilt 8: the station goes back to tilt 4.
-    """
+class Held(NamedTuple):
+    """A decision that a rule held back: which rule, what is done instead, for a table, and all of it in a sentence."""
 
     by: str
-    tried: str
     instead: str
-    stays: bool
-
-    @property
-    def instead_words(self) -> str:
-        """What it does instead, for a table."""
-        if self.stays:
-            return f"stays with {self.instead}, no trial of {self.tried}"
-        return f"{'back to' if self.by == 'budget' else 'takes'} {self.instead}, not on to {self.tried}"
-
-    @property
-    def sentence(self) -> str:
-        """All of it."""
-        verb = "stays with" if self.stays else "goes back to" if self.by == "budget" else "takes"
-        return f"The {self.by} held back a trial of {self.tried}: the station {verb} {self.instead}."
+    sentence: str
 
 
 def held_of(item: DecisionRecord, names: Names) -> Held | None:
@@ -98,8 +68,12 @@ def held_of(item: DecisionRecord, names: Names) -> Held | None:
     note = item.decision.memo.get("safety") or {}
     if "held_back" not in note:
         return None
-    arm = item.decision.arm
-    return Held(str(note.get("by", "rule")), names.text(note["held_back"]), names.text(arm), stays=arm == item.running)
+    by, tried, chosen = str(note.get("by", "rule")), names.text(note["held_back"]), names.text(item.decision.arm)
+    start = f"The {by} held back a trial of {tried}: the station"
+    if item.decision.arm == item.running:
+        return Held(by, f"stays with {chosen}, no trial of {tried}", f"{start} stays with {chosen}.")
+    short, long = ("back to", "goes back to") if by == "budget" else ("takes", "takes")
+    return Held(by, f"{short} {chosen}, not on to {tried}", f"{start} {long} {chosen}.")
 
 
 class Row(NamedTuple):

@@ -80,9 +80,9 @@ class Sorted:
         digest: Of its bits and names.
         method: How it was found.
         stations: Names in their order.
-        likeness: Correlations in that order, (M, M).
+        correlation: In that order, (M, M).
         groups: Groups by level, each a list of names.
-        low: Likeness of the darkest shade of the picture.
+        low: Similarity of the darkest shade of the picture.
         high: Of its brightest.
         image: The picture as a PNG.
         data: Names and shades as JSON, for the script that reads them out.
@@ -91,7 +91,7 @@ class Sorted:
     digest: str
     method: str
     stations: tuple[str, ...]
-    likeness: FloatArray
+    correlation: FloatArray
     groups: dict[float, list[tuple[str, ...]]]
     low: float
     high: float
@@ -102,14 +102,14 @@ class Sorted:
     def of(cls, found: TaskMatrix, digest: str) -> "Sorted":
         """Put a matrix into order, and draw it."""
         order = found.order()
-        likeness = found.correlation()[np.ix_(order, order)]
-        low, high = min(0.0, float(likeness.min())), max(1.0, float(likeness.max()))
+        correlation = found.correlation()[np.ix_(order, order)]
+        low, high = min(0.0, float(correlation.min())), max(1.0, float(correlation.max()))
         names = tuple(found.stations[m] for m in order)
         groups = {level: found.groups(alike=level) for level in LEVELS}
-        pixels = shades(likeness, low=low, high=high)
+        pixels = shades(correlation, low=low, high=high)
         said = {"stations": names, "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high}
         data = json.dumps(said, ensure_ascii=False).encode()
-        return cls(digest, found.method, names, likeness, groups, low, high, png(pixels), data)
+        return cls(digest, found.method, names, correlation, groups, low, high, png(pixels), data)
 
 
 def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
     level = level if level in LEVELS else LEVELS[1]
     groups = [group for group in found.groups[level] if len(group) > 1]
     numbered = {group: i for i, group in enumerate(sorted(groups, key=len, reverse=True))}
-    pairs = found.likeness[np.triu_indices(len(found.stations), 1)]
+    pairs = found.correlation[np.triu_indices(len(found.stations), 1)]
     median = float(np.median(pairs)) if len(pairs) else None
     middle = "" if median is None else f", median pair {figure(median, 2)}"
     stations, parts = counted(len(found.stations), "station"), counted(len(groups), "group")
@@ -153,7 +153,7 @@ def _colour(number: int) -> str:
 def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
     if station not in found.stations:
         return []
-    row = found.likeness[found.stations.index(station)]
+    row = found.correlation[found.stations.index(station)]
     order = [int(i) for i in np.argsort(-row, kind="stable") if found.stations[int(i)] != station]
     return [(found.stations[i], float(row[i])) for i in order[:_NEAREST]]
 

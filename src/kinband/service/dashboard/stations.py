@@ -156,7 +156,7 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
         "reward_chart": _reward_chart(points, name),
         "knob_charts": _knob_charts(points, changes, names) if points else [],
         "whose": sorted({change.by for change in changes} & set(BY_WORDS)),
-        "weighed": evidence,
+        "still": evidence,
     }
     return shown | _outlook(operations, name, state.last, evidence=evidence)
 

@@ -101,7 +101,7 @@ def test_beyond_what_pages_weigh_the_command_is_named(tmp_path: Path, monkeypatc
         for path in ("/stations/1217", f"/decisions/{last}"):
             text = web.browser().get(f"{path}?evidence=1").text
             assert not lent(text)
-            assert "More than 3 rewards bear on it, which pages do not weigh" in text
+            assert "More than 3 rewards bear on it, too many for a page" in text
             assert f"kinband replay LEDGER {last} --most-rows" in text
 
 
