@@ -529,18 +529,7 @@ _ROUNDING = 1e-12
 
 
 def reward_in_state(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that is all but the reward itself.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> log = {"station": ["a"] * 30, "load": rng.random(30), "tilt": [2, 4, 6] * 10, "reward": rng.random(30)}
-        >>> log["thr_mbps"] = 5 + 10 * log["reward"]
-        >>> for sentence in reward_in_state(Trace.from_frame(log, {"configuration": ["tilt"]})):
-        ...     print(sentence)
-        state column 'thr_mbps' is all but the reward (correlation 1.000 over 30 rows): leave it out of the state
-        (columns={'ignore': ...}; on the command line, --ignore thr_mbps) if it was measured in the same slot, since
-        it is then not known when deciding
-    """
+    """Return a sentence for every state column that is all but the reward itself."""
     r = trace.reward
     if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
         return []
