@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from kinband.cli.options import (
     log_in_words,
     make_folder,
     noted,
-    with_log_options,
+    with_options,
 )
 from kinband.cli.render import cell, echo_json, echo_lines, numbers_of, table
 from kinband.cli.render import show as show_table
@@ -61,49 +62,46 @@ def check_size(rows: int, decisions: int) -> None:
         )
 
 
+@dataclass(frozen=True)
+class HowOptions:
+    """How a comparison is run; what is None differs between logs and tables."""
+
+    log_rows: Annotated[
+        int | None, typer.Option(min=2, help="Rows of every station to learn from; 20, or 5 with --measured.")
+    ] = None
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, help="Decisions of a run; rounds with --parallel; 1000, or 10 rounds with --measured."),
+    ] = None
+    runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own.")] = 5
+    out: KeptFolder = Path("out/compare")
+    workers: Workers = 0
+    ray: RayAddress = None
+    as_json: AsJson = False
+
+
 def run_fair(
-    problem: Any,
-    name: str,
-    *,
-    slots: int,
-    log_rows: int,
-    runs: int,
-    mode: Mode,
-    measure: Measure,
-    out: Path,
-    workers: int,
-    ray: str | None,
-    quiet: bool,
+    problem: Any, name: str, how: HowOptions, *, slots: int, log_rows: int, mode: Mode, measure: Measure
 ) -> Comparison:
     """Play a comparison of all ways to share, in a folder that keeps what is done."""
     return fairly(
-        [BASELINE, *SHARING, OURS], {name: problem}, seeds=runs, rounds=slots, log_rows=log_rows, mode=mode,
-        measure=measure, cold=True, n_jobs=workers or None, ray=ray, folder=out, progress=not quiet,
+        [BASELINE, *SHARING, OURS], {name: problem}, seeds=how.runs, rounds=slots, log_rows=log_rows, mode=mode,
+        measure=measure, cold=True, n_jobs=how.workers or None, ray=how.ray, folder=how.out, progress=not how.as_json,
     )  # fmt: skip
 
 
-def show(
-    found: Comparison,
-    out: Path,
-    *,
-    title: str,
-    about: str,
-    notes: Sequence[str],
-    as_json: bool,
-    **more: Any,
-) -> None:
+def show(found: Comparison, how: HowOptions, *, title: str, about: str, notes: Sequence[str], **more: Any) -> None:
     """Write the results of a comparison and its picture to the folder, and print them.
 
     Args:
         found: What came of it.
-        out: The folder.
+        how: How it was run, and where results go.
         title: Of table and picture.
         about: What was read, so that a wrong column is seen at once.
         notes: What to keep in mind when reading the result.
-        as_json: Whether to print JSON.
         **more: Further values for JSON.
     """
-    files = [out / "regret.png", out / "regret.svg", out / "results.json"]
+    files = [how.out / "regret.png", how.out / "regret.svg", how.out / "results.json"]
     (name,), axes = found.problems, found.plot()
     axes.set_title(title, loc="left")
     save(axes.figure, files[:2])
@@ -112,12 +110,12 @@ def show(
         "log": about,
         "learners": _standings(found, name),
         "answer": in_words(found, name),
-        "notes": [*notes, *_few(len(found.regrets(name)[BASELINE])), *_at_the_edge(found.betas[name])],
+        "notes": [*notes, *_few(how.runs), *_at_the_edge(found.betas[name])],
         "files": list(map(str, files)),
         **more,
     }
     files[-1].write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    if as_json:
+    if how.as_json:
         echo_json(results)
     else:
         _print(results)
@@ -164,83 +162,73 @@ def _cell(numbers: dict[str, Any] | None, spec: str) -> str:
 # --- `kinband compare --measured`: would sharing have helped on a table of measurements, whose truth is known? ------
 
 
+_table_option = partial(typer.Option, rich_help_panel="A table of measurements")
+
+
 @dataclass(frozen=True)
 class TableOptions:
-    """What is what in a table of measurements, as given on the command line.
+    """What is what in a table of measurements, as given on the command line."""
 
-    Attributes:
-        outcome: The column of what was measured.
-        goal: "min" or "max"; None where it is known, or else "min".
-        task: The column of the tasks.
-        linear: Whether outcomes are compared as differences, not as ratios.
-        tasks: How many tasks to take; None for all.
-        failed: The column that marks failed runs.
-
-    Example:
-        >>> TableOptions("seconds").words
-        'seconds, less is better, compared as ratios'
-    """
-
-    outcome: str
-    goal: str | None = None
-    task: str | None = None
-    linear: bool = False
-    tasks: int | None = None
-    failed: str | None = None
-
-    @property
-    def words(self) -> str:
-        """What counts as better."""
-        better = "more" if self.goal == "max" else "less"
-        return f"{self.outcome}, {better} is better, compared as {'differences' if self.linear else 'ratios'}"
+    measured: Annotated[
+        str | None,
+        _table_option(
+            metavar="OUTCOME",
+            help="The file is a table of tasks that were run under configurations; this is what was measured.",
+        ),
+    ] = None
+    goal: Annotated[str | None, _table_option(metavar="min|max", help="Whether less or more of it is better; min.")] = (
+        None
+    )
+    task: Annotated[str | None, _table_option(metavar="COLUMN", help="The tasks; 'task' if not given.")] = None
+    linear: Annotated[bool, _table_option("--linear", help="Compare outcomes as differences, not as ratios.")] = False
+    tasks: Annotated[int | None, _table_option(min=2, help="Take so many tasks only, drawn by a fixed seed.")] = None
+    failed: Annotated[
+        str | None,
+        _table_option(
+            metavar="COLUMN",
+            help="Marks of runs that failed, 'failed' if there is one; runs without a positive outcome failed anyway.",
+        ),
+    ] = None
 
 
-def compare_measured(
-    table: str, options: TableOptions, columns: LogOptions, *, slots: int, log_rows: int, runs: int, out: Path,
-    workers: int, ray: str | None, as_json: bool,
-) -> None:  # fmt: skip
+def compare_measured(table: str, outcome: str, options: TableOptions, columns: LogOptions, how: HowOptions) -> None:
     """Play the fair comparison on a table's own truth, in rounds of all tasks, and say whether sharing helps there."""
     if table in BUNDLED:
-        plain = TableOptions(options.outcome, tasks=options.tasks)
+        plain = TableOptions(outcome, tasks=options.tasks)
         if options != plain or columns != LogOptions():
             raise BadInputError("the bundled tables say themselves what their columns are: leave these options out")
-        options = replace(plain, goal=BUNDLED[table].get(options.outcome))
-    elif options.outcome == (options.task or "task"):
-        raise BadInputError(f"--measured names the column of the tasks, {options.outcome!r}: name what was measured")
-    world = _read_table(table, options, columns)
+        options = replace(plain, goal=BUNDLED[table].get(outcome))
+    elif outcome == (options.task or "task"):
+        raise BadInputError(f"--measured names the column of the tasks, {outcome!r}: name what was measured")
+    world = _read_table(table, outcome, options, columns)
     if (largest := float(np.nanmax(np.abs(world.table.score)))) > LARGEST_REWARD:
-        raise BadInputError(
-            f"{table}: {options.outcome} reaches {largest:g}, too large to reckon with: give a larger unit"
-        )
-    M = len(world.stations)
+        raise BadInputError(f"{table}: {outcome} reaches {largest:g}, too large to reckon with: give a larger unit")
+    M, slots, log_rows = len(world.stations), how.slots or 10, how.log_rows or 5
     check_size(M * log_rows, M * slots)
-    make_folder(out)
-    found = run_fair(
-        world, Path(table).name, slots=slots, log_rows=log_rows, runs=runs, mode="parallel", measure="expected",
-        out=out, workers=workers, ray=ray, quiet=as_json,
-    )  # fmt: skip
-    title = f"{Path(table).name}: {runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
+    make_folder(how.out)
+    name = Path(table).name
+    found = run_fair(world, name, how, slots=slots, log_rows=log_rows, mode="parallel", measure="expected")
+    title = f"{name}: {how.runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
+    better, compared = "more" if options.goal == "max" else "less", "differences" if options.linear else "ratios"
+    read = f"table: {counted(M, 'task')} and {counted(world.arms, 'configuration')}; {outcome}, {better} is better"
     show(
-        found, out, title=title, about=_in_words(world, options), as_json=as_json,
+        found, how, title=title, about=f"{read}, compared as {compared}; knobs: {', '.join(world.space.knobs)}",
         notes=[*world.notes, *_too_much_known(world, log_rows)],
         failed=[{"task": run.task, "configuration": dict(run.configuration)} for run in world.failed],
         risky=[{"configuration": world.space[arm], "tasks": count} for arm, count in world.risky.items()],
     )  # fmt: skip
 
 
-def _read_table(table: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
+def _read_table(table: str, outcome: str, options: TableOptions, columns: LogOptions) -> MeasuredEnvironment:
     with about(Path(table)), ctrl_c_ends_at_once(), np.errstate(over="ignore"):  # what overflows is refused by name
         if table in BUNDLED:
-            return bundled_measured(table, options.outcome, tasks=options.tasks)
-        named: dict[str, Any] = {
-            **columns.marks,
-            "knobs": columns.configuration,
-            "categories": columns.category or (),
-        }
-        named |= {"ignore": columns.ignore or (), "failed": options.failed, "tasks": options.tasks}
-        named |= {"scale": "linear" if options.linear else "log2", "task": options.task or "task"}
+            return bundled_measured(table, outcome, tasks=options.tasks)
         goal: Any = options.goal or "min"  # checked there
-        return read_measured(table, options.outcome, goal=goal, **named)
+        return read_measured(
+            table, outcome, goal=goal, scale="linear" if options.linear else "log2", task=options.task or "task",
+            knobs=columns.configuration, categories=columns.category or (), ignore=columns.ignore or (),
+            failed=options.failed, tasks=options.tasks, **columns.marks,
+        )  # fmt: skip
 
 
 def _too_much_known(world: MeasuredEnvironment, log_rows: int) -> list[str]:
@@ -250,19 +238,12 @@ def _too_much_known(world: MeasuredEnvironment, log_rows: int) -> list[str]:
     return [f"{log_rows} rows a task try every configuration beforehand: give fewer with --log-rows, at least 2"]
 
 
-def _in_words(world: MeasuredEnvironment, options: TableOptions) -> str:
-    """Return what was read, so that a wrong column is seen at once."""
-    said = f"table: {counted(len(world.stations), 'task')} and {counted(world.arms, 'configuration')}; {options.words}"
-    return f"{said}; knobs: {', '.join(world.space.knobs)}"
-
-
 # --- `kinband compare`: would sharing have helped on your own log, or on a table of measurements? -------------------
 
 _FEW_TRIED = 3  # of a knob tried less often than this, little can be learned
-_PANEL = "A table of measurements"
 
 
-@with_log_options
+@with_options
 def compare(
     trace: Annotated[
         str,
@@ -282,53 +263,11 @@ def compare(
             "random, are learned from. The earliest rows of every station if not given.",
         ),
     ] = None,
-    log_rows: Annotated[
-        int | None, typer.Option(min=2, help="Rows of every station to learn from; 20, or 5 with --measured.")
-    ] = None,
     skip_short: Annotated[bool, typer.Option("--skip-short", help="Leave out stations with too few rows.")] = False,
-    slots: Annotated[
-        int | None,
-        typer.Option(min=1, help="Decisions of a run; rounds with --parallel; 1000, or 10 rounds with --measured."),
-    ] = None,
-    runs: Annotated[int, typer.Option(min=2, help="Runs, each with a seed of its own.")] = 5,
     parallel: Annotated[bool, typer.Option("--parallel", help="All stations in every slot (Algorithm 1).")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Draws what is learned from, with --run.")] = 0,
-    out: KeptFolder = Path("out/compare"),
-    workers: Workers = 0,
-    ray: RayAddress = None,
-    measured: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OUTCOME",
-            help="The file is a table of tasks that were run under configurations; this is what was measured.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(metavar="min|max", help="Whether less or more of it is better; min.", rich_help_panel=_PANEL),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The tasks; 'task' if not given.", rich_help_panel=_PANEL),
-    ] = None,
-    linear: Annotated[
-        bool,
-        typer.Option("--linear", help="Compare outcomes as differences, not as ratios.", rich_help_panel=_PANEL),
-    ] = False,
-    tasks: Annotated[
-        int | None,
-        typer.Option(min=2, help="Take so many tasks only, drawn by a fixed seed.", rich_help_panel=_PANEL),
-    ] = None,
-    failed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Marks of runs that failed, 'failed' if there is one; runs without a positive outcome failed anyway.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    how: HowOptions = HowOptions(),
+    table_options: TableOptions = TableOptions(),
 ) -> None:
     """Compare stations that share with stations that learn alone, on a log of your own or a table of measurements.
 
@@ -338,38 +277,31 @@ def compare(
 
     Example: kinband compare export.csv --station cell --time hour --reward good_share --configuration tilt --slots 600
     """
-    if measured is not None:
+    if (outcome := table_options.measured) is not None:
         of_a_log: dict[str, Any] = {"--run": run, "--skip-short": skip_short, "--parallel": parallel, "--seed": seed}
         named = ("station", "reward", "state", "time", "samples", "reward_range", "per_cent")
         of_a_log |= {f"--{name.replace('_', '-')}": getattr(columns, name) for name in named}
         _refuse(of_a_log, "is for logs: leave it out")
-        compare_measured(
-            trace, TableOptions(measured, goal, task, linear, tasks, failed), columns, slots=slots or 10,
-            log_rows=log_rows or 5, runs=runs, out=out, workers=workers, ray=ray, as_json=as_json,
-        )  # fmt: skip
+        compare_measured(trace, outcome, table_options, columns, how)
         return
-    of_a_table = {"--goal": goal, "--task": task, "--linear": linear, "--tasks": tasks, "--failed": failed}
+    of_a_table = {f"--{name}": value for name, value in vars(table_options).items()}
     _refuse(of_a_table, "is for tables of measurements: name the outcome with --measured, or leave it out")
-    slots, log_rows = slots or 1000, log_rows or 20
-    notes: list[str] = []
+    slots, log_rows, notes = how.slots or 1000, how.log_rows or 20, list[str]()
     with noted(notes):
         whole, groups = _read(trace, columns, run)
         log, rest = part_trace(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
         check_size(len(log), slots * (len(log.stations) if parallel else 1))
-        make_folder(out)
+        make_folder(how.out)
         log.encoder()  # for what it notes of features that never vary
     for sentence in reward_in_state(whole):  # at once, before the runs
         typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
-    found = run_fair(
-        problem_from(log, rest), Path(trace).name, slots=slots, log_rows=log_rows, runs=runs, mode=mode,
-        measure="realised", out=out, workers=workers, ray=ray, quiet=as_json,
-    )  # fmt: skip
-    title = (
-        f"{Path(trace).name}: {runs} runs of {slots} {'rounds' if parallel else 'decisions'}, {len(log):,} rows known"
-    )
+    problem, name = problem_from(log, rest), Path(trace).name
+    found = run_fair(problem, name, how, slots=slots, log_rows=log_rows, mode=mode, measure="realised")
+    kind = "rounds" if parallel else "decisions"
+    title = f"{name}: {how.runs} runs of {slots} {kind}, {len(log):,} rows known"
     notes += _doubts(whole, log, grouped=run is not None)
-    show(found, out, title=title, about=log_in_words(whole, whole), notes=notes, as_json=as_json)
+    show(found, how, title=title, about=log_in_words(whole, whole), notes=notes)
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:

@@ -19,7 +19,7 @@ from kinband.cli.options import (
     log_in_words,
     noted,
     similarity_of,
-    with_log_options,
+    with_options,
 )
 from kinband.cli.render import cell, echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
@@ -34,7 +34,7 @@ _LARGEST = 10_000  # rows that a model can be learned from
 _STATIONS = 5  # with the fewest effective rows, shown
 
 
-@with_log_options
+@with_options
 def evaluate(
     trace: Annotated[
         str,

@@ -1,7 +1,7 @@
 """Options that several commands share, declared once, and the logs that they read.
 
-A command that reads a log takes one argument of the class `LogOptions`: `with_log_options` turns its fields into
-options, so that every command spells and explains them alike.
+A command that reads a log takes one argument of the class `LogOptions`: `with_options` turns the fields of such a
+dataclass into options, so that every command spells and explains them alike.
 """
 
 import inspect
@@ -9,8 +9,8 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import wraps
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -43,21 +43,18 @@ _SHOWN = 8  # names in a list
 _PANEL = "The log and its columns"
 
 
-def _column(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar="COLUMN", help=help_text, rich_help_panel=_PANEL)
+_log_option = partial(typer.Option, rich_help_panel=_PANEL)
 
 
-def _mark(help_text: str) -> Any:
-    return typer.Option(metavar="MARK", help=help_text, rich_help_panel=_PANEL)
+def _column(help_text: str) -> Any:
+    return _log_option(metavar="COLUMN", help=help_text)
 
 
 LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv, .csv.gz or .parquet.", show_default=False)]
 Rows = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        help=f"Rows of each station to use, drawn at random; at most {MOST_ROWS:,} in all if not given.",
-        rich_help_panel=_PANEL,
+    _log_option(
+        min=1, help=f"Rows of each station to use, drawn at random; at most {MOST_ROWS:,} in all if not given."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
@@ -113,20 +110,13 @@ class LogOptions:
     ] = None
     reward_range: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            metavar="LOW HIGH",
-            help="What rewards must lie in, such as 0 1; others are refused.",
-            rich_help_panel=_PANEL,
-        ),
+        _log_option(metavar="LOW HIGH", help="What rewards must lie in, such as 0 1; others are refused."),
     ] = None
     per_cent: Annotated[
-        bool,
-        typer.Option(
-            "--per-cent", help="Rewards are in per cent: turn them into shares first.", rich_help_panel=_PANEL
-        ),
+        bool, _log_option("--per-cent", help="Rewards are in per cent: turn them into shares first.")
     ] = False
-    delimiter: Annotated[str, _mark("What parts the columns of a CSV file.")] = ","
-    decimal_point: Annotated[str, _mark("The decimal mark of a CSV file.")] = "."
+    delimiter: Annotated[str, _log_option(metavar="MARK", help="What parts the columns of a CSV file.")] = ","
+    decimal_point: Annotated[str, _log_option(metavar="MARK", help="The decimal mark of a CSV file.")] = "."
 
     @property
     def columns(self) -> dict[str, Any] | None:
@@ -207,30 +197,40 @@ def _parts(reward: str | None) -> list[str]:
         return []
 
 
-def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of its argument of class `LogOptions`, one by one."""
-    hints = get_type_hints(LogOptions, include_extras=True)
-    names = [one.name for one in fields(LogOptions)]
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its arguments that are dataclasses of options, one by one."""
+    own = inspect.signature(command).parameters
+    groups = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
     parameters: list[inspect.Parameter] = []
-    for own in inspect.signature(command).parameters.values():
-        if own.annotation is LogOptions:
-            taken = own.name
-            options = [(one.name, hints[one.name], one.default) for one in fields(LogOptions)]
-        else:
-            options = [(own.name, own.annotation, own.default)]
-        parameters += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-            for name, hint, default in options
-        ]
+    for name, one in own.items():
+        parameters += _parameters(groups[name]) if name in groups else [one.replace(kind=one.KEYWORD_ONLY)]
 
     @wraps(command)
     def run(**given: Any) -> None:
-        chosen = LogOptions(**{name: given.pop(name) for name in names})
-        command(**given, **{taken: chosen})
+        chosen = {name: _chosen(group, given) for name, group in groups.items()}
+        command(**given, **chosen)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """The options of a dataclass, those of dataclasses within it among them."""
+    hints, found = get_type_hints(group, include_extras=True), list[inspect.Parameter]()
+    for one in fields(group):
+        alone = inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
+        )
+        found += _parameters(hints[one.name]) if is_dataclass(hints[one.name]) else [alone]
+    return found
+
+
+def _chosen(group: Any, given: dict[str, Any]) -> Any:
+    """The dataclass of options that were given; they are taken out of `given`."""
+    hints = {name: hint for name, hint in get_type_hints(group).items() if is_dataclass(hint)}
+    names = [one.name for one in fields(group)]
+    return group(**{name: _chosen(hints[name], given) if name in hints else given.pop(name) for name in names})
 
 
 # --- What commands do with a log they have read --------------------------------------------------------------------

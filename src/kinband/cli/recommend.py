@@ -26,7 +26,7 @@ from kinband.cli.options import (
     make_folder,
     noted,
     similarity_of,
-    with_log_options,
+    with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.controller import Controller
@@ -50,7 +50,7 @@ from kinband.trace.files import located
 _SHOWN = 20  # stations listed on the screen; the files list all
 
 
-@with_log_options
+@with_options
 def recommend(
     log: LogFile,
     now: Annotated[

@@ -3,6 +3,7 @@
 import sys
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ from kinband.cli.options import (
     log_in_words,
     noted,
     similarity_of,
-    with_log_options,
+    with_options,
 )
 from kinband.controller import Controller
 from kinband.errors import BadInputError
@@ -43,41 +44,51 @@ if TYPE_CHECKING:
 # Once a ledger has begun, options about its start are of no use any more, and are said to be.
 
 
+_USUAL = LogOptions()
+_start_option = partial(typer.Option, rich_help_panel="Starting an empty ledger")
+
+
 @dataclass(frozen=True)
-class Start:
-    """What was said on the command line about the controller of an empty ledger.
+class StartOptions:
+    """What was said on the command line about the controller of an empty ledger."""
 
-    Attributes:
-        path: A folder of `Controller.save`, or a log; None where nothing was given to start from.
-        columns: Which column of a log is what.
-        mode: What is done with decisions at first.
-        running: What the stations of a log run today, as KNOB=VALUE.
-        similarity: How alike stations are; learned if None.
-        rows: Rows of each station to use; all of them where there are shards.
-        shards: The most stations that share.
-        seed: Seed of everything random.
-    """
-
-    path: Path | None
-    columns: LogOptions
-    mode: str | None
-    running: list[str]
-    similarity: str | None
-    rows: int | None
-    shards: int | None
-    seed: int
+    start: Annotated[
+        Path | None,
+        _start_option(
+            metavar="LOG|FOLDER",
+            help="What an empty ledger starts with: a log (.csv, .parquet), or a folder of Controller.save.",
+        ),
+    ] = None
+    mode: Annotated[
+        str | None,
+        _start_option(
+            metavar="MODE", help="What is done with decisions at first: shadow (if not given), assist, autonomous."
+        ),
+    ] = None
+    running: Annotated[
+        list[str] | None,
+        _start_option(
+            metavar="KNOB=VALUE",
+            help="What the stations of a log run today, where its times do not tell; repeat for several knobs.",
+        ),
+    ] = None
+    similarity: SimilarityOption = None
+    columns: LogOptions = _USUAL
+    rows: Rows = None
+    shards: Shards = None
+    seed: Seed = 0
 
     def given(self) -> list[str]:
         """Return the options that were given and count only while a ledger is empty, --reward-range apart."""
-        found = {"--start": self.path, "--mode": self.mode, "--running": self.running, "--similarity": self.similarity,
-                 "--rows": self.rows, "--shards": self.shards, "--seed": self.seed}  # fmt: skip
-        usual, named = LogOptions(), [one.name for one in fields(LogOptions) if one.name != "reward_range"]
-        other = [name for name in named if getattr(self.columns, name) not in (getattr(usual, name), [])]
-        return [option for option, value in found.items() if value] + [f"--{name.replace('_', '-')}" for name in other]
+        names = ("start", "mode", "running", "similarity", "rows", "shards", "seed")
+        found = [name for name in names if getattr(self, name)]
+        named = [one.name for one in fields(LogOptions) if one.name != "reward_range"]
+        found += [name for name in named if getattr(self.columns, name) not in (getattr(_USUAL, name), [])]
+        return [f"--{name.replace('_', '-')}" for name in found]
 
     def check(self) -> Path:
         """Return where to start from, or refuse what cannot be started from before anything is read."""
-        path = self.path
+        path = self.start
         if path is None or not path.exists():
             raise BadInputError(f"there is no {path}: --start takes a log, or a folder of Controller.save")
         if path.is_dir() and (self.columns.columns or self.running or self.similarity or self.rows):
@@ -130,7 +141,7 @@ class Start:
         url = ledger_url(where)
         if url.get_backend_name() != "sqlite" or Path(str(url.database)).exists():
             return None
-        if self.path is None:
+        if self.start is None:
             raise BadInputError(
                 f"there is no ledger {url.database}: check its name, or give --start with a log, or with a folder of "
                 "Controller.save"
@@ -161,74 +172,35 @@ def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
 
 # --- The command ----------------------------------------------------------------------------------------------------
 
-_START, _DOOR, _DEMO = "Starting an empty ledger", "Where it listens", "The demonstration"
+_door = partial(typer.Option, rich_help_panel="Where it listens")
+_demo = partial(typer.Option, rich_help_panel="The demonstration")
 
 
-@with_log_options
+@with_options
 def serve(
     ledger: Annotated[str | None, typer.Option(**LEDGER)] = None,
     rails: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record hold on if not given."),
     ] = None,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="LOG|FOLDER",
-            help="What an empty ledger starts with: a log (.csv, .parquet), or a folder of Controller.save.",
-            rich_help_panel=_START,
-        ),
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            help="What is done with decisions at first: shadow (if not given), assist, autonomous.",
-            rich_help_panel=_START,
-        ),
-    ] = None,
-    running: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KNOB=VALUE",
-            help="What the stations of a log run today, where its times do not tell; repeat for several knobs.",
-            rich_help_panel=_START,
-        ),
-    ] = None,
-    similarity: SimilarityOption = None,
-    columns: LogOptions = LogOptions(),
-    rows: Rows = None,
-    shards: Shards = None,
+    said: StartOptions = StartOptions(),
     ray: RayAddress = None,
-    host: Annotated[str, typer.Option(help="An address of this machine.", rich_help_panel=_DOOR)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.", rich_help_panel=_DOOR)] = 8420,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificate, for https.", rich_help_panel=_DOOR)
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The certificate's key.", rich_help_panel=_DOOR)
-    ] = None,
+    host: Annotated[str, _door(help="An address of this machine.")] = "127.0.0.1",
+    port: Annotated[int, _door(min=0, max=65535, help="0 for any free one.")] = 8420,
+    tls_cert: Annotated[Path | None, _door(metavar="FILE", help="Certificate, for https.")] = None,
+    tls_key: Annotated[Path | None, _door(metavar="FILE", help="The certificate's key.")] = None,
     insecure_local: Annotated[
-        bool,
-        typer.Option("--insecure-local", help="No tokens: for this machine alone, to try it.", rich_help_panel=_DOOR),
+        bool, _door("--insecure-local", help="No tokens: for this machine alone, to try it.")
     ] = False,
     proxy_headers: Annotated[
-        bool,
-        typer.Option(
-            "--proxy-headers", help="Believe the X-Forwarded headers of a proxy on this machine.", rich_help_panel=_DOOR
-        ),
+        bool, _door("--proxy-headers", help="Believe the X-Forwarded headers of a proxy on this machine.")
     ] = False,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error; info if not given.")
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve a simulated network with time running fast.", rich_help_panel=_DEMO)
-    ] = False,
-    speed: Annotated[
-        float, typer.Option(help="Simulated hours a minute.", min=1.0, max=6000.0, rich_help_panel=_DEMO)
-    ] = 30.0,
-    stations: Annotated[int, typer.Option(help="Simulated sectors, 6 to 105.", rich_help_panel=_DEMO)] = 63,
-    seed: Seed = 0,
+    demo: Annotated[bool, _demo("--demo", help="Serve a simulated network with time running fast.")] = False,
+    speed: Annotated[float, _demo(help="Simulated hours a minute.", min=1.0, max=6000.0)] = 30.0,
+    stations: Annotated[int, _demo(help="Simulated sectors, 6 to 105.")] = 63,
 ) -> None:
     """Run the controller as a service: HTTP for programs under /v1, a dashboard for people.
 
@@ -237,10 +209,9 @@ def serve(
 
     Example: kinband serve --demo, or: kinband serve --ledger ledger.db --start export.csv --configuration tilt
     """
-    said = Start(start, columns, mode, running or [], similarity, rows, shards, seed)
     if not demo and ledger is None:
         raise BadInputError("a service needs a ledger: give --ledger, or --demo for a look at a simulated network")
-    others = {"--rails": rails, "--reward-range": columns.reward_range, "--ray": ray}
+    others = {"--rails": rails, "--reward-range": said.columns.reward_range, "--ray": ray}
     alien = [*replace(said, seed=0).given(), *(option for option, given in others.items() if given)]
     if demo and alien:
         raise BadInputError(f"--demo brings a network of its own: leave out {alien[0]}")
@@ -255,15 +226,15 @@ def serve(
     if demo:
         from kinband.cli.serve_demo import DemoOptions, serve_demo
 
-        serve_demo(DemoOptions(stations, speed, seed, ledger), place, insecure_local=insecure_local, level=level)
+        serve_demo(DemoOptions(stations, speed, said.seed, ledger), place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
-        first = None if mode is None else checked_mode(mode)
-        _serve(ledger, said, place, rails=rails, mode=first, ray=ray, insecure_local=insecure_local, level=level)
+        mode = None if said.mode is None else checked_mode(said.mode)
+        _serve(ledger, said, place, rails=rails, mode=mode, ray=ray, insecure_local=insecure_local, level=level)
 
 
 def _serve(
     where: str,
-    said: Start,
+    said: StartOptions,
     place: "Place",
     *,
     rails: Path | None,
@@ -284,7 +255,7 @@ def _serve(
         ledger = stack.enter_context(closing(Ledger.open(where)))
         if (settings := settings_on_record(ledger)) is not None:
             said.tell_unused(settings.config.reward_range)
-        start = None if said.path is None else said.controller if made is None else lambda: made
+        start = None if said.start is None else said.controller if made is None else lambda: made
         on = None if ray is None else stack.enter_context(_cluster_at(ray))
         operations = open_operations(ledger, start=start, rails=rails, mode=mode, on=on)
         tokens = None if insecure_local else Tokens(ledger)

@@ -416,12 +416,7 @@ def demo_controller(network: DemoNetwork, *, seed: int) -> Controller:
 
 
 def demo_rails(network: DemoNetwork) -> str:
-    """Return the file of rails of a demonstration.
-
-    Example:
-        >>> "handover_threshold_dbm: {max: -86, step: 12}" in demo_rails(DemoNetwork(6))
-        True
-    """
+    """Return the file of rails of a demonstration."""
     [knob] = network.space.knobs
     frozen, early = network.stations[4], ", ".join(f'"{name}"' for name in network.stations[:3])
     return f"""\
@@ -442,12 +437,7 @@ fallback: {{drop: 25%, slots: 3, before: 12, within: 1d, retry_after: 2d}}
 
 
 def mode_of(number: int) -> Mode:
-    """Return the mode of a station by its number: most are autonomous.
-
-    Example:
-        >>> [mode_of(number) for number in (0, 3, 5)]
-        ['autonomous', 'assist', 'shadow']
-    """
+    """Return the mode of a station by its number: most are autonomous."""
     if number % 4 == 3:
         return "assist"
     return "shadow" if number % 11 == 5 else "autonomous"
@@ -532,10 +522,6 @@ class DemoOptions:
         speed: How many simulated hours pass in a minute.
         seed: Draws everything random.
         ledger: Where to keep it; None for a folder that is deleted at the end.
-
-    Example:
-        >>> DemoOptions(speed=30).seconds
-        2.0
     """
 
     stations: int = 63

@@ -22,7 +22,7 @@ from kinband.cli.options import (
     noted,
     some_of,
     used_rows,
-    with_log_options,
+    with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.counting import counted
@@ -71,7 +71,7 @@ METHODS = {
 }
 
 
-@with_log_options
+@with_options
 def similarity(
     trace: LogFile,
     columns: LogOptions = LogOptions(),

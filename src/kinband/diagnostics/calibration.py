@@ -50,14 +50,6 @@ class Predictions:
         noise: The part of the variance that is the reward's own, (n,).
         known: How many rewards were known when asking, (n,).
         rounds: Number of the round; decisions alone have numbers of their own, below zero, (n,).
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], noise=0.25, mean=0.5)
-        >>> controller.tell(controller.ask("a").id, 1.0)
-        >>> found = predictions_of(controller)
-        >>> found.variance, found.z.round(3)
-        (array([1.25]), array([0.447]))
     """
 
     tasks: IntArray
@@ -104,15 +96,7 @@ class Epoch:
 
 
 def epochs_of(recorded: Recorded) -> list[Epoch]:
-    """Return the stretches of a journal between which the task matrix was estimated anew, in order.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> controller.tell(controller.ask("a").id, 0.5)
-        >>> [(list(epoch.asked), epoch.rows) for epoch in epochs_of(controller)]
-        [(['d000001'], 1)]
-    """
+    """Return the stretches of a journal between which the task matrix was estimated anew, in order."""
     present, epochs, asked = CurrentSettings.of(recorded.settings), [], {}  # type: CurrentSettings, list[Epoch], dict[str, Asked]
     rows = 0 if present.start is None else len(present.start)
     for entry in recorded.journal:
@@ -129,16 +113,7 @@ def epochs_of(recorded: Recorded) -> list[Epoch]:
 
 
 def settings_of(recorded: Recorded, *, at: Asked | None = None) -> CurrentSettings:
-    """Return the settings with every station that has ever joined, or as they were when a decision was made.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> asked = controller.journal.find(controller.ask("a").id)
-        >>> _ = controller.add_station("b", similarity={"a": 0.8})
-        >>> settings_of(controller).stations, settings_of(controller, at=asked).stations
-        (('a', 'b'), ('a',))
-    """
+    """Return the settings with every station that has ever joined, or as they were when a decision was made."""
     present, journal = CurrentSettings.of(recorded.settings), recorded.journal
     if not journal.moved and not journal.shaping:
         return present
@@ -176,14 +151,7 @@ def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
 
 
 def check_told(records: Iterable[Recorded]) -> None:
-    """Raise unless there is something to audit.
-
-    Example:
-        >>> check_told(["state"])
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: an audit takes controllers, got 'state': Controller.load(folder) makes one of ...
-    """
+    """Raise unless there is something to audit."""
     journals = [_journal_of(recorded) for recorded in records]
     told = [(journal, told) for journal in journals for told in journal.told.values()]
     if not told:
@@ -196,12 +164,7 @@ def check_told(records: Iterable[Recorded]) -> None:
 
 
 def log_density(rewards: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the log density of rewards (n,) under normal predictions (n,).
-
-    Example:
-        >>> log_density(np.array([0.5]), np.array([0.5]), np.array([1.0])).round(3)
-        array([-0.919])
-    """
+    """Return the log density of rewards (n,) under normal predictions (n,)."""
     found: FloatArray = -0.5 * ((rewards - mean) ** 2 / variance + np.log(2.0 * np.pi * variance))
     return found
 
@@ -386,16 +349,7 @@ class Calibration:
 
 
 def calibration_of(parts: Sequence[tuple[Sequence[str], Predictions]]) -> Calibration:
-    """Return the calibration of all stations, from the names of each controller and its predictions.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> from kinband.diagnostics.calibration import predictions_of
-        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25, mean=0.5)
-        >>> controller.tell(controller.ask("a").id, 1.0)
-        >>> calibration_of([(controller.stations, predictions_of(controller))]).stations
-        (a: 1 reward, 100 % inside 80 % intervals, mean z² 0.20, fits, b: no rewards)
-    """
+    """Return the calibration of all stations, from the names of each controller and its predictions."""
     stations = [
         calibrated(name, made.z[made.tasks == task]) for names, made in parts for task, name in enumerate(names)
     ]

@@ -322,14 +322,6 @@ def given_propensities(values: ArrayLike, trace: Trace, arms: IntArray) -> Prope
         values: Probability of what ran, (n,), or of every configuration of the space, (n, N).
         trace: The log.
         arms: What ran, (n,).
-
-    Example:
-        >>> log = {"station": ["a", "a"], "tilt": [2, 4], "reward": [0.8, 0.9]}
-        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
-        >>> given_propensities([0.5, 50], trace, np.array([0, 1]))
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: propensities must lie above 0 and not above 1, row 2 has 50: ...
     """
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -55,12 +55,7 @@ class RowError(BadInputError):
 
 
 def column(values: object, *, label: str) -> NDArray[Any]:
-    """Return a column as an array, (n,), whose strings and missing values are still told apart.
-
-    Example:
-        >>> column(["a", None], label="scheduler").tolist()
-        ['a', None]
-    """
+    """Return a column as an array, (n,), whose strings and missing values are still told apart."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -73,12 +68,7 @@ def column(values: object, *, label: str) -> NDArray[Any]:
 
 
 def station_names(values: object, *, label: str) -> NDArray[np.str_]:
-    """Return station names as strings, (n,); whole numbers are written without a decimal point.
-
-    Example:
-        >>> station_names([3714, 3715.0], label="station").tolist()
-        ['3714', '3715']
-    """
+    """Return station names as strings, (n,); whole numbers are written without a decimal point."""
     array = column(values, label=label)
     if array.dtype.kind in "iu" or (array.dtype.kind == "U" and array.size and (array != "").all()):
         return array.astype(np.str_)
@@ -100,16 +90,7 @@ def _station_name(value: object) -> str | None:
 
 
 def floats(values: object, *, label: str, unknown: bool = False) -> FloatArray:
-    """Return numbers as float64, (n,); with `unknown`, a missing value stays nan.
-
-    Example:
-        >>> floats([1, None], label="noise", unknown=True).tolist()
-        [1.0, nan]
-        >>> floats([1, None], label="reward")
-        Traceback (most recent call last):
-            ...
-        kinband.trace.columns.RowError: reward has 1 missing or infinite value(s), the first in row 2, counted ...
-    """
+    """Return numbers as float64, (n,); with `unknown`, a missing value stays nan."""
     array = column(values, label=label)
     if array.dtype.kind == "O":
         array = np.array([np.nan if value is None else value for value in array.tolist()], dtype=object)
@@ -125,12 +106,7 @@ def floats(values: object, *, label: str, unknown: bool = False) -> FloatArray:
 
 
 def settings(values: object, *, label: str) -> NDArray[Any]:
-    """Return the values of a knob as int64, float64, booleans or strings, (n,).
-
-    Example:
-        >>> settings(np.array([0.1, 0.2], dtype=np.float32), label="offset").tolist()
-        [0.1, 0.2]
-    """
+    """Return the values of a knob as int64, float64, booleans or strings, (n,)."""
     array = column(values, label=label)
     if array.dtype.kind == "O":
         refuse_rows(missing_values(array), label)
@@ -152,12 +128,7 @@ def settings(values: object, *, label: str) -> NDArray[Any]:
 
 
 def positive_or_unknown(values: object, *, label: str, least: float | None = None) -> FloatArray | None:
-    """Return numbers above 0, or of at least `least`, (n,), nan where missing; None stays None.
-
-    Example:
-        >>> positive_or_unknown([20, None], label="sample count", least=1).tolist()
-        [20.0, nan]
-    """
+    """Return numbers above 0, or of at least `least`, (n,), nan where missing; None stays None."""
     if values is None:
         return None
     numbers = floats(values, label=label, unknown=True)
@@ -169,12 +140,7 @@ def positive_or_unknown(values: object, *, label: str, least: float | None = Non
 
 
 def looks_like_number(text: str) -> bool:
-    """Return whether a text would be a number, be it with a decimal comma.
-
-    Example:
-        >>> looks_like_number("-1.5e3"), looks_like_number("0,25"), looks_like_number("3714A")
-        (True, True, False)
-    """
+    """Return whether a text would be a number, be it with a decimal comma."""
     return bool(_NUMBER.fullmatch(text.strip()))
 
 
@@ -190,12 +156,7 @@ def odd_row(values: list[Any], refused: list[int]) -> int:
 
 
 def decimal_advice(value: object) -> tuple[str, str]:
-    """Return what to do about a number with a decimal comma, and the code of it; what is usual where there is none.
-
-    Example:
-        >>> decimal_advice("0,25"), decimal_advice("many")
-        (("it has a decimal comma, pass decimal_point=','", 'decimal_comma'), ('', 'bad_row'))
-    """
+    """Return what to do about a number with a decimal comma, and the code of it; what is usual where there is none."""
     comma = isinstance(value, str) and "," in value and looks_like_number(value)
     return ("it has a decimal comma, pass decimal_point=','", "decimal_comma") if comma else ("", "bad_row")
 
@@ -213,12 +174,7 @@ def natural_key(name: str) -> tuple[list[Any], str]:
 
 
 def missing_values(objects: NDArray[Any]) -> BoolArray:
-    """Return which values of a column of objects are missing or empty, (n,).
-
-    Example:
-        >>> missing_values(np.array(["a", None, ""], dtype=object)).tolist()
-        [False, True, True]
-    """
+    """Return which values of a column of objects are missing or empty, (n,)."""
     return np.array([_is_missing(value) for value in objects.tolist()], dtype=np.bool_)
 
 
@@ -234,11 +190,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def refuse_rows(bad: BoolArray, label: str) -> None:
-    """Refuse a column some of whose values, (n,), are missing or infinite.
-
-    Example:
-        >>> refuse_rows(np.array([False, False]), "reward")
-    """
+    """Refuse a column some of whose values, (n,), are missing or infinite."""
     rows = np.flatnonzero(bad)
     if len(rows):
         text = f"{label} has {len(rows)} missing or infinite value(s), the first"
@@ -251,12 +203,7 @@ TIME = np.dtype("datetime64[us]")
 
 
 def times(values: object, *, label: str) -> NDArray[Any]:
-    """Return times as datetime64[us] (zones turned to UTC) or as numbers, (n,); ISO strings are parsed.
-
-    Example:
-        >>> times(["2024-05-01 14:00", "2024-05-01T15:00"], label="time")[1]
-        np.datetime64('2024-05-01T15:00:00.000000')
-    """
+    """Return times as datetime64[us] (zones turned to UTC) or as numbers, (n,); ISO strings are parsed."""
     array = column(values, label=label)
     kind = array.dtype.kind
     if kind == "M":
@@ -277,12 +224,7 @@ def times(values: object, *, label: str) -> NDArray[Any]:
 
 
 def moment_like(at: object, time: NDArray[Any]) -> Any:
-    """Return `at` in the kind of a column of times, to compare it with them.
-
-    Example:
-        >>> moment_like("2024-05-01", np.array(["2024-05-02"], dtype="datetime64[us]"))
-        np.datetime64('2024-05-01T00:00:00.000000')
-    """
+    """Return `at` in the kind of a column of times, to compare it with them."""
     try:
         given = times([at], label="the given time")[0]
     except RowError as error:
@@ -334,13 +276,7 @@ _LOOKED_AT, _MOSTLY = 1000, 0.8  # values of a text column that are looked at, a
 
 @dataclass(frozen=True)
 class Table:
-    """Column names, which of them hold numbers and which text, and a function that fetches a column as an array.
-
-    Example:
-        >>> table = table_of({"load": [0.1, 0.2], "site": ["a", "b"]})
-        >>> table.numeric, table.text
-        (frozenset({'load'}), frozenset({'site'}))
-    """
+    """Column names, which of them hold numbers and which text, and a function that fetches a column as an array."""
 
     names: tuple[str, ...]
     numeric: frozenset[str]
@@ -349,12 +285,7 @@ class Table:
 
 
 def table_of(frame: object, *, what: str = "a trace") -> Table:
-    """Return the columns of a data frame or of a mapping from name to values; `what` it is for, in messages.
-
-    Example:
-        >>> table_of({"load": [0.1, 0.2]}).get("load").tolist()
-        [0.1, 0.2]
-    """
+    """Return the columns of a data frame or of a mapping from name to values; `what` it is for, in messages."""
     if isinstance(frame, Mapping):
         arrays = {name: column(values, label=f"column {name!r}") for name, values in frame.items()}
         _check_header(tuple(arrays))
@@ -399,14 +330,7 @@ def _table_of_frame(frame: Any, what: str) -> Table:
 
 
 def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
-    """Return the columns of each role, or say which column or role is missing, unknown or taken twice.
-
-    Example:
-        >>> table = table_of({"cell": [1], "tilt": [2], "load": [0.1], "reward": [0.9]})
-        >>> roles = roles_of(table, {"station": "cell", "configuration": {"tilt_deg": "tilt"}})
-        >>> roles["configuration"], roles["state"], roles["time"]
-        ({'tilt_deg': 'tilt'}, {'load': 'load'}, {})
-    """
+    """Return the columns of each role, or say which column or role is missing, unknown or taken twice."""
     roles = _checked_map(columns, weighted_of(table, columns))
     if not roles.get("configuration"):
         raise BadInputError(
@@ -431,13 +355,7 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
 
 
 def weighted_of(table: Table, columns: ColumnMap | None) -> WeightedReward | None:
-    """Return the weighted sum that a column map asks for as reward, None where it names one column.
-
-    Example:
-        >>> table = table_of({"good": [0.9], "rate": [4.0]})
-        >>> weighted_of(table, {"reward": "0.5*good+0.1*rate"}).weights
-        {'good': 0.5, 'rate': 0.1}
-    """
+    """Return the weighted sum that a column map asks for as reward, None where it names one column."""
     value = columns.get("reward") if isinstance(columns, Mapping) else None
     if isinstance(value, str) and value in table.names:  # a column may have any name
         return None
@@ -532,13 +450,7 @@ def _refuse_twice(roles: Roles) -> None:
 
 
 def arrays_of(table: Table, roles: Roles, *, weighted: WeightedReward | None = None) -> dict[str, Any]:
-    """Return the fields of a `Trace` as clean arrays; the reward is one column, or a weighted sum of several.
-
-    Example:
-        >>> table = table_of({"station": [1], "tilt": [2], "load": [0.1], "reward": [0.9]})
-        >>> arrays_of(table, roles_of(table, {"configuration": ["tilt"]}))["station"].tolist()
-        ['1']
-    """
+    """Return the fields of a `Trace` as clean arrays; the reward is one column, or a weighted sum of several."""
     state, knobs = _clean(table, roles["state"], floats), _clean(table, roles["configuration"], settings)
     station = _clean(table, roles["station"], station_names)["station"]
     if not len(station):

@@ -28,15 +28,7 @@ _LOST = (OSError, EOFError, zlib.error, csv.Error, StopIteration)  # changed or 
 
 @contextmanager
 def located(path: Path, *, delimiter: str) -> Iterator[None]:
-    """Let a complaint about a row say where in the file that row is.
-
-    Example:
-        >>> with located(Path("log.parquet"), delimiter=","):
-        ...     raise RowError("the reward is missing", 4)
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the reward is missing in row 5 of log.parquet, counted from 1
-    """
+    """Let a complaint about a row say where in the file that row is."""
     try:
         yield
     except RowError as error:
@@ -44,12 +36,7 @@ def located(path: Path, *, delimiter: str) -> Iterator[None]:
 
 
 def place_of(path: Path, row: int, *, delimiter: str) -> str:
-    """Return where the row is that a table counts as `row` from 0: a line of a text file, or a numbered row.
-
-    Example:
-        >>> place_of(Path("log.parquet"), 4, delimiter=",")
-        'row 5 of log.parquet, counted from 1'
-    """
+    """Return where the row is that a table counts as `row` from 0: a line of a text file, or a numbered row."""
     if path.name.lower().endswith(".parquet"):
         return f"row {row + 1} of {path}, counted from 1"
     try:
@@ -109,26 +96,12 @@ _SIGNATURES = {
 
 
 def bundled_file(name: str) -> Path:
-    """Return the path of a file that comes with kinband.
-
-    Example:
-        >>> bundled_file("city.json").exists()
-        True
-    """
+    """Return the path of a file that comes with kinband."""
     return Path(__file__).parent / "bundled" / name
 
 
 def path_of(path: object, *, what: str) -> Path:
-    """Return a path given as text or as a path, or say what came instead.
-
-    Example:
-        >>> path_of("log.csv", what="a trace").suffix
-        '.csv'
-        >>> path_of(None, what="a trace")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: the path of a trace must be text or a path, got None
-    """
+    """Return a path given as text or as a path, or say what came instead."""
     if not isinstance(path, str | PathLike) or not str(path):
         raise BadInputError(f"the path of {what} must be text or a path, got {path!r}")
     if "\0" in str(path):
@@ -172,12 +145,7 @@ def read_column(path: Path, name: str, *, delimiter: str, decimal_point: str) ->
 
 
 def suffix_of(path: Path) -> str:
-    """Return which of the known suffixes the path has, or say which there are.
-
-    Example:
-        >>> suffix_of(Path("log.CSV.gz"))
-        '.csv.gz'
-    """
+    """Return which of the known suffixes the path has, or say which there are."""
     for suffix in _SUFFIXES:
         if path.name.lower().endswith(suffix):
             return suffix
@@ -210,12 +178,7 @@ def read_note(path: Path, *, table: Any) -> dict[str, Any] | None:
 
 
 def note_path(path: Path) -> Path:
-    """Return where the column map of a CSV file is kept.
-
-    Example:
-        >>> note_path(Path("log.csv")).name
-        'log.csv.columns.json'
-    """
+    """Return where the column map of a CSV file is kept."""
     return path.with_name(path.name + ".columns.json")
 
 

@@ -115,22 +115,12 @@ class WeightedReward:
 
 
 def is_sum(value: object) -> bool:
-    """Return whether a value stands for a weighted sum rather than for one column.
-
-    Example:
-        >>> is_sum("0.8*good"), is_sum({"good": 0.8}), is_sum("good+bad")
-        (True, True, False)
-    """
+    """Return whether a value stands for a weighted sum rather than for one column."""
     return isinstance(value, WeightedReward | Mapping) or (isinstance(value, str) and "*" in value)
 
 
 def weighted_from(value: object) -> WeightedReward:
-    """Return the weighted sum that a mapping, a text or a sum itself stands for.
-
-    Example:
-        >>> weighted_from({"good": 0.8}) == weighted_from("0.8*good") == WeightedReward({"good": 0.8})
-        True
-    """
+    """Return the weighted sum that a mapping, a text or a sum itself stands for."""
     if isinstance(value, WeightedReward):
         return value
     if isinstance(value, str):
@@ -175,12 +165,7 @@ _APART = 0.02  # the share of the larger rewards that may lie between the two un
 
 
 def range_of(reward_range: object) -> tuple[float, float]:
-    """Return the lowest and the highest possible reward after checking them.
-
-    Example:
-        >>> range_of([0, 1])
-        (0.0, 1.0)
-    """
+    """Return the lowest and the highest possible reward after checking them."""
     if not isinstance(reward_range, Sequence | np.ndarray) or isinstance(reward_range, str) or len(reward_range) != 2:
         raise BadInputError(f"reward_range must be (lowest, highest), such as (0, 1), got {reward_range!r}")
     low, high = (finite_number(limit, name="a limit of reward_range") for limit in reward_range)
@@ -190,12 +175,7 @@ def range_of(reward_range: object) -> tuple[float, float]:
 
 
 def looks_like_per_cent(reward: FloatArray) -> bool:
-    """Return whether rewards, (n,), can be per cent and cannot be shares.
-
-    Example:
-        >>> looks_like_per_cent(np.array([93.0, 41.0])), looks_like_per_cent(np.array([0.93, 0.41]))
-        (True, False)
-    """
+    """Return whether rewards, (n,), can be per cent and cannot be shares."""
     return bool(reward.min() >= 0 and 1 < reward.max() <= 100)
 
 
@@ -203,11 +183,6 @@ def mixes_units(reward: FloatArray) -> bool:
     """Return whether some rewards, (n,), look like shares and the others like the same quantity in per cent.
 
     That is: none outside 0 to 100, hardly any between the two units, and medians a factor of about 100 apart.
-
-    Example:
-        >>> share = np.linspace(0.4, 0.9, 20)
-        >>> mixes_units(np.append(share, 100 * share)), mixes_units(100 * share), mixes_units(share)
-        (True, False, False)
     """
     shares, others = reward[reward <= 1], reward[reward > 1]
     if min(len(shares), len(others)) < _FEW or reward.min() < 0 or reward.max() > 100:
@@ -218,25 +193,13 @@ def mixes_units(reward: FloatArray) -> bool:
 
 
 def as_shares(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a trace with rewards and their variance turned from per cent into shares.
-
-    Example:
-        >>> as_shares({"reward": np.array([93.0]), "noise": np.array([4.0])})
-        {'reward': array([0.93]), 'noise': array([0.0004])}
-    """
+    """Return the columns of a trace with rewards and their variance turned from per cent into shares."""
     noise = columns["noise"]
     return {**columns, "reward": columns["reward"] / 100, "noise": None if noise is None else noise / 100**2}
 
 
 def check_counted(weighted: WeightedReward | None, *, samples: str | None) -> None:
-    """Refuse a sample count beside a weighted sum: it gives the noise of one share, not that of a sum.
-
-    Example:
-        >>> check_counted(WeightedReward({"good": 0.8, "rate": 0.02}), samples="users")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: column 'users' counts the samples of a share, the reward is the sum ...
-    """
+    """Refuse a sample count beside a weighted sum: it gives the noise of one share, not that of a sum."""
     if weighted is not None and samples is not None:
         raise BadInputError(
             f"column {samples!r} counts the samples of a share, the reward is the sum {weighted}",
@@ -248,12 +211,7 @@ def check_counted(weighted: WeightedReward | None, *, samples: str | None) -> No
 
 
 def noise_of_shares(share: FloatArray, count: FloatArray) -> FloatArray:
-    """Return the variance of shares, (n,), over so many samples each, (n,); nan where the count is not known.
-
-    Example:
-        >>> noise_of_shares(np.array([1.0, 0.5]), np.array([8.0, np.nan])).round(5).tolist()
-        [0.01125, nan]
-    """
+    """Return the variance of shares, (n,), over so many samples each, (n,); nan where the count is not known."""
     if (~np.isnan(count) & ((share < 0) | (share > 1))).any():
         problem = "sample counts give the noise of shares in [0, 1] only"
         if looks_like_per_cent(share):

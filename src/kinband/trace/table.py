@@ -45,15 +45,20 @@ from kinband.trace.rewards import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# --- The rows of a log as clean columns that belong together, and ways to pick some of them -------------------------
+# --- A log of what stations ran and what it earned, checked when it comes in ----------------------------------------
 #
-# This is what a `Trace` is made of; how a trace is read, written and turned into numbers is in `table`. Columns are
-# checked when they are put together and cannot be written to afterwards, so whoever holds them may trust them.
+# A trace is a table with one row per station and measurement period: who, when, in which state, with which
+# configuration, and the reward. It stays in the user's units and names; `samples` gives the numerical view that
+# kernels and estimators use. A reward may come with its variance or with the number of samples it is a share of: a
+# share over few users is worth less than one over many, and the variance p(1 - p)/n says so. Columns are checked when
+# they are put together and cannot be written to afterwards, so whoever holds them may trust them.
+
+Duplicates = Literal["keep", "drop", "error"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Rows:
-    """n rows of a log.
+class Trace:
+    """A tabular log of n rows. Make one by `Trace.read` or `Trace.from_frame`.
 
     Attributes:
         station: Name of the station, (n,).
@@ -65,12 +70,16 @@ class Rows:
         noise: Variance of the rewards, (n,), nan where not known; None if never known.
         sample_count: Number of samples each reward is a share of, (n,), nan where not known; None if never known.
         kpis: Further KPIs by name, (n,), nan where not known; see `kinband.kpis`.
+        carried: The configuration space that `with_space` attached.
+        weighted: What the reward was summed up from, where it was; not written to files.
 
     Example:
-        >>> columns = {"station": np.array(["b", "a"]), "reward": np.array([0.8, 0.9]), "state": np.zeros((2, 0))}
-        >>> rows = Rows(**columns, configuration={"tilt": np.array([2, 4])}, state_names=())
-        >>> len(rows), rows.stations, rows.select([1]).configuration["tilt"].tolist()
-        (2, ('a', 'b'), [4])
+        >>> log = {"station": [1, 1, 2], "load": [0.2, 0.4, 0.3], "tilt": [2, 4, 4], "reward": [0.8, 0.9, 0.7]}
+        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
+        >>> trace
+        Trace(3 rows, 2 stations; state: load; configuration: tilt)
+        >>> trace.reward.tolist(), trace.configuration["tilt"].tolist(), trace.state.shape
+        ([0.8, 0.9, 0.7], [2, 4, 4], (3, 1))
     """
 
     station: NDArray[np.str_]
@@ -82,6 +91,8 @@ class Rows:
     noise: FloatArray | None = None
     sample_count: FloatArray | None = None
     kpis: Mapping[str, FloatArray] = field(default_factory=dict)
+    carried: ConfigurationSpace | None = None
+    weighted: WeightedReward | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         names = checked_names(self.state_names, what="state features")
@@ -124,7 +135,6 @@ class Rows:
         """Return some of the rows, named by a boolean for each or by their numbers from 0.
 
         Example:
-            >>> from kinband import Trace
             >>> log = {"station": [1, 2], "tilt": [2, 4], "reward": [0.8, 0.9]}
             >>> Trace.from_frame(log, {"configuration": ["tilt"]}).select([1]).stations
             ('2',)
@@ -142,7 +152,6 @@ class Rows:
         """Return at most so many rows of each station, drawn without replacement, in their old order.
 
         Example:
-            >>> from kinband import Trace
             >>> log = {"station": [1, 1, 1, 2], "tilt": [2, 4, 6, 4], "reward": [0.8, 0.9, 0.7, 0.6]}
             >>> len(Trace.from_frame(log, {"configuration": ["tilt"]}).sample(2, np.random.default_rng(0)))
             3
@@ -160,7 +169,6 @@ class Rows:
         """Return the rows before a time and the rows from it on.
 
         Example:
-            >>> from kinband import Trace
             >>> log = {"station": [1, 1], "time": ["2024-05-01", "2024-05-02"], "tilt": [2, 4], "reward": [0.8, 0.9]}
             >>> before, after = Trace.from_frame(log, {"configuration": ["tilt"]}).split("2024-05-02")
             >>> before.reward.tolist(), after.reward.tolist()
@@ -184,7 +192,6 @@ class Rows:
         """Return which rows repeat an earlier one in every column, (n,).
 
         Example:
-            >>> from kinband import Trace
             >>> log = {"station": ["a", "a", "b"], "tilt": [2, 2, 2], "reward": [0.5, 0.5, 0.5]}
             >>> Trace.from_frame(log, {"configuration": ["tilt"]}, duplicates="drop").repeated().tolist()
             [False, False]
@@ -204,90 +211,6 @@ class Rows:
     def _columns(self) -> dict[str, NDArray[Any]]:
         knobs = {f"knob {name}": values for name, values in self.configuration.items()}
         return self._single() | knobs | {f"KPI {name}": values for name, values in self.kpis.items()}
-
-    def _same_columns(self, other: "Rows") -> bool:
-        if (self.state_names, list(self.configuration)) != (other.state_names, list(other.configuration)):
-            return False
-        mine, theirs = self._columns(), other._columns()
-        return (
-            np.array_equal(self.state, other.state)
-            and mine.keys() == theirs.keys()
-            and all(_same(column, theirs[name]) for name, column in mine.items())
-        )
-
-
-def _row_numbers(rows: object, *, size: int) -> IntArray:
-    """The numbers of selected rows, given as one boolean for each of `size` rows or as numbers."""
-    picked = _array(rows)
-    if picked is None or picked.ndim != 1 or (picked.size and picked.dtype.kind not in "biu"):
-        raise BadInputError(f"rows are selected by a list of booleans or of row numbers, got {rows!r:.60}")
-    if picked.dtype.kind == "b":
-        if len(picked) != size:
-            raise BadInputError(f"the selection has {len(picked)} booleans, the trace has {size} rows")
-        picked = np.flatnonzero(picked)
-    if not picked.size:
-        raise BadInputError("no row is selected: a trace needs at least one")
-    if picked.min() < 0 or picked.max() >= size:
-        raise BadInputError(f"rows are numbered 0 to {size - 1}, got {picked.min()} to {picked.max()}")
-    return picked.astype(np.int64)
-
-
-def _array(rows: object) -> NDArray[Any] | None:
-    try:
-        return np.asarray(rows)
-    except ValueError:  # lists of different lengths
-        return None
-
-
-def _count(rows_per_station: object) -> int:
-    if not isinstance(rows_per_station, int | np.integer) or isinstance(rows_per_station, bool) or rows_per_station < 1:
-        raise BadInputError(f"rows_per_station must be a whole number of at least 1, got {rows_per_station!r}")
-    return int(rows_per_station)
-
-
-def _frozen(value: Any) -> Any:
-    """A copy that nobody can write to."""
-    if isinstance(value, dict):
-        return MappingProxyType({name: _frozen(values) for name, values in value.items()})
-    if isinstance(value, np.ndarray):
-        value = value.copy()
-        value.setflags(write=False)
-    return value
-
-
-def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f")
-
-
-# --- A log of what stations ran and what it earned, checked when it comes in ----------------------------------------
-#
-# A trace is a table with one row per station and measurement period: who, when, in which state, with which
-# configuration, and the reward. It stays in the user's units and names; `samples` gives the numerical view that
-# kernels and estimators use. A reward may come with its variance or with the number of samples it is a share of: a
-# share over few users is worth less than one over many, and the variance p(1 - p)/n says so.
-
-Duplicates = Literal["keep", "drop", "error"]
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Trace(Rows):
-    """A tabular log of n rows. Make one by `Trace.read` or `Trace.from_frame`; `Rows` says what its columns are.
-
-    Attributes:
-        carried: The configuration space that `with_space` attached.
-        weighted: What the reward was summed up from, where it was; not written to files.
-
-    Example:
-        >>> log = {"station": [1, 1, 2], "load": [0.2, 0.4, 0.3], "tilt": [2, 4, 4], "reward": [0.8, 0.9, 0.7]}
-        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
-        >>> trace
-        Trace(3 rows, 2 stations; state: load; configuration: tilt)
-        >>> trace.reward.tolist(), trace.configuration["tilt"].tolist(), trace.state.shape
-        ([0.8, 0.9, 0.7], [2, 4, 4], (3, 1))
-    """
-
-    carried: ConfigurationSpace | None = None
-    weighted: WeightedReward | None = field(default=None, compare=False)
 
     @classmethod
     def read(
@@ -434,7 +357,13 @@ class Trace(Rows):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        return self.carried == other.carried and self._same_columns(other)
+        mine, theirs = self._columns(), other._columns()
+        return (
+            (self.carried, self.state_names, list(self.configuration), mine.keys())
+            == (other.carried, other.state_names, list(other.configuration), theirs.keys())
+            and np.array_equal(self.state, other.state)
+            and all(_same(column, theirs[name]) for name, column in mine.items())
+        )
 
     def reward_noise(self) -> FloatArray | None:
         """Return the variance of each reward, (n,), nan where it is not known; None if it never is.
@@ -530,6 +459,49 @@ class Trace(Rows):
         )
 
 
+def _row_numbers(rows: object, *, size: int) -> IntArray:
+    """The numbers of selected rows, given as one boolean for each of `size` rows or as numbers."""
+    picked = _array(rows)
+    if picked is None or picked.ndim != 1 or (picked.size and picked.dtype.kind not in "biu"):
+        raise BadInputError(f"rows are selected by a list of booleans or of row numbers, got {rows!r:.60}")
+    if picked.dtype.kind == "b":
+        if len(picked) != size:
+            raise BadInputError(f"the selection has {len(picked)} booleans, the trace has {size} rows")
+        picked = np.flatnonzero(picked)
+    if not picked.size:
+        raise BadInputError("no row is selected: a trace needs at least one")
+    if picked.min() < 0 or picked.max() >= size:
+        raise BadInputError(f"rows are numbered 0 to {size - 1}, got {picked.min()} to {picked.max()}")
+    return picked.astype(np.int64)
+
+
+def _array(rows: object) -> NDArray[Any] | None:
+    try:
+        return np.asarray(rows)
+    except ValueError:  # lists of different lengths
+        return None
+
+
+def _count(rows_per_station: object) -> int:
+    if not isinstance(rows_per_station, int | np.integer) or isinstance(rows_per_station, bool) or rows_per_station < 1:
+        raise BadInputError(f"rows_per_station must be a whole number of at least 1, got {rows_per_station!r}")
+    return int(rows_per_station)
+
+
+def _frozen(value: Any) -> Any:
+    """A copy that nobody can write to."""
+    if isinstance(value, dict):
+        return MappingProxyType({name: _frozen(values) for name, values in value.items()})
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.setflags(write=False)
+    return value
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f")
+
+
 def _check_range(reward: FloatArray, reward_range: tuple[float, float], *, label: str) -> None:
     """Refuse rewards, (n,), outside a range, and say so if they look like per cent."""
     low, high = reward_range
@@ -557,18 +529,7 @@ _ROUNDING = 1e-12
 
 
 def reward_in_state(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that is all but the reward itself.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> log = {"station": ["a"] * 30, "load": rng.random(30), "tilt": [2, 4, 6] * 10, "reward": rng.random(30)}
-        >>> log["thr_mbps"] = 5 + 10 * log["reward"]
-        >>> for sentence in reward_in_state(Trace.from_frame(log, {"configuration": ["tilt"]})):
-        ...     print(sentence)
-        state column 'thr_mbps' is all but the reward (correlation 1.000 over 30 rows): leave it out of the state
-        (columns={'ignore': ...}; on the command line, --ignore thr_mbps) if it was measured in the same slot, since
-        it is then not known when deciding
-    """
+    """Return a sentence for every state column that is all but the reward itself."""
     r = trace.reward
     if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
         return []
