@@ -1,4 +1,4 @@
-"""How much the tests of a room notice: `python tools/mutants.py guardrails posterior ledger --count 200`.
+"""How much the tests of a room notice: `python tools/mutants.py guardrails posterior service/ledger --count 200`.
 
 A mutant is the room's source with one small fault (cosmic-ray's operators: a comparison turned, a number moved by one,
 a `not` added, a loop that never runs). It is killed if one of the room's own tests fails. Places are drawn at random
@@ -23,31 +23,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Where the rooms and their own tests are, now and before: the first folder that exists is taken.
-ROOMS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "guardrails": (
-        ("src/kinband/guardrails", ("tests/unit/guardrails", "tests/property/test_guardrails.py")),
-        ("src/kinband/guard", ("tests/unit/test_guard*.py", "tests/property/test_guard.py")),
-    ),
+# What tests a room beside its unit tests and the examples in its docstrings.
+BESIDE = {
+    "guardrails": ("tests/property/test_guard.py",),
     "posterior": (
-        (
-            "src/kinband/posterior",
-            (
-                "tests/unit/posterior",
-                "tests/unit/test_switching.py",
-                "tests/property/test_posteriors.py",
-                "tests/property/test_shared_state.py",
-                "tests/property/test_sparse.py",
-                "tests/reference",
-            ),
-        ),
+        *("tests/property/test_posteriors.py", "tests/property/test_shared_state.py", "tests/property/test_sparse.py"),
+        "tests/reference",
     ),
-    "ledger": (
-        (
-            "src/kinband/service/ledger",
-            ("tests/unit/service/ledger", "tests/unit/test_ledger*.py", "tests/contract/test_ledger.py"),
-        ),
-    ),
+    "service/ledger": ("tests/contract/test_ledger*.py",),
 }
 _LEFT_OUT = ("BitOr", "Variable")  # `int | None`: faults in types say nothing about tests; others want arguments
 
@@ -55,7 +38,7 @@ _LEFT_OUT = ("BitOr", "Variable")  # `int | None`: faults in types say nothing a
 def main() -> None:
     """Draw mutants, run the tests against each, and print the share that was killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="*", default=list(ROOMS), help="which rooms; all by default")
+    parser.add_argument("rooms", nargs="*", default=list(BESIDE), help="folders of src/kinband (%(default)s)")
     parser.add_argument("--at", default="HEAD", help="the commit whose code and tests are looked at")
     parser.add_argument("--count", type=int, default=200, help="how many mutants a room")
     parser.add_argument("--seed", type=int, default=1)
@@ -65,9 +48,6 @@ def main() -> None:
     args = parser.parse_args()
     if find_spec("cosmic_ray") is None:
         sys.exit("the faults are cosmic-ray's, which is not installed: python -m pip install cosmic-ray")
-    unknown = [room for room in args.rooms if room not in ROOMS]
-    if unknown:
-        parser.error(f"unknown room {unknown[0]!r}: choose among {', '.join(ROOMS)}")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         archive = subprocess.run(["git", "archive", args.at], cwd=ROOT, check=True, capture_output=True).stdout
@@ -102,11 +82,11 @@ def judge(room: str, tree: Path, *, count: int, seed: int, write: Path | None) -
 
 def paths(room: str, tree: Path) -> tuple[Path, list[str]]:
     """Return the folder of a room and its tests, examples in docstrings included."""
-    for source, patterns in ROOMS[room]:
-        if (tree / source).is_dir():
-            tests = [str(p.relative_to(tree)) for pattern in patterns for p in sorted(tree.glob(pattern))]
-            return tree / source, [*tests, source]
-    sys.exit(f"there is no room {room!r} at that commit")
+    source = f"src/kinband/{room}"
+    if not (tree / source).is_dir():
+        sys.exit(f"there is no room {room!r} at that commit")
+    patterns = (f"tests/unit/{room}", *BESIDE.get(room, ()))
+    return tree / source, [*(str(p.relative_to(tree)) for one in patterns for p in sorted(tree.glob(one))), source]
 
 
 def recorded(room: str, write: Path | None) -> dict[str, bool]:

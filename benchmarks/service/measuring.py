@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.service.calling import Address, Caller, all_at_once, hosted, one_by_one, timed
+from benchmarks.service.calling import Address, Caller, Timings, all_at_once, hosted, one_by_one, timed
 from benchmarks.service.hosting import remove_bare
 from benchmarks.service.problem import ROWS, STATIONS, load_controller, rewards_of, states_of, station_names
-from benchmarks.service.statistics import Timings
 from benchmarks.speed.measure import Measured
 
 AIM = "at most 5"

@@ -27,10 +27,9 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from benchmarks.service.calling import TIMEOUT, Address, Caller, LoadError, hosted
+from benchmarks.service.calling import TIMEOUT, Address, Caller, LoadError, Timings, hosted
 from benchmarks.service.past import Past, Recorded, Tick, record_past
 from benchmarks.service.problem import station_names
-from benchmarks.service.statistics import Timings
 from benchmarks.speed.measure import Measured
 
 AIM = "at most 3"

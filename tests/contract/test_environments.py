@@ -73,7 +73,7 @@ ENVIRONMENTS: dict[str, Factory] = {
     "drawn, opposed": lambda: DrawnBandit(groups([1, -1, 1, -1], similarity=0.7), arms=6),
     "trace": lambda: TraceEnvironment(a_trace()),
     "trace, everybody's rows": lambda: TraceEnvironment(a_trace(), pooled=True, stations=["d", "a", "b"]),
-    "trace, not cached": lambda: TraceEnvironment(a_trace(), neighbours=1, cache=False),
+    "trace, one neighbour": lambda: TraceEnvironment(a_trace(), neighbours=1),
     "measured, with failures and holes": lambda: MeasuredEnvironment(a_table()),
     "measured, real noise only": lambda: bundled_measured("sqlite", "q15", tasks=3, noise=0.0),
     "classes of wine": lambda: ClassificationBandit("wine", tasks=3),

@@ -35,18 +35,14 @@ class RowsEnvironment(Exogenous):
         trace: The rows.
         space: The configurations to choose from, those of the trace if not given.
         stations: The stations that play, in this order; all of the trace if not given.
-        cache: Whether to keep every answer for the next run.
     """
 
-    def __init__(
-        self, trace: Trace, space: ConfigurationSpace | None, *, stations: Sequence[str] | None, cache: bool
-    ) -> None:
+    def __init__(self, trace: Trace, space: ConfigurationSpace | None, *, stations: Sequence[str] | None) -> None:
         self.trace = trace if space is None else trace.with_space(space)
         self.stations = trace.stations if stations is None else _known_stations(stations, trace)
         self.encoder = self.trace.encoder()
         self.space = self.encoder.space
         self.arms, self.features, self.categorical = len(self.space), self.encoder.features, self.encoder.categorical
-        self.cache = cache
         self._known: dict[tuple[int, int], Answers] = {}
         self._states = [trace.state[trace.station == station] for station in self.stations]
         self._counts: IntArray = np.array([len(S) for S in self._states])
@@ -72,8 +68,6 @@ class RowsEnvironment(Exogenous):
         raise NotImplementedError
 
     def _show(self, number: int) -> None:
-        if not self.cache:
-            self._known.clear()
         self._rows: IntArray = self._rng.integers(self._counts)
         # A slot outlives the next one, so it keeps its own rows.
         rows = dict(zip(self.stations, self._rows.tolist(), strict=True))
@@ -310,7 +304,6 @@ class TraceEnvironment(RowsEnvironment):
         stations: The stations that play, in this order; all of the trace if not given.
         category_distance: How far apart two configurations are that differ in one category alone, in standard
             deviations of a quantity. A large one keeps rows of other categories out while there are others.
-        cache: Whether to keep every answer for the next run: one number per row and configuration that came up.
         seed: As if `reset(seed)` had been called.
 
     Attributes:
@@ -338,12 +331,11 @@ class TraceEnvironment(RowsEnvironment):
         pooled: bool = False,
         stations: Sequence[str] | None = None,
         category_distance: float = math.sqrt(2),
-        cache: bool = True,
         seed: int = 0,
     ) -> None:
         k = whole_number(neighbours, name="neighbours", least=1)
         distance = positive_number(category_distance, name="category_distance")
-        super().__init__(trace, space, stations=stations, cache=cache)
+        super().__init__(trace, space, stations=stations)
         self._build(self.trace, k, pooled=pooled, distance=distance)
         self.reset(seed)
 
@@ -455,7 +447,7 @@ class SmoothTraceEnvironment(RowsEnvironment):
         stations: Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(trace, None, stations=stations, cache=True)
+        super().__init__(trace, None, stations=stations)
         _check_fits(self.stations, self._counts)
         rows = trace.select(np.isin(trace.station, self.stations))
         self.fits = tuple(fit(rows.samples(self.encoder, stations=self.stations)))

@@ -180,9 +180,7 @@ def test_rewards_agree_with_a_plain_scan(data: st.DataObject, coarse: bool, pool
     trace = data.draw(traces(coarse))
     distance = data.draw(st.floats(0.1, 4))
     space = ConfigurationSpace(scheduler=["pf", "wf", "rr"], tilt=[1, 2, 3, 5])
-    environment = TraceEnvironment(
-        trace, space, neighbours=k, pooled=pooled, category_distance=distance, seed=seed, cache=bool(seed % 2)
-    )
+    environment = TraceEnvironment(trace, space, neighbours=k, pooled=pooled, category_distance=distance, seed=seed)
     for station in environment.stations:
         state = np.array(list(environment.slot.states[station].values()))
         expected = scanned(trace, space, None if pooled else station, state, k=k, category_distance=distance)
@@ -253,8 +251,7 @@ def test_a_slot_shows_the_same_after_the_next_was_entered() -> None:
     assert slot.states.get("c") is None
 
 
-@pytest.mark.parametrize("cache", [True, False])
-def test_a_second_run_searches_again_only_without_a_cache(cache: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_is_searched_once_for_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[int] = []
     average = NearestRows.average
 
@@ -263,7 +260,7 @@ def test_a_second_run_searches_again_only_without_a_cache(cache: bool, monkeypat
         return average(rows, points)
 
     monkeypatch.setattr(NearestRows, "average", counted)
-    environment = TraceEnvironment(smooth_trace(), cache=cache)
+    environment = TraceEnvironment(smooth_trace())
     counts = []
     for _ in range(2):
         searches.clear()
@@ -273,7 +270,7 @@ def test_a_second_run_searches_again_only_without_a_cache(cache: bool, monkeypat
             environment.play({"a": 2})
         assert set(searches) <= {environment.arms}  # all arms of a state in one search
         counts.append(len(searches))
-    assert counts == ([len(set(states_shown(environment, 7, 20))), 0] if cache else [20, 20])
+    assert counts == [len(set(states_shown(environment, 7, 20))), 0]
 
 
 def states_shown(environment: TraceEnvironment, seed: int, slots: int) -> list[tuple[float, ...]]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.service.calling import Address, LoadError, all_at_once, one_by_one
+from benchmarks.service.calling import Address, LoadError, Timings, all_at_once, one_by_one, percentile
 from benchmarks.service.pages import AIM, EMPTY, Browser, News, Took, figures
 from benchmarks.service.past import Past, record_past
 from benchmarks.service.problem import load_controller, rewards_of, states_of, station_names
-from benchmarks.service.statistics import Timings, percentile
 
 from kinband.errors import BadInputError
 from kinband.service.ledger import Ledger
