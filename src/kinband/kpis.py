@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_number
+from kinband.arrays import FloatArray, finite_number, positive_number
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.model import Search, learn_model
@@ -36,14 +36,7 @@ _FEWEST = 3  # rows that a model is fitted to at least
 
 
 def declared_kpis(floors: Sequence[KpiFloor], kernel: Kernel, K_Z: FloatArray, *, width: int) -> tuple[Kpi, ...]:
-    """Return KPIs whose model is declared, with the reward's kernel over contexts of `width` features.
-
-    Example:
-        >>> from kinband.kernels import RBF
-        >>> floor = KpiFloor("load", at_most=0.9, mean=0.5, deviation=0.1, noise=0.01)
-        >>> round(declared_kpis([floor], RBF(0.5, variance=0.25), np.eye(2), width=3)[0].scale, 9)
-        0.2
-    """
+    """Return KPIs whose model is declared, with the reward's kernel over contexts of `width` features."""
     return tuple(_declared(floor, kernel, K_Z, width=width) for floor in floors)
 
 
@@ -161,8 +154,7 @@ class NeighbourReward:
 
     def weight_of(self, station: str) -> float:
         """Return the share of a station's reward that is its neighbours'."""
-        shares: Any = self.weight
-        return float(shares.get(station, 0.0) if isinstance(shares, dict) else shares)
+        return float(self.weight.get(station, 0.0) if isinstance(self.weight, Mapping) else self.weight)
 
     def mixed(self, station: str, own: Measured, others: Mapping[str, Measured]) -> Measured:
         """Return what a station earns with what its neighbours earned, as far as that is known, and its variance.
@@ -222,23 +214,13 @@ class NeighbourReward:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as JSON-able values."""
-        shares: Any = self.weight
-        weight = dict(shares) if isinstance(shares, dict) else shares
-        return {
-            "neighbours": {station: self.of(station) for station in self.neighbours},
-            "weight": weight,
-            "others": list(self.others),
-        }
+        weight = dict(self.weight) if isinstance(self.weight, Mapping) else self.weight
+        neighbours = {station: self.of(station) for station in self.neighbours}
+        return {"neighbours": neighbours, "weight": weight, "others": list(self.others)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NeighbourReward":
-        """Return the rule that `to_dict` wrote.
-
-        Example:
-            >>> rule = NeighbourReward({"a": ["b"]}, weight=0.3)
-            >>> NeighbourReward.from_dict(rule.to_dict()).to_dict() == rule.to_dict()
-            True
-        """
+        """Return the rule that `to_dict` wrote."""
         return cls(values["neighbours"], values["weight"], others=values["others"])
 
 
@@ -253,11 +235,8 @@ def _counted(station: object, given: object) -> dict[str, float]:
         raise BadInputError(f"the neighbours of {station!r} must be names, each once, got {listed!r:.60}")
     if station in listed:
         raise BadInputError(f"{station!r} is named among its own neighbours: leave it out")
-    counts = {name: given[name] if isinstance(given, Mapping) else 1.0 for name in listed}
-    for name, count in counts.items():
-        if finite_number(count, name=f"how much {name!r} counts for {station!r}") <= 0:
-            raise BadInputError(f"how much {name!r} counts for {station!r} must be above zero, got {count:g}")
-    return {name: float(count) for name, count in counts.items()}
+    counts = given if isinstance(given, Mapping) else dict.fromkeys(listed, 1.0)
+    return {name: positive_number(counts[name], name=f"how much {name!r} counts for {station!r}") for name in listed}
 
 
 def _share(weight: object) -> float:

@@ -263,7 +263,12 @@ def test_a_station_that_joins_pays_from_the_network_or_from_nothing() -> None:
     for per_station in (False, True):
         problem, rule = case_of(4, per_station=per_station)
         _, controller, _ = play(problem, rule, steps=20)
+        before = counted(controller)
         controller.add_station("new", running={"arm": 1})
+        settled, doubt, trials = counted(controller)
+        for one, other in zip(before, (settled[:M], doubt[:M], trials), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert settled[M] == doubt[M].sum() == 0
         for _ in range(3):
             decision = controller.ask("new", contexts=problem.rng.normal(size=(N, D)))
             controller.tell(decision.id, 0.7)

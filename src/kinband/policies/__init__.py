@@ -1,9 +1,10 @@
 """Which arm to play: the paper's policies and the baselines, as equals.
 
-`base` says what a policy is and what a round knows of its own picks, `registry` knows ours by name and tests anyone's;
-`ucb` is Algorithms 1 and 2, `super_ucb` Algorithms 3 and 4, `thompson` draws instead of bounds; `baselines` holds
-Kernel-UCB, CGP-UCB, the pooled learner, LinUCB and the rest. `exploration` is the β of them all, `safety` the rules
-that trials may have to keep.
+`base` says what a policy is, `registry` knows ours by name and tests anyone's; `ucb` is Algorithms 1 and 2,
+`super_ucb` Algorithms 3 and 4, `thompson` draws instead of bounds; `baselines` holds Kernel-UCB, CGP-UCB, the pooled
+learner, LinUCB and the rest. `exploration` is the β of them all. What decisions may have to keep: `constraints` is the
+contract, with a floor and a switching cost, `budget` and `kpi_floors` are two more, and `safety` is the list of them,
+around any policy.
 """
 
 from kinband.policies.base import Policy, PolicyFactory, Setting

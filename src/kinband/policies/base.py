@@ -215,20 +215,13 @@ def pick_best(score: FloatArray, rng: np.random.Generator) -> int:
 # sure.
 
 
-def learn_one(posterior: Posterior, observation: Observation) -> None:
-    """Add one reward, taking up the column solved while choosing where it is still at hand."""
-    o = observation
-    column = o.cache if isinstance(o.cache, Column) else None
-    noise = None if o.noise is None else posterior.noise + o.noise
-    posterior.update([o.task], o.x[None], [o.reward], noise=noise, column=column)
-
-
 def learn_block(posterior: Posterior, observations: Sequence[Observation]) -> None:
-    """Add many rewards at once."""
+    """Add many rewards at once, or one, taking up the column solved while choosing where it is still at hand."""
     tasks = np.array([o.task for o in observations], dtype=np.int64)
     noise = posterior.noise + np.array([0.0 if o.noise is None else o.noise for o in observations])
     X, y = np.array([o.x for o in observations]), [o.reward for o in observations]
-    posterior.update(tasks, X, y, noise=noise)
+    cache = observations[0].cache if len(observations) == 1 else None
+    posterior.update(tasks, X, y, noise=noise, column=cache if isinstance(cache, Column) else None)
 
 
 # --- From a round of queries to predictions of all their arms -------------------------------------------------------

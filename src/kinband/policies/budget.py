@@ -49,7 +49,7 @@ from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.constraints import BUDGET, NOTE, TOGETHER, Bounds, Constraint, Draft, beta_rule
 from kinband.policies.exploration import KrauseOng
 from kinband.posterior import Column, Posterior, Prediction
-from kinband.records import NO_MEMO, Choice, Memo, Observation, Query
+from kinband.records import NO_MEMO, Memo, Observation
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
 
@@ -362,28 +362,13 @@ class Sum:
 class Round:
     """Beliefs about m decisions of a round, and about today's configurations in their place.
 
-    `noise` is the variance of a reward around f, `running` the arms that stations run, where some of them may have to
-    stay with these.
+    `found` are the beliefs about what was drafted and, behind it, about what was declared and what runs, (2m,) or
+    (3m,); `noise` is the variance of a reward around f.
     """
 
-    def __init__(
-        self,
-        drafts: Sequence[Draft],
-        today: Sequence[int],
-        beliefs: Posterior,
-        *,
-        rule: Conservative,
-        noise: float,
-        running: Sequence[int] = (),
-    ) -> None:
-        parts = [[d.arm for d in drafts], list(today), *([list(running)] if running else [])]
-        X = np.array([[d.query.X[arm] for d, arm in zip(drafts, arms, strict=True)] for arms in parts])
-        self.kept = X[TODAY]
-        seen = drafts[0].believed([arm for [arm] in parts]) if len(drafts) == 1 else None
-        tasks = [d.query.task for d in drafts] * len(parts)
-        found = seen or beliefs.predict(np.array(tasks), np.concatenate(X))
+    def __init__(self, found: Prediction, *, size: int, rule: Conservative, noise: float) -> None:
         self._mean, self._covariance = found.mean - rule.least, found.covariance()
-        self._alpha, self._noise, self._size = rule.alpha, noise, len(drafts)
+        self._alpha, self._noise, self._size = rule.alpha, noise, size
 
     @property
     def nothing(self) -> Sum:
@@ -531,9 +516,8 @@ class RewardBudget(Budget):
 
     def trial_lower(self, task: int, x: FloatArray, today: FloatArray, *, beta: float) -> float:
         """Return what a trial of context x (d,) in place of today's (d,) adds at least."""
-        query = Query(task, np.stack([x, today]), np.ones(2, dtype=np.bool_))
-        draft = Draft(query, Choice(0, query.arms), np.zeros(2), arm=0)
-        alone = Round([draft], [1], self._beliefs, rule=self.rule, noise=self._scatter())
+        found = self._beliefs.predict([task, task], np.stack([x, today]))
+        alone = Round(found, size=1, rule=self.rule, noise=self._scatter())
         return float(alone.own(0, DRAFTED, beta=beta))
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
@@ -555,7 +539,11 @@ class RewardBudget(Budget):
         What stations run is looked at only once one of them has to stay with it.
         """
         today = [d.fallback(d.standing.baseline) for d in drafts]
-        round_ = Round(drafts, today, self._beliefs, rule=self.rule, noise=self._scatter(), running=running)
+        parts = [[d.arm for d in drafts], today, *([running] if running else [])]
+        X = np.array([[d.query.X[arm] for d, arm in zip(drafts, arms, strict=True)] for arms in parts])
+        seen = drafts[0].believed([arm for [arm] in parts]) if len(drafts) == 1 else None
+        found = seen or self._beliefs.predict([d.query.task for d in drafts] * len(parts), np.concatenate(X))
+        round_ = Round(found, size=len(drafts), rule=self.rule, noise=self._scatter())
         sums, judged = dict.fromkeys(held, round_.nothing), list[Draft]()
         for i, draft in enumerate(drafts):
             account, beta = self._account(draft.query.task), self._beta(draft)
@@ -570,7 +558,7 @@ class RewardBudget(Budget):
             sums[account] = total
             draft = draft.noting(lower=own, beta=beta)
             if draft.arm != today[i]:  # a trial notes what it replaces
-                draft = replace(draft.noting(x=round_.kept[i].tolist()), replaced=draft.column(today[i]))
+                draft = replace(draft.noting(x=X[TODAY, i].tolist()), replaced=draft.column(today[i]))
             judged.append(draft)
         for account, total in sums.items():
             held[account] += total.lower

@@ -1,4 +1,4 @@
-"""How much weight a std gets: the β of (12), UCB = f̂ + βσ.
+"""How much weight a standard deviation gets: the β of (12), UCB = f̂ + βσ.
 
 β multiplies the standard deviation of f, observation noise excluded, everywhere in kinband but in LinUCB, whose std
 is its authors' √(xᵀA⁻¹x). It is a constant, or follows one of the published schedules: Theorem 1's (as printed, or
@@ -106,12 +106,7 @@ class KrauseOng:
 
 
 def theorem1_alpha(events: int, *, delta: float) -> float:
-    """Return α = √(log(2·events/δ)/2); Theorem 1 unites (T − 1)MN + 1 events.
-
-    Example:
-        >>> round(theorem1_alpha(51, delta=0.05), 3)
-        1.952
-    """
+    """Return α = √(log(2·events/δ)/2); Theorem 1 unites (T − 1)MN + 1 events."""
     return sqrt(log(2.0 * events / delta) / 2.0)
 
 
@@ -144,12 +139,7 @@ def exploration_from(beta: "float | str | Exploration") -> Exploration:
 
 
 def exploration_to_dict(rule: Exploration) -> dict[str, Any]:
-    """Return one of our rules as JSON-able values; a user's own cannot be stored.
-
-    Example:
-        >>> exploration_to_dict(Constant(1.0))
-        {'rule': 'constant', 'value': 1.0}
-    """
+    """Return one of our rules as JSON-able values; a user's own cannot be stored."""
     for name, kind in _RULES.items():
         if isinstance(rule, kind):
             return {"rule": name, **asdict(rule)}
@@ -157,12 +147,7 @@ def exploration_to_dict(rule: Exploration) -> dict[str, Any]:
 
 
 def exploration_from_dict(values: Mapping[str, Any]) -> Exploration:
-    """Return the rule that `exploration_to_dict` wrote.
-
-    Example:
-        >>> exploration_from_dict({"rule": "krause-ong", "delta": 0.2})
-        KrauseOng(delta=0.2)
-    """
+    """Return the rule that `exploration_to_dict` wrote."""
     rest = {key: value for key, value in values.items() if key != "rule"}
     return _RULES[values["rule"]](**rest)
 

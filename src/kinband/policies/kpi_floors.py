@@ -11,7 +11,7 @@ optimisation (Gelbart, Snoek and Adams 2014) and of SafeOpt with several constra
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from statistics import NormalDist
 from typing import Any
@@ -23,7 +23,7 @@ from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.policies.base import Setting, sweeps
 from kinband.policies.constraints import Constraint, Draft, Narrowed
-from kinband.posterior import Prediction, make_posterior
+from kinband.posterior import Prediction
 from kinband.records import Observation, Query
 from kinband.trace.rewards import Measured
 
@@ -80,12 +80,7 @@ class KpiFloor:
         return NormalDist().inv_cdf(self.confidence)
 
     def margin(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it.
-
-        Example:
-            >>> KpiFloor("load", at_most=0.9, confidence=0.5).margin(np.array([0.7, 0.95]), np.ones(2)).round(2)
-            array([ 0.2 , -0.05])
-        """
+        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it."""
         above = inf if self.at_least is None else mean - self.beta * std - self.at_least
         below = inf if self.at_most is None else self.at_most - mean - self.beta * std
         least: FloatArray = np.minimum(above, below)
@@ -179,10 +174,7 @@ class KpiBelief:
 
     def __init__(self, kpi: Kpi, setting: Setting) -> None:
         self.kpi = kpi
-        self.posterior = make_posterior(
-            kpi.kernel, setting.K_Z, noise=kpi.noise, engine=setting.engine, inducing_points=setting.inducing_points,
-            configurations=setting.configurations,
-        )  # fmt: skip
+        self.posterior = replace(setting, kernel=kpi.kernel, noise=kpi.noise, mean=0.0, on=None).posterior()
         self.rows: list[int] = []
 
     def learn(self, numbered: Sequence[tuple[int, Observation]]) -> None:

@@ -43,12 +43,7 @@ Rule = Conservative | Floor | SwitchingCost
 
 @dataclass(frozen=True)
 class Safety:
-    """The rules of a controller, at most one of each kind.
-
-    Example:
-        >>> safety_from([Floor(0.02), SwitchingCost(0.01)]).conservative is None
-        True
-    """
+    """The rules of a controller, at most one of each kind."""
 
     conservative: Conservative | None = None
     floor: Floor | None = None
@@ -59,16 +54,7 @@ SafetyLike = Rule | Sequence[Rule] | Safety | None
 
 
 def safety_from(given: SafetyLike) -> Safety | None:
-    """Return the rules that one rule, several or none stand for.
-
-    Example:
-        >>> safety_from(None) is None, safety_from(Floor(0.1)).floor.drop
-        (True, 0.1)
-        >>> safety_from("conservative")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: safety takes Conservative(...), Floor(...), SwitchingCost(...) or a list of ...
-    """
+    """Return the rules that one rule, several or none stand for."""
     if given is None or isinstance(given, Safety):
         return given
     rules: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
@@ -89,23 +75,12 @@ _NAMES: dict[type, str] = {Conservative: "conservative", Floor: "floor", Switchi
 
 
 def safety_to_dict(safety: Safety) -> dict[str, Any]:
-    """Return rules as JSON-able values.
-
-    Example:
-        >>> safety_to_dict(Safety(cost=SwitchingCost(0.01)))
-        {'conservative': None, 'floor': None, 'cost': {'cost': 0.01}}
-    """
+    """Return rules as JSON-able values."""
     return {name: _rule_to_dict(getattr(safety, name)) for name in _NAMES.values()}
 
 
 def safety_from_dict(values: Mapping[str, Any]) -> Safety:
-    """Return the rules that `safety_to_dict` wrote.
-
-    Example:
-        >>> rules = Safety(conservative=Conservative(0.1, bounds=2.0), floor=Floor(inf))
-        >>> safety_from_dict(safety_to_dict(rules)) == rules
-        True
-    """
+    """Return the rules that `safety_to_dict` wrote."""
     rules: dict[str, Any] = {name: _rule_from_dict(kind, values[name]) for kind, name in _NAMES.items()}
     return Safety(**rules)
 

@@ -2,10 +2,10 @@
 
 UCB learns from rewards that its own earlier rewards selected, which breaks the independence that Theorem 1 assumes.
 The super version sorts decisions into levels s = 1 … S and lets each level learn only from its own decisions, whose
-selection depended on widths alone. At level s: if every arm is known to 1/√T, play the best and learn from it
-nowhere; if every arm is known to 2⁻ˢ, drop the arms that cannot be best and go one level up; else play the widest
-arm and let this level learn from it. It is there for the analysis, explores far more than UCB, and needs to know its
-horizon T. The print is corrected as docs/paper.md says.
+selection depended on standard deviations alone. At level s: if every arm is known to 1/√T, play the best and learn
+from it nowhere; if every arm is known to 2⁻ˢ, drop the arms that cannot be best and go one level up; else play the
+least certain arm and let this level learn from it. It is there for the analysis, explores far more than UCB, and needs
+to know its horizon T. The print is corrected as docs/paper.md says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best
+from kinband.policies.base import Setting, check_options, learn_block, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -103,7 +103,7 @@ class SuperUCB:
         A reward that no level chose (a row of a log) was selected by nobody's rewards and teaches every level.
         """
         for level in self._taught_by(observation):
-            learn_one(level, observation)
+            learn_block(level, [observation])
 
     def learn_log(self, observations: Sequence[Observation]) -> None:
         """Add the rows of a log to every level."""

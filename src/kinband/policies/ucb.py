@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, learn_one, pick_best, sweeps
+from kinband.policies.base import Setting, check_options, learn_block, pick_best, sweeps
 from kinband.policies.exploration import Exploration
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -83,7 +83,7 @@ class UCB:
 
     def learn(self, observation: Observation) -> None:
         """Add one reward to the posterior."""
-        learn_one(self.posterior, observation)
+        learn_block(self.posterior, [observation])
         self._count(observation.task)
 
     def learn_log(self, observations: Sequence[Observation]) -> None:
@@ -124,7 +124,7 @@ class UCB:
         prediction: Prediction,
         sizes: Sequence[int],
     ) -> list[Choice]:
-        """Decide the stations of a round; where they know each other's picks, by the widths that those leave."""
+        """Decide the stations of a round; where they know each other's picks, by the std that those leave."""
         pending = Pending(prediction, noise=self.noise) if self.rounds == "aware" and len(queries) > 1 else None
         choices, start = list[Choice](), 0
         for query, rng, own in zip(queries, rngs, prediction.split(sizes), strict=True):
@@ -152,16 +152,16 @@ class UCB:
 #
 # Stations of a parallel round decide from the same beliefs, so those that resemble each other try the same thing at
 # the same time, and only the first trial teaches much. A pending reward is not known, but how much it will narrow
-# every std is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after the other,
-# each with the widths that the others' picks leave (Desautels, Krause and Burdick 2014, GP-BUCB, who call the pending
-# rewards hallucinated); means stay as they are.
+# every standard deviation is: variances of a Gaussian posterior do not depend on rewards. So stations decide one after
+# the other, each with the standard deviations that the others' picks leave (Desautels, Krause and Burdick 2014,
+# GP-BUCB, who call the pending rewards hallucinated); means stay as they are.
 #
 # With c the covariance of a pick with everything still open, given the data and earlier picks, and λ the noise, the
 # variances fall by c²/(c_pick + λ): one row of a Cholesky factor per pick, over all arms of the round.
 
 
 class Pending:
-    """The widths of a round as its picks narrow them.
+    """The standard deviations of a round as its picks narrow them.
 
     Args:
         prediction: Of all arms of the round, (m,), question after question.
@@ -175,7 +175,7 @@ class Pending:
 
     @property
     def std(self) -> FloatArray:
-        """The widths that the picks so far leave, (m,)."""
+        """What the picks so far leave, (m,)."""
         return np.asarray(np.sqrt(np.maximum(self._left, 0.0)))
 
     def pick(self, at: int) -> None:

@@ -7,6 +7,7 @@ Configuration "low" has x = 1 and is what runs today; "high" has x = 2, is less 
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost, Theorem1
 from kinband.policies.budget import margins
+from kinband.policies.constraints import Draft, Narrowed
 from kinband.policies.safety import Constrained, Rule, Safety, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ExactPosterior
+from kinband.records import Choice, Standing
 
 S, MEAN, BETA, ALPHA, NOISE = 0.21, 0.8, 1.5, 0.1, 0.04
 X = np.array([[1.0], [2.0]])  # low, high
@@ -200,6 +203,19 @@ def test_a_floor_takes_the_next_best_that_passes() -> None:
     assert decision.memo["safety"] == {"running": 0, "held_back": 1, "by": "floor"}
 
 
+@pytest.mark.parametrize(("drop", "expected"), [(0.9, 2), (0.5, 1), (0.3, 0)])
+def test_where_what_runs_may_not_be_chosen_every_open_arm_is_looked_at_before_it(drop: float, expected: int) -> None:
+    """By their lower bounds 0.45 and 0.1, arms 1 and 2 may cost 0.45 and 0.8; arm 0 runs and scores above arm 1."""
+    mean, std = np.array([0.9, 0.5, 0.6]), np.array([0.0, 0.05, 0.5])
+    query = Narrowed(0, np.zeros((3, 1)), np.ones(3, bool), Standing(running=0), np.array([False, True, True]))
+    draft = Draft(
+        query, Choice(2, query.arms, mean, std, mean + std), mean + std, arm=2, policy=SimpleNamespace(noise=1)
+    )
+    [judged] = Floor(drop, against="mean", bounds=1.0).judge([draft])
+    assert judged.arm == expected
+    assert judged.note == {"running": 0, **({} if expected == 2 else {"held_back": 2, "by": "floor"})}
+
+
 @pytest.mark.parametrize(("cost", "expected"), [(BETA * S + 1e-6, LOW), (BETA * S - 1e-6, HIGH)])
 def test_a_change_must_be_worth_its_cost(cost: float, expected: int) -> None:
     decision = ask(make(safety=SwitchingCost(cost)))
@@ -259,8 +275,6 @@ def test_a_policy_of_ones_own_is_told_what_runs() -> None:
 
     class Watching:
         def choose(self, query: Any, rng: Any) -> Any:
-            from kinband.records import Choice
-
             seen.append(query.standing.running)
             return Choice(HIGH, query.arms)
 
