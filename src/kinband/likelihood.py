@@ -161,18 +161,14 @@ def row_blocks(of_rows: IntArray, tasks: TaskModel, *, groups: IntArray | None =
     """
     # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
     K_Z = np.ones_like(tasks.K_Z) if len(tasks.theta) else tasks.K_Z
-    return _blocks(of_rows, K_Z if groups is None else K_Z * (groups[:, None] == groups))
-
-
-def _blocks(tasks: IntArray, K_Z: FloatArray) -> list[IntArray]:
-    """The rows of each group of stations that share evidence, stations without rows left aside."""
-    present, position = np.unique(tasks, return_inverse=True)
+    if groups is not None:
+        K_Z = K_Z * (groups[:, None] == groups)
+    present, position = np.unique(of_rows, return_inverse=True)  # stations without rows are left aside
     group = np.empty(len(present), dtype=np.int64)
-    found = components(K_Z[np.ix_(present, present)])
-    for number, members in enumerate(found):
+    for number, members in enumerate(components(K_Z[np.ix_(present, present)])):
         group[members] = number
     by_row = group[position]
-    order = np.lexsort((tasks, by_row))
+    order = np.lexsort((of_rows, by_row))
     return np.split(order, np.cumsum(np.bincount(by_row))[:-1])
 
 

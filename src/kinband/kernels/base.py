@@ -156,10 +156,10 @@ class KernelBase(Kernel):
         return f"{type(self).__name__}({shown})"
 
     def __add__(self, other: object) -> "KernelBase":
-        return add(self, other)
+        return Sum(*_pair(self, other))
 
     def __mul__(self, other: object) -> "KernelBase":
-        return multiply(self, other)
+        return Product(*_pair(self, other))
 
 
 def set_fields(record: object, **values: Any) -> None:
@@ -441,18 +441,11 @@ class Product(Pair):
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in (self.left, self.right))
 
 
-def add(left: object, right: object) -> Sum:
-    """Return the sum of two kernels, ours or scikit-learn's."""
+def _pair(left: object, right: object) -> tuple[Kernel, Kernel]:
+    """Return two kernels, ours or scikit-learn's, as ours."""
     from kinband.kernels.serial import as_kernel  # knows scikit-learn's, which are made of ours
 
-    return Sum(as_kernel(left), as_kernel(right))
-
-
-def multiply(left: object, right: object) -> Product:
-    """Return the product of two kernels, ours or scikit-learn's."""
-    from kinband.kernels.serial import as_kernel
-
-    return Product(as_kernel(left), as_kernel(right))
+    return as_kernel(left), as_kernel(right)
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:

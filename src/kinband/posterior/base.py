@@ -278,8 +278,26 @@ class Posterior(ABC):
         return checked_contexts(tasks, X, size=len(self.K_Z), width=self._features)
 
     def _checked_rows(self, tasks: ArrayLike, X: ArrayLike, y: ArrayLike, noise: ArrayLike | None) -> "Rows":
-        size, width = len(self.K_Z), self._features
-        return checked_rows(tasks, X, y, noise=noise, default_noise=self.noise, size=size, width=width)
+        """Return the rows of an update as arrays, or say what is wrong with them."""
+        index, X = self._checked_contexts(tasks, X)
+        y = _finite(y, name="reward", ndim=1)
+        if len(y) != len(X):
+            raise BadInputError(f"got {len(y)} rewards for {len(X)} contexts", argument="y")
+        if noise is None:
+            return Rows(index, X, y, np.full(len(y), self.noise))
+        given = np.asarray(noise, dtype=np.float64)
+        if given.shape not in ((), y.shape):
+            raise BadInputError(
+                f"noise must be one variance or one per reward, {len(y)} in all, got shape {given.shape}",
+                argument="noise",
+            )
+        variance = np.broadcast_to(given, y.shape)
+        variance = np.where(np.isnan(variance), self.noise, variance)
+        if not np.all((variance > 0) & np.isfinite(variance)):
+            raise BadInputError(
+                f"noise is a variance and must be above zero and finite, got {variance.min():g}", argument="noise"
+            )
+        return Rows(index, X, y, variance)
 
     def _check_row(self, index: int) -> None:
         if not 0 <= index < len(self):
@@ -332,37 +350,6 @@ def checked_contexts(tasks: ArrayLike, X: ArrayLike, *, size: int, width: int | 
             argument="X",
         )
     return index.astype(np.int64, copy=False), X
-
-
-def checked_rows(
-    tasks: ArrayLike,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    noise: ArrayLike | None,
-    default_noise: float,
-    size: int,
-    width: int | None,
-) -> Rows:
-    """Return the rows of an update as arrays, or say what is wrong with them."""
-    index, X = checked_contexts(tasks, X, size=size, width=width)
-    y = _finite(y, name="reward", ndim=1)
-    if len(y) != len(X):
-        raise BadInputError(f"got {len(y)} rewards for {len(X)} contexts", argument="y")
-    if noise is None:
-        return Rows(index, X, y, np.full(len(y), default_noise))
-    given = np.asarray(noise, dtype=np.float64)
-    if given.shape not in ((), y.shape):
-        raise BadInputError(
-            f"noise must be one variance or one per reward, {len(y)} in all, got shape {given.shape}", argument="noise"
-        )
-    variance = np.broadcast_to(given, y.shape)
-    variance = np.where(np.isnan(variance), default_noise, variance)
-    if not np.all((variance > 0) & np.isfinite(variance)):
-        raise BadInputError(
-            f"noise is a variance and must be above zero and finite, got {variance.min():g}", argument="noise"
-        )
-    return Rows(index, X, y, variance)
 
 
 def _finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:

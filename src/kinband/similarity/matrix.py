@@ -279,7 +279,7 @@ class TaskMatrix:
             path_of(path, what="a picture"),
             ordered.matrix,
             stations=ordered.stations,
-            title=f"Similarity by {self.method}" if title is None else title,
+            title=f"Likeness by {self.method}" if title is None else title,
         )
 
     def _index(self, station: str) -> int:

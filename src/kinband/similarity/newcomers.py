@@ -9,7 +9,7 @@ learning using task-specific features"); there they are fitted together with the
 a task matrix that has been learned already. Not in the paper.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from numbers import Real
@@ -457,6 +457,8 @@ def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> D
         >>> kernel.weights([{"x": value} for value in x], {"x": 0.15}).argmax() in (1, 2)
         True
     """
+    from scipy.optimize import Bounds, minimize
+
     shown = _shown(stations)
     some = [stations[i] for i in shown]
     columns = columns_of(some, check_kinds(dict(zip(map(str, shown), some, strict=True))))
@@ -479,7 +481,8 @@ def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> D
         error = _squares(C, left_out(kernel_at(theta).gram(some), C)) / average
         return error + _PULL / len(C) * float(np.sum((theta - start) ** 2))
 
-    return kernel_at(_minimum(loss, start, lower, upper))
+    found = minimize(loss, start, method="L-BFGS-B", bounds=Bounds(lower, upper), options={"maxiter": 60})
+    return kernel_at(np.clip(found.x, lower, upper))
 
 
 def useful_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
@@ -568,13 +571,3 @@ def _squares(C: FloatArray, predicted: FloatArray) -> float:
     E = C - predicted
     np.fill_diagonal(E, 0.0)
     return float(np.sum(E * E)) / max(len(C) * (len(C) - 1), 1)
-
-
-def _minimum(
-    loss: Callable[[FloatArray], float], start: FloatArray, lower: FloatArray, upper: FloatArray
-) -> FloatArray:
-    from scipy.optimize import minimize
-
-    bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60})
-    return np.asarray(np.clip(found.x, lower, upper), dtype=np.float64)
