@@ -172,7 +172,7 @@ def bench_similarity(
         _similar_stations(many, rows, rng), bench_kernel(), regularisation=NOISE, outcome_kernel=outcome, rng=rng
     )
     seconds = time.perf_counter() - begun
-    what = f"{many:,} stations by {made.landmarks:,} landmarks; likeness off by {made.error:.3f} at most"
+    what = f"{many:,} stations by {made.landmarks:,} landmarks; similarity off by {made.error:.3f} at most"
     yield Measured("similarity.landmarks", what, seconds, f"{PATIENCE:g} s", PATIENCE, "at most 1")
 
 

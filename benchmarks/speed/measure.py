@@ -138,7 +138,7 @@ def bench_kernel() -> RBF:
     return RBF([1.7, 3.0, 3.0, 3.0, 1.5, LENGTH_DB * per_db], variance=0.03)
 
 
-def likeness(rng: np.random.Generator, stations: int = STATIONS) -> FloatArray:
+def task_matrix(rng: np.random.Generator, stations: int = STATIONS) -> FloatArray:
     """Return a task matrix in which all stations have something in common, (M, M)."""
     A = rng.standard_normal((stations, 6))
     D2 = ((A[:, None] - A[None]) ** 2).sum(axis=-1)
@@ -173,7 +173,7 @@ def controller_of(
         SPACE,
         [f"s{m}" for m in range(STATIONS)],
         state=STATE,
-        similarity=likeness(rng),
+        similarity=task_matrix(rng),
         kernel=bench_kernel(),
         noise=NOISE,
         mean=MEAN,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed.measure import ARMS, MEAN, NOISE, SPACE, bench_kernel, likeness, log_of, median_time
+from benchmarks.speed.measure import ARMS, MEAN, NOISE, SPACE, bench_kernel, log_of, median_time, task_matrix
 from kinband.arrays import FloatArray
 from kinband.kernels import MultiTaskKernel
 from kinband.posterior import SchurPosterior
@@ -31,7 +31,7 @@ def schur_step(n: int) -> float:
     """Seconds of one step of the paper's update."""
     rng = np.random.default_rng(n)
     log, X = log_of(n, rng), _arms(rng)
-    posterior = SchurPosterior(bench_kernel(), likeness(rng), noise=NOISE, mean=MEAN)
+    posterior = SchurPosterior(bench_kernel(), task_matrix(rng), noise=NOISE, mean=MEAN)
     posterior.update(log.tasks, log.X, log.y)
 
     def step() -> None:
@@ -68,7 +68,7 @@ def botorch_step(n: int) -> float:
 
     rng = np.random.default_rng(n)
     log, X = log_of(n, rng), _arms(rng)
-    ours = MultiTaskKernel(bench_kernel(), likeness(rng))
+    ours = MultiTaskKernel(bench_kernel(), task_matrix(rng))
 
     class Dense(TorchKernel):  # type: ignore[misc]
         """The product kernel (7); the task number is the last column."""

@@ -9,7 +9,7 @@ slots:
 - *resets*: a station whose rewards leave their bounds starts anew (`Drift(reset=True)`);
 - *both*;
 - *restart*: an oracle that is told of the step when it happens and forgets every reward, of all stations. It keeps what
-  the log taught of kernel, noise, mean and likeness;
+  the log taught of kernel, noise, mean and similarity;
 - *from nothing*: the same, but as it comes out of the box: knowing the range of rewards, and nothing else.
 
 Each is played twice: sharing by a task matrix that was learned from the log, and with every station learning alone.

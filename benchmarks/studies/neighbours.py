@@ -66,7 +66,7 @@ class Plan:
         sector_weights: Shares of a sector's reward that are its neighbours'.
         neighbours: How many each has.
         floor: What the share of a sector must not fall below.
-        similarity: How likeness is learned from the log.
+        similarity: How similarity is learned from the log.
         beta: Weight of the width.
     """
 

@@ -44,7 +44,7 @@ class Plan:
         newcomers: How many of them join later.
         rounds: How many rounds the others play before.
         decisions: How many decisions a newcomer makes.
-        similarity: How likeness is learned from the log.
+        similarity: How similarity is learned from the log.
         beta: Weight of the width.
     """
 

@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
         seeds: Of the runs that count; those of the runs that choose weights are others.
-        similarity: How likeness is learned from the log, for all learners that share.
+        similarity: How similarity is learned from the log, for all learners that share.
         turns: The sequential comparison whose protocol holds.
         rounds: The parallel one, with as many decisions.
 

@@ -14,7 +14,7 @@ from kinband.environments.drifting import How
 NAME = "drift"
 OF_RESTART, NO_DRIFT = 0.5, 1.05
 RUNS = 40  # how long it takes until regret is back is counted in slots, few and coarse: 20 runs leave it open
-_TOLD, _BARE = "keeps kernel, noise and likeness", "keeps nothing"
+_TOLD, _BARE = "keeps kernel, noise and similarity", "keeps nothing"
 _SECONDS = {"step": 22.0, "slow": 12.0, "none": 12.0}
 
 

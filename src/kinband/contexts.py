@@ -215,7 +215,10 @@ class ContextEncoder:
     def contexts(self, state: Mapping[str, float]) -> FloatArray:
         """Return the contexts of all configurations in one state, (N, p + f)."""
         scaled = self.state.transform(self.state.row(state))
-        return np.hstack([np.broadcast_to(scaled, (len(self.space), len(scaled))), self.space.features])
+        features = self.space.features
+        X = np.empty((len(features), len(scaled) + features.shape[1]))
+        X[:, : len(scaled)], X[:, len(scaled) :] = scaled, features
+        return X
 
     def encode(self, S: ArrayLike, arms: IntArray) -> FloatArray:
         """Return the contexts of states S, (n, p) and unscaled, with configurations numbered arms, (n,).

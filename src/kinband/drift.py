@@ -60,14 +60,14 @@ class Reset:
         run_length: How many decisions of a station there are at least, on average, before a false alarm, where
             predictions hold: a chance of n/run_length in n decisions at most. More is more patient; ten times as much
             takes one or two decisions more to see a large change.
-        kept: What its likeness to its own past and to stations that have not changed is multiplied by, from 0 on and
+        kept: What its similarity to its own past and to stations that have not changed is multiplied by, from 0 on and
             below 1. To others that have changed as often it is as like as ever.
 
     Example:
         >>> Reset(kept=1.0)
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: kept is the share of its likeness that a station keeps, from 0 on and below 1, ...
+        kinband.errors.BadInputError: kept is the share of its similarity that a station keeps, from 0 on and ...
     """
 
     run_length: float = 2000.0
@@ -80,7 +80,7 @@ class Reset:
             raise BadInputError(f"run_length counts decisions and must be at least 2, got {self.run_length:g}")
         if not 0.0 <= self.kept < 1.0:
             raise BadInputError(
-                f"kept is the share of its likeness that a station keeps, from 0 on and below 1, got {self.kept:g}"
+                f"kept is the share of its similarity that a station keeps, from 0 on and below 1, got {self.kept:g}"
             )
 
 
@@ -351,10 +351,10 @@ def residual(reward: float, *, mean: float, std: float, noise: float) -> float:
 # --- How alike a station that has changed is to the others, and to its own past: its new row of the task matrix -----
 #
 # Every station lives in an *era*, which counts how often it has changed. Stations of one era are as alike as ever.
-# Between eras, likeness is multiplied by `kept`, that of a station with its own past included: with stations i, j in
+# Between eras, similarity is multiplied by `kept`, that of a station with its own past included: with stations i, j in
 # eras e, f
 #
-#     likeness = K[i, j] · (1 if e = f else kept),
+#     similarity = K[i, j] · (1 if e = f else kept),
 #
 # K being the task matrix before anything changed. An entry-wise product of two positive semi-definite tables is one
 # too (Schur 1911), so the longer matrix always is, whoever changes and however often. Stations that change are so
@@ -374,7 +374,7 @@ def row_after_change(K_Z: FloatArray, task: int, *, former: Mapping[int, int], k
         K_Z: Task matrix, (M, M).
         task: The station's present task.
         former: By task, the one that the same station had before it changed.
-        kept: What likeness between eras is multiplied by.
+        kept: What similarity between eras is multiplied by.
     """
     first, era = _origin(task, former)
     origins = [_origin(other, former) for other in range(len(K_Z))]

@@ -37,7 +37,7 @@ __all__ = [
 # the gradient to any entry of K̃ is W = ½(aaᵀ − (K̃ + D)⁻¹), and kernels pull W back to their parameters.
 #
 # Stations that share nothing are factorised apart. Where the log is long, the search also takes stations apart that do
-# share: the sum of the log densities of groups of stations, each with its own likeness inside, is a composite
+# share: the sum of the log densities of groups of stations, each with its own similarity inside, is a composite
 # likelihood (Varin, Reid and Firth 2011), with its maximum at the same parameters but for sampling, at a fraction of
 # the work. The paper prints no such fit; it names the idea for its hyper-parameter method, after Bonilla et al.
 # (2008).

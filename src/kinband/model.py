@@ -5,7 +5,7 @@ a learner that believes it is lost. So all parameters have a prior around what s
 
 By default, "joint", how much stations share is found together with the rest (`kinband.similarity.joint`). A similarity
 that is asked for by another name is measured: kernel, noise and mean with the stations taken as independent, so that
-likeness is not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more,
+similarity is not assumed before it is measured; the similarity with that kernel; then kernel, noise and mean once more,
 given the similarity. What is given is left as it is. The controller and the regressor both learn their model here.
 
 Rewards without any noise drive its estimate to nothing and the kernel's variance up, until no posterior can tell rows

@@ -113,7 +113,7 @@ def joined(first: Samples, second: Samples) -> Samples:
 # an ordinary Gaussian process regression.
 #
 # The order of a fit: first values of kernel, noise and mean; how alike the stations are; then the largest marginal
-# likelihood of kernel, noise and mean under that likeness. Departures from the paper are those of `posterior` and
+# likelihood of kernel, noise and mean under that similarity. Departures from the paper are those of `posterior` and
 # `likelihood`: a constant prior mean, and noise that may differ between rows.
 #
 # This module imports scikit-learn, so the package loads it on first use only.
@@ -238,7 +238,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, *, task: Any = None, noise: ArrayLike | None = None) -> Self:
-        """Learn further rows; kernel, noise, mean and likeness stay what `fit` found.
+        """Learn further rows; kernel, noise, mean and similarity stay what `fit` found.
 
         The first call of a regressor that was not fitted is a `fit`. Arguments as there.
 
@@ -441,7 +441,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         return tuple(sorted(order, key=order.__getitem__))
 
     def _learn(self, samples: Samples) -> Model:
-        """Kernel, noise, mean and likeness for the rows; a number given for noise or mean is kept."""
+        """Kernel, noise, mean and similarity for the rows; a number given for noise or mean is kept."""
         noise, mean = _kept(self.noise, name="noise"), _kept(self.mean, name="mean")
         search = Search(
             kernel=self.optimise,

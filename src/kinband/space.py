@@ -185,27 +185,6 @@ class Range:
             raise BadInputError(f"Range needs low <= high, got {self.low} and {self.high}")
 
 
-def allowed_mask(space: "ConfigurationSpace", allowed: Allowed) -> BoolArray:
-    """Return which configurations of the space are allowed, (N,); it is an error when none is.
-
-    Example:
-        >>> from kinband.space import ConfigurationSpace
-        >>> allowed_mask(ConfigurationSpace(tilt=[2, 4, 6]), {"tilt": Range(high=4)}).tolist()
-        [True, True, False]
-    """
-    if allowed is None:
-        chosen = np.ones(len(space), dtype=np.bool_)
-    elif callable(allowed):
-        chosen = np.array([bool(allowed(configuration)) for configuration in space])
-    elif isinstance(allowed, Mapping):
-        chosen = _within(space, allowed)
-    else:
-        chosen = _listed(space, allowed)
-    if not chosen.any():
-        raise BadInputError("no configuration is allowed: widen what is allowed")
-    return chosen
-
-
 def _within(space: "ConfigurationSpace", allowed: Mapping[str, Any]) -> BoolArray:
     chosen = np.ones(len(space), dtype=np.bool_)
     for name, wanted in allowed.items():
@@ -495,7 +474,15 @@ class ConfigurationSpace:
             >>> space.mask([0, 2]).tolist(), space.mask(lambda c: c["tilt"] > 2).tolist()
             ([True, False, True], [False, True, True])
         """
-        return allowed_mask(self, allowed)
+        if allowed is None:
+            return np.ones(len(self), dtype=np.bool_)
+        if callable(allowed):
+            chosen = np.array([bool(allowed(configuration)) for configuration in self])
+        else:
+            chosen = _within(self, allowed) if isinstance(allowed, Mapping) else _listed(self, allowed)
+        if not chosen.any():
+            raise BadInputError("no configuration is allowed: widen what is allowed")
+        return chosen
 
     def knob(self, name: str) -> tuple[int, Knob]:
         """Return the column of a knob and the knob itself, or say which knobs there are."""

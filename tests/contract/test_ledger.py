@@ -15,10 +15,11 @@ from tests.support.journals import Written
 from tests.support.ledger_stores import STATIONS, OnRecord, fresh_database, live, new_controller, postgres_server
 from typer.testing import CliRunner
 
-from kinband import ConfigurationSpace, Controller, Drift
+from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
 from kinband.cli.app import commands
 from kinband.controller.events import Asked, Entry, entry_to_dict
+from kinband.drift import Drift
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.records import same_decision
 from kinband.service.access import Tokens

@@ -16,23 +16,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import kernels as sk
 
-from kinband import (
-    ConfigurationSpace,
-    Conservative,
-    Controller,
-    Decision,
-    Drift,
-    Floor,
-    KpiFloor,
-    NeighbourReward,
-    SwitchingCost,
-    Trace,
-)
+from kinband import ConfigurationSpace, Controller, Decision, Trace
 from kinband.controller.events import ChangePoint, Estimated, Joined, Ran
-from kinband.drift import Reset
+from kinband.drift import Drift, Reset
 from kinband.kernels import RBF, Matern32
+from kinband.kpis import KpiFloor, NeighbourReward
 from kinband.packed import Alternative
-from kinband.policies import POLICIES
+from kinband.policies import POLICIES, Conservative, Floor, SwitchingCost
 from kinband.records import Samples, same_decision
 from kinband.service.ledger.restoring import FollowingController
 

@@ -10,21 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kinband import (
-    ConfigurationSpace,
-    Conservative,
-    Controller,
-    Decision,
-    Drift,
-    Floor,
-    KpiFloor,
-    NeighbourReward,
-    Samples,
-    SwitchingCost,
-    Trace,
-    WeightedReward,
-)
+from kinband import ConfigurationSpace, Controller, Decision, Samples, Trace
+from kinband.drift import Drift
 from kinband.kernels import RBF
+from kinband.kpis import KpiFloor, NeighbourReward
+from kinband.policies import Conservative, Floor, SwitchingCost
+from kinband.trace.rewards import WeightedReward
 
 STATIONS = ("a", "b", "c", "d")
 SPACE = ConfigurationSpace(tilt=[2, 4, 6, 8], power=[40, 43])

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import ConfigurationSpace, Conservative, Controller, Floor, SwitchingCost, Trace
+from kinband import ConfigurationSpace, Controller, Trace
 from kinband.controller.settings import settings_from_parts, settings_to_parts
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor
+from kinband.policies import Conservative, Floor, SwitchingCost
 from kinband.policies.kpi_floors import floors_from
 from kinband.trace.rewards import WeightedReward, weighted_from
 

@@ -11,11 +11,12 @@ from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
 from kinband.controller.events import Journal
 from kinband.controller.settings import Settings, arm_of
-from kinband.controller.stations import CurrentSettings, DeployedState, check_standing
+from kinband.controller.state import DeployedState
+from kinband.controller.stations import CurrentSettings, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.packed import Alternatives
-from kinband.records import NO_MEMO, Choice, Decision, Observation, Query, Samples, Standing
+from kinband.records import NO_MEMO, Choice, Decision, Query, Standing
 from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]
@@ -138,23 +139,6 @@ def with_standing(
         standing = Standing(runs, baseline, decisions, pending)
         found[station] = check_standing(replace(query, standing=standing), settings, station=station)
     return found
-
-
-def starting_rows(start: Samples | None) -> list[Observation]:
-    """Return the rows of a log as observations that no decision led to."""
-    if start is None:
-        return []
-    noise = np.full(len(start), np.nan) if start.noise is None else start.noise
-    arms = np.full(len(start), -1) if start.arms is None else start.arms
-    rows = [
-        Observation(int(task), x, int(arm), float(y), None if np.isnan(variance) else float(variance))
-        for task, x, arm, y, variance in zip(start.tasks, start.X, arms, start.y, noise, strict=True)
-    ]
-    return [replace(row, kpis=_known_kpis(start, i)) for i, row in enumerate(rows)] if start.kpis else rows
-
-
-def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None]]:
-    return {name: (float(values[row]), None) for name, values in start.kpis.items() if not np.isnan(values[row])}
 
 
 def _at(state: State, clock: float | None, names: tuple[str, ...]) -> State:

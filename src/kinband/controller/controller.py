@@ -370,7 +370,7 @@ class Controller:
             others: What neighbours earned in this slot that no decision is told for, by name.
 
         Example:
-            >>> from kinband import NeighbourReward
+            >>> from kinband.kpis import NeighbourReward
             >>> space, rule = ConfigurationSpace(tilt=[2, 4]), NeighbourReward({"a": ["b"], "b": ["a"]}, weight=0.5)
             >>> controller = Controller(space, ["a", "b"], neighbours=rule)
             >>> made = controller.ask_all({"a": {}, "b": {}})

@@ -1,17 +1,18 @@
-"""The journal and what is believed by it, kept as one; and stations that change."""
+"""What follows from the journal: what runs, what time it is, and a policy that has learned all of it."""
 
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from math import floor, inf
+from math import floor, fsum, inf
 from typing import Any
 
 import numpy as np
 
-from kinband.controller.asking import starting_rows
 from kinband.controller.events import (
     Asked,
+    CalledOff,
     ChangePoint,
     Corrected,
     Entry,
@@ -25,13 +26,15 @@ from kinband.controller.events import (
     check_entry,
 )
 from kinband.controller.settings import Settings
-from kinband.controller.stations import CurrentSettings, DeployedState
-from kinband.controller.telling import LastTold, LeastSeen, corrected_in_place
+from kinband.controller.stations import CurrentSettings
 from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
 from kinband.errors import BadInputError, CannotCorrectError
+from kinband.kpis import NeighbourReward
 from kinband.policies import Policy, PolicyFactory, Setting
-from kinband.policies.base import KeepsState, extend_tasks, learn_log
-from kinband.records import Observation
+from kinband.policies.base import KeepsState, correct, extend_tasks, learn_log
+from kinband.policies.budget import held_lower
+from kinband.policies.safety import Constrained
+from kinband.records import Observation, Samples
 
 # --- The watch over drift: what time it is, and which stations have changed, kept up with a journal entry by entry
 #
@@ -149,6 +152,129 @@ class Watch:
         return f"{time:.15g}" if self._kind == "numbers" else str(np.datetime64(floor(time), "s")).replace("T", " ")
 
 
+# --- How things stand at every station, as the journal tells: what it runs, and what its pending decisions count for
+#
+# A station runs what its caller says when asking; else what ran for it last, which is what was decided and not called
+# off unless somebody said that something else ran; else what was declared for it. All of it follows from settings and
+# journal, so that a replay stands where the original stood.
+#
+# A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
+# have cost and loses what it may have earned. Where somebody said what ran in its place, that did run, whether or not a
+# reward will come; in a budget it counts as `kinband.policies.budget` says.
+
+
+class DeployedState:
+    """The standing of every station, kept up with a journal entry by entry.
+
+    Args:
+        budget: Whether pending decisions count in a budget; if not, memos are not looked into.
+
+    Example:
+        >>> import numpy as np
+        >>> from kinband.records import Decision
+        >>> deployed, journal = DeployedState(budget=False), Journal()
+        >>> for number, arm in enumerate([3, 5]):
+        ...     asked = Asked(Decision(f"d{number}", "a", arm, None, None, None, None), 0, np.zeros(1), None)
+        ...     journal.add(asked)
+        ...     deployed.note(asked, journal)
+        >>> deployed.running(0, journal)
+        5
+        >>> deployed.note(CalledOff("d1"), journal)
+        >>> deployed.running(0, journal)
+        3
+    """
+
+    def __init__(self, *, budget: bool) -> None:
+        self._budget = budget
+        self._made: dict[int, list[str]] = {}  # ids of decisions by task
+        self._called_off: set[str] = set()
+        self._open: dict[str, tuple[int, float]] = {}  # task and bound of decisions without reward
+
+    def note(self, entry: Entry, journal: Journal) -> None:
+        """Take in an entry that has been added to the journal."""
+        match entry:
+            case Asked(decision=decision):
+                self._made.setdefault(entry.task, []).append(decision.id)
+                self._count(decision.id, journal)
+            case Told():
+                self._called_off.discard(entry.id)
+                self._open.pop(entry.id, None)
+            case CalledOff():
+                self._called_off.add(entry.id)
+                self._count(entry.id, journal)
+            case Ran():
+                self._count(entry.id, journal)
+
+    def _count(self, key: str, journal: Journal) -> None:
+        lower = held_lower(journal.memo(key)) if self._budget else None
+        if lower is not None:
+            self._open[key] = journal.find(key).task, min(lower, 0.0) if key in self._called_off else lower
+
+    def running(self, task: int, journal: Journal) -> int | None:
+        """Return the arm that ran last for a task, None if there is none."""
+        for key in reversed(self._made.get(task, ())):
+            arm = journal.ran(key)
+            if key not in self._called_off or arm != journal.find(key).decision.arm:
+                return arm
+        return None
+
+    @property
+    def pending(self) -> dict[int, float]:
+        """The bounds of decisions without reward, summed by task."""
+        by_task: dict[int, list[float]] = {}
+        for task, lower in self._open.values():
+            by_task.setdefault(task, []).append(lower)
+        return {task: fsum(bounds) for task, bounds in by_task.items()}
+
+
+# --- Who was told what last, and what a budget takes for the least ---------------------------------------------------
+
+
+@dataclass(eq=False)
+class LastTold:
+    """Which decision of each station was told last, and which in each round; empty where neighbours do not count."""
+
+    latest: dict[str, str] = field(default_factory=dict)
+    in_round: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    def note(self, entry: Entry, journal: Journal, rule: NeighbourReward | None) -> None:
+        """Take in an entry that has been added to the journal."""
+        if rule is None or not isinstance(entry, Told):
+            return
+        decision = journal.asked[entry.id].decision
+        self.latest[decision.station] = entry.id
+        if decision.round is not None:
+            self.in_round[decision.round, decision.station] = entry.id
+
+
+@dataclass(eq=False)
+class LeastSeen:
+    """Says once, in the program's log, that a reward lies below what a budget takes for the least there can be.
+
+    Args:
+        least: What `Conservative` counts rewards from; None where there is no budget.
+
+    Example:
+        >>> LeastSeen(0.0).note(Told("d000001", 0.2, None))
+    """
+
+    least: float | None
+
+    def note(self, told: Told) -> None:
+        """Look at a reward that has been learned."""
+        if self.least is None or told.reward >= self.least:
+            return
+        _log.warning(
+            "decision %s earned %g, below the least=%g that Conservative counts rewards from: its promise assumes that "
+            "nothing earns less, so make a controller with the least there can be (further ones are not mentioned)",
+            told.id, told.reward, self.least,
+        )  # fmt: skip
+        self.least = None
+
+
+# --- The policy: built empty, and taught -----------------------------------------------------------------------------
+
+
 def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
     """Return a policy with nothing learned that has taken in stations one by one, as one in use has.
 
@@ -170,6 +296,44 @@ def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
     except CannotCorrectError:  # it cannot, or rows to be joined are no longer kept
         return False
     return True
+
+
+def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, first: int) -> bool:
+    """Let a policy take in a correction; False where it has to learn everything anew.
+
+    Args:
+        policy: What learned the rewards.
+        journal: The log, to which the entry is not added yet.
+        entry: The correction.
+        first: How many rows the policy had learned before the first reward was told.
+    """
+    order = {key: first + i for i, key in enumerate(journal.told)}
+    try:
+        for key, told in journal.put_right(entry).items():
+            if not entry.kpis or told.reward != journal.told[key].reward:
+                correct(policy, order[key], told.reward)
+        if entry.kpis and isinstance(policy, Constrained):
+            policy.correct_kpis(order[entry.id], entry.kpis)
+    except CannotCorrectError:
+        return False
+    return True
+
+
+def starting_rows(start: Samples | None) -> list[Observation]:
+    """Return the rows of a log as observations that no decision led to."""
+    if start is None:
+        return []
+    noise = np.full(len(start), np.nan) if start.noise is None else start.noise
+    arms = np.full(len(start), -1) if start.arms is None else start.arms
+    rows = [
+        Observation(int(task), x, int(arm), float(y), None if np.isnan(variance) else float(variance))
+        for task, x, arm, y, variance in zip(start.tasks, start.X, arms, start.y, noise, strict=True)
+    ]
+    return [replace(row, kpis=_known_kpis(start, i)) for i, row in enumerate(rows)] if start.kpis else rows
+
+
+def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None]]:
+    return {name: (float(values[row]), None) for name, values in start.kpis.items() if not np.isnan(values[row])}
 
 
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------

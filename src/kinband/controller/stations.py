@@ -8,31 +8,24 @@ declared: a newcomer's row is a prediction, and fitting to predictions would con
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from math import fsum
 from typing import Any
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller.events import (
-    Asked,
-    CalledOff,
     ChangePoint,
     Entry,
     Estimated,
     Joined,
-    Journal,
     Left,
     Newcomer,
-    Ran,
     Returned,
-    Told,
 )
 from kinband.controller.settings import Settings, arm_of, nothing_to_hold_against
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix, components
-from kinband.policies.budget import held_lower
 from kinband.records import Query
 from kinband.similarity.newcomers import (
     Descriptors,
@@ -164,79 +157,7 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
     return check_task_matrix(K_Z, size=size)
 
 
-# --- How things stand at every station, as the journal tells: what it runs, and what its pending decisions count for
-#
-# A station runs what its caller says when asking; else what ran for it last, which is what was decided and not called
-# off unless somebody said that something else ran; else what was declared for it. All of it follows from settings and
-# journal, so that a replay stands where the original stood.
-#
-# A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
-# have cost and loses what it may have earned. Where somebody said what ran in its place, that did run, whether or not a
-# reward will come; in a budget it counts as `kinband.policies.budget` says.
-
-
-class DeployedState:
-    """The standing of every station, kept up with a journal entry by entry.
-
-    Args:
-        budget: Whether pending decisions count in a budget; if not, memos are not looked into.
-
-    Example:
-        >>> import numpy as np
-        >>> from kinband.records import Decision
-        >>> deployed, journal = DeployedState(budget=False), Journal()
-        >>> for number, arm in enumerate([3, 5]):
-        ...     asked = Asked(Decision(f"d{number}", "a", arm, None, None, None, None), 0, np.zeros(1), None)
-        ...     journal.add(asked)
-        ...     deployed.note(asked, journal)
-        >>> deployed.running(0, journal)
-        5
-        >>> deployed.note(CalledOff("d1"), journal)
-        >>> deployed.running(0, journal)
-        3
-    """
-
-    def __init__(self, *, budget: bool) -> None:
-        self._budget = budget
-        self._made: dict[int, list[str]] = {}  # ids of decisions by task
-        self._called_off: set[str] = set()
-        self._open: dict[str, tuple[int, float]] = {}  # task and bound of decisions without reward
-
-    def note(self, entry: Entry, journal: Journal) -> None:
-        """Take in an entry that has been added to the journal."""
-        match entry:
-            case Asked(decision=decision):
-                self._made.setdefault(entry.task, []).append(decision.id)
-                self._count(decision.id, journal)
-            case Told():
-                self._called_off.discard(entry.id)
-                self._open.pop(entry.id, None)
-            case CalledOff():
-                self._called_off.add(entry.id)
-                self._count(entry.id, journal)
-            case Ran():
-                self._count(entry.id, journal)
-
-    def _count(self, key: str, journal: Journal) -> None:
-        lower = held_lower(journal.memo(key)) if self._budget else None
-        if lower is not None:
-            self._open[key] = journal.find(key).task, min(lower, 0.0) if key in self._called_off else lower
-
-    def running(self, task: int, journal: Journal) -> int | None:
-        """Return the arm that ran last for a task, None if there is none."""
-        for key in reversed(self._made.get(task, ())):
-            arm = journal.ran(key)
-            if key not in self._called_off or arm != journal.find(key).decision.arm:
-                return arm
-        return None
-
-    @property
-    def pending(self) -> dict[int, float]:
-        """The bounds of decisions without reward, summed by task."""
-        by_task: dict[int, list[float]] = {}
-        for task, lower in self._open.values():
-            by_task.setdefault(task, []).append(lower)
-        return {task: fsum(bounds) for task, bounds in by_task.items()}
+# --- What a rule may fall back to ----------------------------------------------------------------------------------
 
 
 def check_standing(query: Query, settings: Settings, *, station: str) -> Query:

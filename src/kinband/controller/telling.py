@@ -1,16 +1,16 @@
 """From a reward to what is learned."""
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.controller.events import NO_KPIS, Asked, Corrected, Entry, Journal, Ran, Told
+from kinband.controller.events import NO_KPIS, Asked, Corrected, Journal, Ran, Told
 from kinband.controller.settings import Settings, arm_of, told_number
-from kinband.errors import BadInputError, CannotCorrectError, ConflictError
+from kinband.controller.state import LastTold
+from kinband.errors import BadInputError, ConflictError
 from kinband.kpis import NeighbourReward
-from kinband.policies.base import Policy, correct
+from kinband.policies.base import Policy
 from kinband.policies.safety import Constrained
 from kinband.trace.rewards import Measured
 
@@ -94,52 +94,8 @@ def _lower(policy: Policy, asked: Asked, x: FloatArray) -> float | None:
 # come: in their place it takes the last that a neighbour was told, which says nothing of this slot but keeps the reward
 # on its level.
 
-_log = logging.getLogger(__name__)
-
 KpiValues = Mapping[str, float | tuple[float, float]]
 """KPIs by name: values, or values with their variance."""
-
-
-@dataclass(eq=False)
-class LastTold:
-    """Which decision of each station was told last, and which in each round; empty where neighbours do not count."""
-
-    latest: dict[str, str] = field(default_factory=dict)
-    in_round: dict[tuple[int, str], str] = field(default_factory=dict)
-
-    def note(self, entry: Entry, journal: Journal, rule: NeighbourReward | None) -> None:
-        """Take in an entry that has been added to the journal."""
-        if rule is None or not isinstance(entry, Told):
-            return
-        decision = journal.asked[entry.id].decision
-        self.latest[decision.station] = entry.id
-        if decision.round is not None:
-            self.in_round[decision.round, decision.station] = entry.id
-
-
-@dataclass(eq=False)
-class LeastSeen:
-    """Says once, in the program's log, that a reward lies below what a budget takes for the least there can be.
-
-    Args:
-        least: What `Conservative` counts rewards from; None where there is no budget.
-
-    Example:
-        >>> LeastSeen(0.0).note(Told("d000001", 0.2, None))
-    """
-
-    least: float | None
-
-    def note(self, told: Told) -> None:
-        """Look at a reward that has been learned."""
-        if self.least is None or told.reward >= self.least:
-            return
-        _log.warning(
-            "decision %s earned %g, below the least=%g that Conservative counts rewards from: its promise assumes that "
-            "nothing earns less, so make a controller with the least there can be (further ones are not mentioned)",
-            told.id, told.reward, self.least,
-        )  # fmt: skip
-        self.least = None
 
 
 def told_entry(
@@ -262,27 +218,6 @@ def correction(
     others = {one.id: _learned(one, journal, rule, values) for one in journal.told.values() if told.id in one.beside}
     learned = _learned(told, journal, rule, values)
     return Corrected(told.id, learned, None if told.own is None else own, others, measured)
-
-
-def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, first: int) -> bool:
-    """Let a policy take in a correction; False where it has to learn everything anew.
-
-    Args:
-        policy: What learned the rewards.
-        journal: The log, to which the entry is not added yet.
-        entry: The correction.
-        first: How many rows the policy had learned before the first reward was told.
-    """
-    order = {key: first + i for i, key in enumerate(journal.told)}
-    try:
-        for key, told in journal.put_right(entry).items():
-            if not entry.kpis or told.reward != journal.told[key].reward:
-                correct(policy, order[key], told.reward)
-        if entry.kpis and isinstance(policy, Constrained):
-            policy.correct_kpis(order[entry.id], entry.kpis)
-    except CannotCorrectError:
-        return False
-    return True
 
 
 def own_of(told: Told) -> Measured:

@@ -193,18 +193,13 @@ class Comparison:
 
     def frame(self) -> "DataFrame":
         """Return a tidy frame: problem, learner, beta, start, seed, round, and what was summed up to that round."""
-        rows: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        rows: list[tuple[Any, ...]] = []
         for start, by_problem in (("log", self.curves), ("cold", self.cold)):
-            for problem, curves in by_problem.items():
-                for curve in curves:
-                    learner, points = curve.case.learner, len(curve.slot)
-                    values = (problem, learner.name, learner.beta, start, curve.case.seed)
-                    for name, value in zip(_COLUMNS, values, strict=False):
-                        rows[name] += [value] * points
-                    columns = (curve.slot, _regret(curve, self.measure), curve.pseudo, curve.realised, curve.reward)
-                    for name, column in zip(_COLUMNS[5:], columns, strict=True):
-                        rows[name] += column.tolist()
-        return data_frame(rows)
+            for problem, curve in ((name, one) for name, curves in by_problem.items() for one in curves):
+                which = (problem, curve.case.learner.name, curve.case.learner.beta, start, curve.case.seed)
+                columns = (curve.slot, _regret(curve, self.measure), curve.pseudo, curve.realised, curve.reward)
+                rows += [(*which, *point) for point in zip(*(c.tolist() for c in columns), strict=True)]
+        return data_frame(dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
 
     def summary(self) -> "DataFrame":
         """Return one row for each problem and learner: regret, what is saved of the baseline's, and a verdict."""
@@ -243,14 +238,10 @@ class Comparison:
 
     def _draw(self, axes: "Axes", problem: str) -> None:
         curves = self.curves[problem]
-        by_learner = {
-            name: np.array([_regret(c, self.measure) for c in curves if c.case.learner.name == name])
-            for name in dict.fromkeys(c.case.learner.name for c in curves)
-        }
         axes.set_title(problem, loc="left")
         axes.set_xlabel("round" if curves[0].case.mode == "parallel" else "decision")
         axes.set_ylabel("cumulated regret, all stations")
-        draw_regret(axes, curves[0].slot, by_learner, labels=LABELS)
+        draw_regret(axes, curves[0].slot, regrets_of(curves, measure=self.measure), labels=LABELS)
 
     def __repr__(self) -> str:
         runs = len({curve.case.seed for curve in self.curves[self.problems[0]]})
@@ -279,6 +270,12 @@ def _parts(name: str, estimate: Estimate | None) -> dict[str, float]:
 
 def _regret(curve: Curve, measure: Measure) -> FloatArray:
     return curve.pseudo if measure == "expected" else curve.realised
+
+
+def regrets_of(curves: Sequence[Curve], *, measure: Measure = "realised") -> dict[str, FloatArray]:
+    """Return each learner's summed regret, (runs, points)."""
+    names = dict.fromkeys(c.case.learner.name for c in curves)
+    return {name: np.array([_regret(c, measure) for c in curves if c.case.learner.name == name]) for name in names}
 
 
 def final_regrets(curves: Iterable[Curve], *, measure: Measure = "realised") -> dict[str, FloatArray]:

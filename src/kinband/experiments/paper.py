@@ -25,6 +25,7 @@ from kinband.experiments.compare import (
     Plan,
     final_regrets,
     mean_of,
+    regrets_of,
     saving_of,
 )
 from kinband.experiments.pages import COLOURS, blank, draw_regret, save
@@ -397,9 +398,7 @@ def _errors(problem: TwoTaskRegression, draw: RegressionDraw, similarity: FloatA
 def regret_figure(curves: Sequence[Curve], paths: Sequence[Path], *, labels: Mapping[str, str], title: str) -> None:
     """Draw cumulated regret against slots, one line per learner."""
     figure, axes = blank("slot", "cumulated regret, all stations", title)
-    names = dict.fromkeys(c.case.learner.name for c in curves)
-    regrets = {name: np.array([c.realised for c in curves if c.case.learner.name == name]) for name in names}
-    draw_regret(axes, curves[0].slot, regrets, labels=labels)
+    draw_regret(axes, curves[0].slot, regrets_of(curves), labels=labels)
     save(figure, paths)
 
 

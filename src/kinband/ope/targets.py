@@ -154,7 +154,8 @@ class Beliefs:
         factor: SciPy's Cholesky factor of K̃ + diag(noise).
 
     Example:
-        >>> from kinband import ConfigurationSpace, StateScaler, TaskMatrix
+        >>> from kinband import ConfigurationSpace, TaskMatrix
+        >>> from kinband.contexts import StateScaler
         >>> from kinband.kernels import RBF
         >>> encoder = ContextEncoder(StateScaler.identity(["load"]), ConfigurationSpace(tilt=[2, 6]))
         >>> X = encoder.encode([[0.3], [0.3]], np.array([0, 1]))

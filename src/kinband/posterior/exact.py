@@ -302,8 +302,8 @@ class ExactPosterior(Posterior):
         r = shares.weights.shape[1]
         R = np.empty((len(self), r * len(shares.firsts)))
         for s, first in enumerate(shares.firsts):
-            likeness = self.kernel.K_Z[tasks[first]].take(self.rows.tasks)
-            self._shared.cross(self.rows.X, X[first], likeness, out=R[:, s * r : (s + 1) * r])
+            similarity = self.kernel.K_Z[tasks[first]].take(self.rows.tasks)
+            self._shared.cross(self.rows.X, X[first], similarity, out=R[:, s * r : (s + 1) * r])
         V = self._factor.solve(R)
         means = (self._w @ V).reshape(-1, r)[shares.states]
         mean = self.mean + np.einsum("ar,ar->a", means, shares.weights)

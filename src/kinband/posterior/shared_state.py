@@ -199,17 +199,17 @@ class SharedRows:
         """Return how contexts X (m, d) of tasks (m,) share states, where that saves work and all rows are spanned."""
         return None if self._found is None else self._found.shares(tasks, X)
 
-    def cross(self, X: FloatArray, x: FloatArray, likeness: FloatArray, *, out: FloatArray) -> None:
+    def cross(self, X: FloatArray, x: FloatArray, similarity: FloatArray, *, out: FloatArray) -> None:
         """Write the pivots' columns in the state of x (d,) against all rows X (n, d), to (n, r).
 
-        `likeness` is how like the task is to that of each row, (n,).
+        `similarity` is how like the task is to that of each row, (n,).
         """
         if len(X) > self._filled:
             self._fill(X)
         out[:, -1] = 0.0  # the row that pads them
         for term, place in self._structure.places:
             v = term.split.over_rest(X, x[None])[:, 0]
-            v *= likeness
+            v *= similarity
             np.multiply(v[:, None], self._rows[: len(X), place], out=out[:, place])
 
     def _fill(self, X: FloatArray) -> None:

@@ -84,7 +84,7 @@ class Allowance:
 
     def __init__(self, K_Z: FloatArray, spent: FloatArray | None = None, total: float = 0.0) -> None:
         scale = np.sqrt(np.diagonal(K_Z))
-        self._likeness = (K_Z / np.multiply.outer(scale, scale)) ** 2
+        self._similarity = (K_Z / np.multiply.outer(scale, scale)) ** 2
         self.spent = np.zeros((0, len(K_Z))) if spent is None else spent
         self.total = total
 
@@ -96,14 +96,14 @@ class Allowance:
 
     def take(self, cell: int, *, task: int, information: float) -> float:
         """Spend in a cell, and return the κ."""
-        share = kappa(float(self.spent[cell] @ self._likeness[task]), information)
+        share = kappa(float(self.spent[cell] @ self._similarity[task]), information)
         self.spent[cell, task] += share
         self.total += share
         return share
 
     def found(self, parent: int | None, *, novelty: float) -> None:
         """Add the cell of a new point; `novelty` is the share of its variance that the others left open."""
-        inherited = np.zeros_like(self._likeness[0]) if parent is None else (1.0 - novelty) * self.spent[parent]
+        inherited = np.zeros_like(self._similarity[0]) if parent is None else (1.0 - novelty) * self.spent[parent]
         self.spent = np.concatenate([self.spent, inherited[None]])
 
     def merge(self, cell: int, *, into: int, task: int, information: float) -> float:
@@ -650,10 +650,10 @@ def _worths(belief: InducedBelief, sight: Sight, noise: float) -> FloatArray:
 
 def _nearest(belief: InducedBelief, k: FloatArray, *, other_than: int | None = None) -> int:
     """Return the point most correlated with what has covariances k (m,)."""
-    likeness = np.abs(k) / np.sqrt(belief.prior)
+    similarity = np.abs(k) / np.sqrt(belief.prior)
     if other_than is not None:
-        likeness[other_than] = -1.0
-    return int(np.argmax(likeness))
+        similarity[other_than] = -1.0
+    return int(np.argmax(similarity))
 
 
 def checked_inducing_points(inducing_points: Any) -> int:

@@ -105,7 +105,7 @@ def with_rows(log: Log) -> Samples:
     if not rows.all():
         name = samples.stations[int(np.argmin(rows))]
         raise BadInputError(
-            f"the log has no rows of station {name!r}: log some, leave the station out, or give its likeness yourself"
+            f"the log has no rows of station {name!r}: log some, leave the station out, or give its similarity yourself"
         )
     return samples
 

@@ -1,9 +1,9 @@
-"""Likeness as a parameter of the model: the paper's hyper-parameter method, intrinsic coregionalisation.
+"""Similarity as a parameter of the model: the paper's hyper-parameter method, intrinsic coregionalisation.
 
 The covariance of the stations is K_Z = BBᵀ + diag(v) (Bonilla et al. 2008): a few factors that stations have in
 common, and something of each station's own. B, v, the kernel's parameters, the noise and the mean are chosen
 together, to make the log most likely. Of all methods this one needs the most computing, and with few rows a station it
-has many numbers to find. Likeness may be negative.
+has many numbers to find. Similarity may be negative.
 
 The variance of k_X is fixed at 1, as it cannot be told apart from the scale of K_Z. Rewards are brought to unit
 variance for the fit, so that limits and first guesses suit any unit; what is reported is in the units of the log.
@@ -36,7 +36,7 @@ TRIAL = 30
 
 @dataclass(frozen=True)
 class Coregionalisation:
-    """Likeness K_Z = BBᵀ + diag(v) by marginal likelihood, together with the kernel and the noise.
+    """Similarity K_Z = BBᵀ + diag(v) by marginal likelihood, together with the kernel and the noise.
 
     A controller multiplies K_Z by its own k_X. With `normalise`, the answer has ones on the diagonal like every
     other estimator's, and the kernel keeps the scale of the rewards. Without, the answer is the covariance itself, each

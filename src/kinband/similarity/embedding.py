@@ -28,7 +28,7 @@ from kinband.similarity.matrix import TaskMatrix
 
 # --- The correlation matrix nearest to a symmetric one --------------------------------------------------------------
 #
-# Likeness measured pair by pair, such as the average R², need not be a kernel: some combination of stations may get
+# Similarity measured pair by pair, such as the average R², need not be a kernel: some combination of stations may get
 # a negative variance. `nearest_correlation` moves the entries as little as possible (in the Frobenius norm) until
 # the matrix is positive semi-definite with ones on the diagonal, by the alternating projections of Higham (2002,
 # "Computing the nearest correlation matrix, a problem from finance") with Dykstra's correction. Projections only
@@ -37,7 +37,7 @@ from kinband.similarity.matrix import TaskMatrix
 
 
 class ProjectionWarning(UserWarning):
-    """A measured likeness was no kernel and had to be moved; the message says how far.
+    """A measured similarity was no kernel and had to be moved; the message says how far.
 
     Example:
         >>> issubclass(ProjectionWarning, UserWarning)
@@ -122,7 +122,7 @@ def _made_valid(Y: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (C + C.T))
 
 
-# --- Likeness by conditional kernel embedding (CKE), the paper's own measure ----------------------------------------
+# --- Similarity by conditional kernel embedding (CKE), the paper's own measure --------------------------------------
 #
 # A station's conditional distribution of the reward given the context is an operator between two function spaces,
 # estimated from the station's rows (17). Two stations are as alike as a Gaussian of the distance of their operators
@@ -142,7 +142,7 @@ ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class Embedding:
-    """Likeness from the distance of conditional kernel embeddings, (17)-(20).
+    """Similarity from the distance of conditional kernel embeddings, (17)-(20).
 
     Attributes:
         kernel: Context kernel k; None learns one from the log, stations taken as independent, and leaves out its level.
@@ -153,7 +153,7 @@ class Embedding:
         refit_kernel: With "likelihood", whether the kernel's parameters may move while σ_Z is chosen.
         landmarks: Rows that stand for all contexts, by which stations are compared in large networks: a number; None to
             compare exactly; "auto" to compare exactly up to 4 billion kernel values between stations (90,000 rows), and
-            beyond with as many landmarks as likenesses right to about 0.02 need. The details say how many there were
+            beyond with as many landmarks as similarities right to about 0.02 need. The details say how many there were
             and the largest error that was found.
         max_rows: With "likelihood", the most rows of the log that are used, chosen at random; stations then are looked
             at in groups of 250 rows.

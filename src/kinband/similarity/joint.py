@@ -11,7 +11,7 @@ those less alike are opposed. Uncentred, E calls the median pair 0.61 alike what
 left to the likelihood, since E was measured on the same rows: it is the reliability of R, as psychology reckons that of
 a test. R is measured on two halves of every station's rows; where these agree with correlation r, a measurement on all
 rows has reliability 2r/(1 + r) (Spearman 1910, Brown 1910). Rows that repeat a context stay in one half: where a
-station ran two settings for months, halves that both know the two would agree on its habits, not on its likeness.
+station ran two settings for months, halves that both know the two would agree on its habits, not on its similarity.
 Likelihood alone shares too much where rows of one run or day hang together, so s stays below 0.95.
 """
 

@@ -142,20 +142,20 @@ def forward(L: FloatArray, B: FloatArray) -> None:
 # those whose bound is largest. Unless their number is given, landmarks are added until the error is small.
 
 TOLERANCE = 0.02
-"""The error of a likeness that is aimed at; landmarks are added until the pairs checked show half of it at most."""
+"""The error of a similarity that is aimed at; landmarks are added until the pairs checked show half of it at most."""
 
 MOST = 8000
 """Landmarks at most, unless more are asked for."""
 
 SAMPLE = 40
-"""Stations whose likeness is computed exactly, for comparison; so are as many pairs of either kind that is at risk."""
+"""Stations whose similarity is computed exactly, for comparison; and as many pairs of either kind at risk."""
 
 RANK_TOLERANCE = 1e-6
 """Share of the outcome kernel's variance that may be left out."""
 
 
 class LandmarkWarning(UserWarning):
-    """Landmarks did not bring the error of all likenesses that were checked below what is aimed at."""
+    """Landmarks did not bring the error of all similarities that were checked below what is aimed at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class Approximation:
         P: ⟨O_m, O_m′⟩, (M, M), the diagonal exact.
         rest: ρ_m, the squared norm of what the landmarks leave of each operator, (M,).
         landmarks: How many there are.
-        error: Largest error of a likeness (18), σ_Z at the median distance, among the pairs that were checked.
+        error: Largest error of a similarity (18), σ_Z at the median distance, among the pairs that were checked.
         pairs: How many pairs of stations were checked.
     """
 
@@ -200,7 +200,7 @@ def landmark_products(
         regularisation: λ.
         outcome_kernel: Outcome kernel l, of low rank on the outcomes.
         rng: Draws landmarks and the stations to check.
-        landmarks: How many landmarks; None for as many as likenesses right to about 0.02 need.
+        landmarks: How many landmarks; None for as many as similarities right to about 0.02 need.
 
     Warns:
         LandmarkWarning: If as many as are allowed were not enough.
@@ -220,7 +220,7 @@ def landmark_products(
         count = min(MOST, 2 * count)
     if landmarks is None and error > TOLERANCE:
         warnings.warn(
-            f"with {len(found)} landmarks a likeness is still wrong by {error:.2g}: ask for more with landmarks=, or "
+            f"with {len(found)} landmarks a similarity is still wrong by {error:.2g}: ask for more with landmarks=, or "
             "compare exactly with landmarks=None",
             LandmarkWarning,
             stacklevel=3,
@@ -250,7 +250,7 @@ def projected(
     return mirrored(np.triu(P)), rest
 
 
-def likeness_errors(P: FloatArray, exact: FloatArray, *, median: float) -> FloatArray:
+def similarity_errors(P: FloatArray, exact: FloatArray, *, median: float) -> FloatArray:
     """Return the errors of exp(−D²/(2σ²)), σ² = `median`, that come with squared distances P for `exact`."""
     scale = -0.5 / median if median > 0 else 0.0
     return np.asarray(np.abs(np.exp(scale * P) - np.exp(scale * exact)))
@@ -268,9 +268,9 @@ class _Check:
         self.D2 = squared_distances(cross_products(self.few_contexts, kernel, self.few))
 
     def of_sample(self, landmarks: Landmarks) -> float:
-        """Return the largest error of a likeness within the sample."""
+        """Return the largest error of a similarity within the sample."""
         P, _ = projected(self.few_contexts, self.kernel, self.few, landmarks)
-        return float(likeness_errors(squared_distances(P), self.D2, median=_median(self.D2)).max())
+        return float(similarity_errors(squared_distances(P), self.D2, median=_median(self.D2)).max())
 
     def of_all(self, P: FloatArray, rest: FloatArray) -> tuple[float, int]:
         """Return the largest error among the sample and the pairs at risk, and the number of pairs."""
@@ -279,7 +279,7 @@ class _Check:
         exact = np.array([self._exact(int(m), int(other)) for m, other in zip(first, second, strict=True)])
         inside = np.triu_indices(len(self.stations), 1)
         found = np.concatenate([D2[np.ix_(self.stations, self.stations)][inside], D2[first, second]])
-        errors = likeness_errors(found, np.concatenate([self.D2[inside], exact]), median=_median(D2))
+        errors = similarity_errors(found, np.concatenate([self.D2[inside], exact]), median=_median(D2))
         return float(errors.max(initial=0.0)), len(errors)
 
     def _exact(self, first: int, second: int) -> float:
@@ -290,7 +290,7 @@ class _Check:
 
 
 def _at_risk(P: FloatArray, D2: FloatArray, rest: FloatArray) -> tuple[IntArray, IntArray]:
-    """The pairs that look most alike, and those whose likeness the bound leaves most open."""
+    """The pairs that look most alike, and those whose similarity the bound leaves most open."""
     first, second = np.triu_indices(len(P), 1)
     apart, median = D2[first, second], _median(D2)
     alike = np.argsort(apart / (P[first, first] + P[second, second]), kind="stable")[:SAMPLE]

@@ -104,7 +104,7 @@ class TaskMatrix:
 
     Attributes:
         stations: Station names, all different; row and column m belong to the m-th.
-        matrix: Likeness K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
+        matrix: Similarity K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
         method: What it was found by, such as "embedding".
         details: Settings and findings of the method, in values that JSON can hold.
 
@@ -134,7 +134,7 @@ class TaskMatrix:
         return len(self.stations)
 
     def between(self, first: str, second: str) -> float:
-        """Return the likeness of two stations, by name.
+        """Return the similarity of two stations, by name.
 
         Example:
             >>> TaskMatrix(("a", "b"), np.eye(2), "independent").between("a", "b")
@@ -279,7 +279,7 @@ class TaskMatrix:
             path_of(path, what="a picture"),
             ordered.matrix,
             stations=ordered.stations,
-            title=f"Likeness by {self.method}" if title is None else title,
+            title=f"Similarity by {self.method}" if title is None else title,
         )
 
     def _index(self, station: str) -> int:
@@ -369,7 +369,7 @@ class Pooled:
 
 
 class Given:
-    """A likeness known beforehand: from the site plan, an earlier log, or a file.
+    """A similarity known beforehand: from the site plan, an earlier log, or a file.
 
     Args:
         matrix: Numbers (M, M), or a `TaskMatrix`, which knows its stations.
@@ -391,7 +391,7 @@ class Given:
         self.matrix: ArrayLike | TaskMatrix = matrix
 
     def fit(self, log: Log) -> TaskMatrix:
-        """Return the given likeness for the stations of a log."""
+        """Return the given similarity for the stations of a log."""
         return as_task_matrix(self.matrix, samples_of(log).stations, method="given")
 
     def __repr__(self) -> str:

@@ -250,7 +250,7 @@ def correlations(K_Z: FloatArray) -> FloatArray:
 def average_weights(C: FloatArray) -> FloatArray:
     """Return equal weights (M,) with which a newcomer is as like the M stations as they are among themselves.
 
-    On average, that is, and to each as like as that one is to everybody. Likeness below zero is taken as none.
+    On average, that is, and to each as like as that one is to everybody. Similarity below zero is taken as none.
     """
     M, total = len(C), float(C.sum())
     if M < 2:
@@ -288,7 +288,7 @@ def descriptor_row(
 
 
 def given_row(K_Z: FloatArray, stations: Sequence[str], similarity: Any, *, newcomer: str) -> FloatArray:
-    """Return the row of a newcomer whose likeness to some of the M stations is known, its own variance last, (M + 1,).
+    """Return the row of a newcomer whose similarity to some of the M stations is known, its variance last, (M + 1,).
 
     What is given stays as it is. To the others it is as like as follows from those (the completion that assumes
     nothing more: given the stations named, newcomer and others are independent).
@@ -405,10 +405,10 @@ def _checked_similarity(similarity: Any, stations: Sequence[str], newcomer: str)
 #
 # With A = (G + I)⁻¹ and G the kernel of all stations' descriptors, the weights that the others have in station i when
 # it is left out are −Aⱼᵢ/Aᵢᵢ: one inverse gives the held-out rows of all stations. Their squared errors against the
-# learned likeness, as a share of those of the network's average, are minimised; a mild pull towards the starting
+# learned similarity, as a share of those of the network's average, are minimised; a mild pull towards the starting
 # values decides where few stations decide nothing. `held_out` leaves out whole groups of stations and fits anew
 # without them, so that what it reports has not been seen by the fit; descriptors that do no better there than the
-# network's average are not used (`useful_descriptor_kernel`), as likeness learned from a few rows is mostly noise,
+# network's average are not used (`useful_descriptor_kernel`), as similarity learned from a few rows is mostly noise,
 # which nothing predicts.
 
 LEAST = 3
@@ -428,7 +428,7 @@ class HeldOut:
     """How well rows of a task matrix are predicted for stations that were held out.
 
     Attributes:
-        error: Root mean square error of predicted likeness.
+        error: Root mean square error of predicted similarity.
         average_error: The same where the network's average is predicted.
         stations: How many stations were held out, each once.
 
@@ -483,7 +483,7 @@ def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> D
 
 
 def useful_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
-    """Return the fitted kernel; None where many stations show that their descriptors say nothing of their likeness.
+    """Return the fitted kernel; None where many stations show that their descriptors say nothing of their similarity.
 
     Example:
         >>> rng = np.random.default_rng(2)

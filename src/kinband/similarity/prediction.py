@@ -1,7 +1,7 @@
-"""Likeness by how well one station's rows predict another's: the average R².
+"""Similarity by how well one station's rows predict another's: the average R².
 
 A kernel ridge regression learned from station m predicts the rewards of station m′ and the other way round; the mean
-of the two coefficients of determination (21) is their likeness. It needs no distance between distributions and reads
+of the two coefficients of determination (21) is their similarity. It needs no distance between distributions and reads
 like an everyday question: would that station's experience have served this one?
 
 Choices where the paper is silent: an average below a negative threshold becomes 0, the rest stay as they are, negative
@@ -38,7 +38,7 @@ WORTH_A_WARNING = 1e-6
 
 @dataclass(frozen=True)
 class PredictionSimilarity:
-    """Likeness from predicting each station's rewards with every other's, (21).
+    """Similarity from predicting each station's rewards with every other's, (21).
 
     Attributes:
         kernel: Context kernel of the regression; None learns one from the log, stations taken as independent.
@@ -78,7 +78,7 @@ class PredictionSimilarity:
         samples = with_rows(log)
         learned = learn_kernel(samples, self.kernel, noise=self.noise, rng=np.random.default_rng(self.seed))
         R2 = r_squared_matrix(samples, learned.kernel, noise=learned.noise, mean=learned.mean)
-        K_Z, moved = nearest_correlation(self._likeness(R2))
+        K_Z, moved = nearest_correlation(self._similarity(R2))
         if moved > WORTH_A_WARNING:
             warnings.warn(
                 f"the average R² of {len(K_Z)} stations was no kernel: projecting it to the nearest correlation "
@@ -89,7 +89,7 @@ class PredictionSimilarity:
         details = {"threshold": self.threshold, "clip_negative": self.clip_negative, "moved": moved}
         return TaskMatrix(samples.stations, K_Z, "prediction", details | settings(samples, learned))
 
-    def _likeness(self, average: FloatArray) -> FloatArray:
+    def _similarity(self, average: FloatArray) -> FloatArray:
         least = 0.0 if self.clip_negative else self.threshold
         S = np.where(average < least, 0.0, np.minimum(average, 1.0))
         np.fill_diagonal(S, 1.0)

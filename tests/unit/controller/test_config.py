@@ -7,21 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import (
-    ConfigurationSpace,
-    Conservative,
-    Controller,
-    ControllerConfig,
-    Drift,
-    Floor,
-    KpiFloor,
-    NeighbourReward,
-    Trace,
-)
+from kinband import ConfigurationSpace, Controller, ControllerConfig, Trace
 from kinband.controller.config import ConfigKeywords
+from kinband.drift import Drift
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.kernels import RBF
-from kinband.policies import UCB, Constant
+from kinband.kpis import KpiFloor, NeighbourReward
+from kinband.policies import UCB, Conservative, Constant, Floor
 from kinband.trace.rewards import WeightedReward
 
 SPACE = ConfigurationSpace(tilt=[2, 4, 6])

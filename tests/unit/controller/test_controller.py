@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk
 
-from kinband import ConfigurationSpace, Controller, Range
+from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.kernels import RBF
 from kinband.packed import Alternatives
 from kinband.policies.base import Policy, Setting
 from kinband.policies.baselines import RandomArm
 from kinband.records import Choice, Observation, Query, Samples
+from kinband.space import Range
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-100, -92))
 K_Z = [[1.0, 0.8, 0.1], [0.8, 1.0, 0.2], [0.1, 0.2, 1.0]]

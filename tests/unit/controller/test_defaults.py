@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Conservative, Controller, Floor, Trace
+from kinband import Controller, Trace
 from kinband.errors import BadInputError
+from kinband.policies import Conservative, Floor
 from kinband.similarity import Joint
 
 

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Categories, ConfigurationSpace, Controller, Range, StateScaler, SwitchingCost, TaskMatrix, Trace
+from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
+from kinband.contexts import StateScaler
 from kinband.controller.storage import load_controller, save_controller
 from kinband.drift import Drift
 from kinband.errors import BadInputError, KinbandError
 from kinband.ope import evaluate
+from kinband.policies import SwitchingCost
+from kinband.space import Categories, Range
 
 LOG: dict[str, Any] = {
     "station": ["a", "b", "b"],

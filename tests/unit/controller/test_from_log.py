@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import ConfigurationSpace, Controller, Drift, NeighbourReward, Samples, Trace
+from kinband import ConfigurationSpace, Controller, Samples, Trace
+from kinband.drift import Drift
 from kinband.environments import ClassificationBandit, SyntheticBandit
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
+from kinband.kpis import NeighbourReward
 
 Bandit = SyntheticBandit | ClassificationBandit
 BANDITS: dict[str, Any] = {

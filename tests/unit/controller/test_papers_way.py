@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import ConfigurationSpace, Controller, Drift, Floor, KpiFloor, NeighbourReward, Trace
+from kinband import ConfigurationSpace, Controller, Trace
+from kinband.drift import Drift
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
+from kinband.kpis import KpiFloor, NeighbourReward
+from kinband.policies import Floor
 from kinband.policies.exploration import Constant
 
 SPACE = ConfigurationSpace(knob=range(6))

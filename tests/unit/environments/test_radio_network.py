@@ -162,8 +162,8 @@ def one_session() -> tuple[Sessions, float]:
 
 def test_a_session_in_time_is_satisfied_when_it_ends() -> None:
     sessions, size = one_session()
-    verdict = sessions.receive(np.array([0]), service(size, finished=True, elapsed=0.5), now=10.0, step_s=1.0)
-    assert verdict.satisfied.tolist() == [True]
+    _, satisfied = sessions.receive(np.array([0]), service(size, finished=True, elapsed=0.5), now=10.0, step_s=1.0)
+    assert satisfied.tolist() == [True]
     assert (sessions.finished, sessions.under_way) == (1, 0)
 
 
@@ -171,8 +171,8 @@ def test_a_slow_session_is_judged_once_at_its_deadline_and_given_up_later() -> N
     sessions, size = one_session()
     good_s, now, verdicts = size / 5e6, 10.0, []
     while sessions.under_way:
-        verdict = sessions.receive(np.array([0]), service(1.0, finished=False, elapsed=1.0), now=now, step_s=1.0)
-        verdicts += [(now + 1.0, bool(v)) for v in verdict.satisfied]
+        _, satisfied = sessions.receive(np.array([0]), service(1.0, finished=False, elapsed=1.0), now=now, step_s=1.0)
+        verdicts += [(now + 1.0, bool(v)) for v in satisfied]
         now += 1.0
     assert len(verdicts) == 1
     assert verdicts[0][1] is False

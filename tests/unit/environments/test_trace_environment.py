@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinband import Categories, ConfigurationSpace, Controller, Trace
+from kinband import ConfigurationSpace, Controller, Trace
 from kinband.arrays import FloatArray
 from kinband.environments import Environment, TraceEnvironment, split_by_group, split_trace
 from kinband.environments.trace import NearestRows
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.runner import Mode, play
+from kinband.space import Categories
 
 # --- By hand ------------------------------------------------------------------------------------------------
 

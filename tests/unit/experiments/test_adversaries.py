@@ -33,7 +33,7 @@ def test_stations_are_drawn_as_alike_as_the_matrix_says() -> None:
     assert_allclose(values.std(axis=0), 0.3, rtol=0.08)
 
 
-def test_a_likeness_that_no_functions_can_have_is_refused() -> None:
+def test_a_similarity_that_no_functions_can_have_is_refused() -> None:
     with pytest.raises(BadInputError, match="positive semidefinite"):
         DrawnBandit([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
 

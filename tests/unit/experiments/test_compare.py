@@ -64,7 +64,9 @@ def trace() -> Trace:
         (Learner("x", "pooled"), "pooled", "ucb"),
     ],
 )
-def test_a_name_says_where_likeness_comes_from_and_how_it_is_decided(given: Any, similarity: str, policy: str) -> None:
+def test_a_name_says_where_similarity_comes_from_and_how_it_is_decided(
+    given: Any, similarity: str, policy: str
+) -> None:
     found = learner_of(given)
     assert (found.similarity, found.policy) == (similarity, policy)
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import Categories, ConfigurationSpace, Trace
+from kinband import ConfigurationSpace, Trace
 from kinband.environments import SmoothTraceEnvironment
 from kinband.errors import BadInputError
 from kinband.experiments.problems import drawn_by_seed, part_trace, problem_from
+from kinband.space import Categories
 
 ROWS = 20
 

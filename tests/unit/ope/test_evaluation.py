@@ -9,9 +9,9 @@ import pytest
 from benchmarks import coverage
 from scipy.stats import t as student
 
-from kinband import ConfigurationSpace, Controller, StateScaler, TaskMatrix, Trace
+from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
 from kinband.arrays import FloatArray, IntArray
-from kinband.contexts import ContextEncoder
+from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF, Kernel, Matern52
 from kinband.model import Model

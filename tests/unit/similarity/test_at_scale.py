@@ -104,7 +104,7 @@ def test_too_few_landmarks_are_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("kinband.similarity.landmarks.FIRST", 2)
     monkeypatch.setattr("kinband.similarity.landmarks.MOST", 2)
     rng = np.random.default_rng(7)
-    with pytest.warns(LandmarkWarning, match="2 landmarks a likeness is still wrong"):
+    with pytest.warns(LandmarkWarning, match="2 landmarks a similarity is still wrong"):
         landmark_products(
             rows_of(rng, stations=5, rows=30), RBF(0.1), regularisation=0.1, outcome_kernel=RBF(1.0), rng=rng
         )

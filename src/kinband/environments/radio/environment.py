@@ -80,7 +80,7 @@ class RadioEnvironment:
         map_: PowerMap | None = None,
     ) -> None:
         self.parameters = parameters or Parameters()
-        self.period_s, self.hours = positive_number(period_s, name="period_s"), _day(hours)
+        self.period_s, self.hours = positive_number(period_s, name="period_s"), checked_hours(hours)
         self.map = map_ or build_map(draw_layout(stations, seed=layout_seed), self.parameters)
         self.stations = self.map.layout.names
         self._encoder = encoder or ContextEncoder(
@@ -194,7 +194,8 @@ def coverage_relations(map_: PowerMap) -> FloatArray:
     return shares
 
 
-def _day(hours: tuple[float, float]) -> tuple[float, float]:
+def checked_hours(hours: tuple[float, float]) -> tuple[float, float]:
+    """Return the first and the last hour of a day, or say what is wrong with them."""
     first, last = hours
     if not 0 <= first < last <= 24:
         raise BadInputError(f"hours must be (first, last) within 0 to 24, got {hours}")

@@ -328,11 +328,11 @@ class Network:
         self.sessions.start(ready, rates, self.people.key, now=self.now, moment=self._moment, step_s=step_s)
         slots = np.flatnonzero(self.sessions.active)
         service = share_cells(cell[slots], rate[slots], self.sessions.remaining[slots], free=1 - small, step_s=step_s)
-        verdicts = self.sessions.receive(slots, service, now=self.now, step_s=step_s)
+        judged, satisfied = self.sessions.receive(slots, service, now=self.now, step_s=step_s)
         used = (small + service.airtime).reshape(self.layers, S)
         self._load += np.float32(p.radio.load_memory) * (used.astype(np.float32) - self._load)
         counters.used_seconds += used * step_s
-        counters.verdicts(self.layer[verdicts.slots], self.sector[verdicts.slots], verdicts.satisfied)
+        counters.verdicts(self.layer[judged], self.sector[judged], satisfied)
         counters.active_seconds += np.bincount(self.sector[slots], service.elapsed * step_s, minlength=S)
         counters.bulk_bytes += np.bincount(self.sector[slots], service.bits / 8, minlength=S)
         there, good = self.sector[alive], cqi_of(sinr[alive], radio=p.radio) >= GOOD_CQI

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from kinband.arrays import FloatArray, positive_number
 from kinband.environments.contract import whole_number
 from kinband.environments.radio.city import PowerMap, build_map, draw_layout
-from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM
+from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM, checked_hours
 from kinband.environments.radio.network import STATE_NAMES, Network, Report
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
@@ -153,9 +153,7 @@ def simulate_trace(
 
 def _period_bounds(hours: tuple[float, float], period_s: float) -> list[int]:
     """Seconds after the first hour at which periods start and end, whole numbers."""
-    first, last = hours
-    if not 0 <= first < last <= 24:
-        raise BadInputError(f"hours must be (first, last) within 0 to 24, got {hours}")
+    first, last = checked_hours(hours)
     count = int((last - first) * 3600 / period_s + 1e-6)
     if not count or period_s < 1:
         raise BadInputError(f"a period of {period_s:g} s does not fit into the hours {hours}: choose another")

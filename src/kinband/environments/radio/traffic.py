@@ -91,14 +91,6 @@ def share_cells(
 # several times as long is given up. Sessions started = finished + given up + under way, always.
 
 
-@dataclass(frozen=True, eq=False)
-class Verdicts:
-    """Sessions whose satisfaction was decided in a step: slots (n,) and whether they were satisfied (n,)."""
-
-    slots: IntArray
-    satisfied: BoolArray
-
-
 class Sessions:
     """At most one bulk session for each of n users."""
 
@@ -137,8 +129,11 @@ class Sessions:
         bits: FloatArray = 8 * np.minimum(size, self._traffic.file_most_bytes)
         return bits
 
-    def receive(self, slots: IntArray, service: Service, *, now: float, step_s: float) -> Verdicts:
-        """Take what the active sessions, `slots` (n,), were served in a step; return what is decided by now."""
+    def receive(self, slots: IntArray, service: Service, *, now: float, step_s: float) -> tuple[IntArray, BoolArray]:
+        """Take what the active sessions, `slots` (n,), were served in a step.
+
+        Return the slots of sessions that are decided by now, and whether these are satisfied, (k,) each.
+        """
         self.remaining[slots] -= service.bits
         took = now + service.elapsed * step_s - self._begun[slots]
         in_time = service.finished & (took <= self._good_s[slots])
@@ -148,4 +143,4 @@ class Sessions:
         self.active[slots[service.finished | given_up]] = False
         self.finished += int(service.finished.sum())
         self.dropped += int(given_up.sum())
-        return Verdicts(slots[decided], in_time[decided])
+        return slots[decided], in_time[decided]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
+from kinband.service.dashboard.text import figure
 from kinband.stats import REACH
 
 # --- Elements as text -----------------------------------------------------------------------------------------------
@@ -334,10 +335,10 @@ class Belief(NamedTuple):
     @property
     def says(self) -> str:
         """All of it in words."""
-        low, high = self.interval
+        low, high = map(figure, self.interval)
         named = ("ran before", "chosen") if self.past else ("runs now", "would be chosen")
         roles = [role for role, is_so in zip(named, (self.running, self.chosen), strict=True) if is_so]
-        return ", ".join([f"{self.name}: {self.mean:.3f} ({low:.3f} to {high:.3f})", *roles]).replace("-", "−")
+        return ", ".join([f"{self.name}: {figure(self.mean)} ({low} to {high})", *roles])
 
 
 def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260) -> Markup:

@@ -18,7 +18,7 @@ NAMES = [f"s{i}" for i in range(8)]
 
 
 @contextmanager
-def busy(folder: Path, *, mode: str = "autonomous") -> Iterator[Network]:
+def busy(folder: Path) -> Iterator[Network]:
     """A network that has found its configurations: most decisions are to stay."""
     with network(folder, NAMES, knobs={"tilt": [2, 4, 6, 8]}, mode="autonomous") as web:
         web.play(9)
@@ -102,6 +102,10 @@ def test_a_column_says_who_and_leads_to_what_they_did(tmp_path: Path) -> None:
         text = web.browser().get("/audit?kind=switch").text
         assert '<th scope="col">Who</th>' in text
         assert re.search(r'data-head="Who"><a [^>]*href="/audit\?actor=bertil"[^>]*>bertil</a>', text)
+        text = web.browser().get("/audit?actor=bertil&kind=switch&station=s3").text
+        assert "bertil froze s3: “swap”." in text
+        assert len(numbers(text)) == 1
+        assert len(web.browser().get("/audit.csv?actor=bertil").text.splitlines()) == 2
 
 
 def test_events_are_found_by_time_to_the_minute(tmp_path: Path) -> None:

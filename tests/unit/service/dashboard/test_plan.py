@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from tests.support.dashboard_network import Clock, Network, network
 
-from kinband import ConfigurationSpace, Conservative, Controller, SwitchingCost
+from kinband import ConfigurationSpace, Controller
 from kinband.kernels import RBF
 from kinband.packed import Alternative
+from kinband.policies import Conservative, SwitchingCost
 from kinband.policies.safety import SafetyLike
 from kinband.records import Decision
 from kinband.service.dashboard.plan import OLD, Wait, is_old, ordered

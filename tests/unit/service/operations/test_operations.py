@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from tests.support.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
 
-from kinband import ConfigurationSpace, Controller, Drift
+from kinband import ConfigurationSpace, Controller
 from kinband.contexts import ContextEncoder, StateScaler
+from kinband.drift import Drift
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import RBF
 from kinband.kpis import KpiFloor, NeighbourReward
