@@ -474,6 +474,12 @@ def test_an_option_is_not_taken_for_a_longer_one() -> None:
     assert not is_named("--rows", "`--rows-of 5`, `--log--rows`")
 
 
+def test_no_decision_is_told_twice() -> None:
+    leads = re.findall(r"^- \*\*(.+?)\*\*", text_of("docs/decisions.md"), re.MULTILINE)
+    assert len(leads) > 20
+    assert sorted(lead.rstrip(".") for lead in leads) == sorted({lead.rstrip(".") for lead in leads})
+
+
 # --- Figures ------------------------------------------------------------------------------------------------
 
 FIGURE = re.compile(r"[-+]?\d[\d.]*%? \([-+]?\d[\d.]*%? to [-+]?\d[\d.]*%?\)")
