@@ -206,6 +206,15 @@ def test_every_file_on_the_map_of_the_house_exists() -> None:
     assert missing_files(said) == ["nowhere.py", "no/such.py"]
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_scripts_and_tests_that_a_page_names_exist(page: str) -> None:
+    text = text_of(page)
+    files = re.findall(r"\b(?:tests|tools|examples|benchmarks)/[\w/]+\.\w+", text)
+    modules = [name.replace(".", "/") for name in re.findall(r"python -m (benchmarks[\w.]*\w)", text)]
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    assert [name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").exists())] == []
+
+
 def test_every_room_is_on_the_map_of_the_house() -> None:
     rooms = {path.name for path in (ROOT / "src" / "kinband").iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert [room for room in sorted(rooms) if f"`{room}`" not in text_of("CONTRIBUTING.md")] == []
@@ -463,6 +472,12 @@ def test_every_setting_of_a_controller_is_in_the_docs() -> None:
 def test_an_option_is_not_taken_for_a_longer_one() -> None:
     assert is_named("--rows", "`--rows 5`")
     assert not is_named("--rows", "`--rows-of 5`, `--log--rows`")
+
+
+def test_no_decision_is_told_twice() -> None:
+    leads = re.findall(r"^- \*\*(.+?)\*\*", text_of("docs/decisions.md"), re.MULTILINE)
+    assert len(leads) > 20
+    assert sorted(lead.rstrip(".") for lead in leads) == sorted({lead.rstrip(".") for lead in leads})
 
 
 # --- Figures ------------------------------------------------------------------------------------------------
