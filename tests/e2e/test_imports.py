@@ -2,8 +2,12 @@
 
 import importlib
 import inspect
+import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,36 +15,13 @@ import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
 HEAVY += ["yaml", "sqlalchemy", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
-ROOMS = [
-    "kinband",
-    "kinband.arrays",
-    "kinband.planning",
-    "kinband.space",
-    "kinband.contexts",
-    "kinband.controller",
-    "kinband.environments",
-    "kinband.environments.radio",
-    "kinband.errors",
-    "kinband.ope",
-    "kinband.cluster",
-    "kinband.guardrails",
-    "kinband.kernels",
-    "kinband.likelihood",
-    "kinband.model",
-    "kinband.policies",
-    "kinband.posterior",
-    "kinband.records",
-    "kinband.regressor",
-    "kinband.similarity",
-    "kinband.theory",
-    "kinband.trace",
-    "kinband.service.access",
-    "kinband.service.client",
-    "kinband.service.api",
-    "kinband.service.ledger",
-    "kinband.service.operations",
-    "kinband.service.problems",
-]
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+PROMISED = sorted(
+    {
+        *re.findall(r"^::: (kinband[\w.]*)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE),
+        *(f"kinband.{name}" for name in kinband.__all__ if name != "__version__"),
+    }
+)
 
 
 def test_importing_kinband_loads_nothing_heavy() -> None:
@@ -79,15 +60,22 @@ print(len(c))
     assert done.stdout.strip() == "5"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_is_documented_by_an_example(room: str) -> None:
-    module = importlib.import_module(room)
-    assert module.__doc__
-    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
-    objects = {name: getattr(module, name) for name in names}
-    mine = {
-        name: o
-        for name, o in objects.items()
-        if (inspect.isclass(o) or inspect.isfunction(o)) and o.__module__.startswith("kinband")
-    }
-    assert [name for name, o in mine.items() if ">>>" not in (inspect.getdoc(o) or "")] == []
+def promised(path: str) -> Any:
+    """Return what a path names: a module, or a name in one."""
+    room, _, name = path.rpartition(".")
+    found = importlib.import_module(room)
+    return getattr(found, name)
+
+
+@pytest.mark.parametrize("path", PROMISED)
+def test_every_public_name_is_documented_by_an_example(path: str) -> None:
+    found = promised(path)
+    listed = [getattr(found, name) for name in getattr(found, "__all__", ())] if inspect.ismodule(found) else [found]
+    names = [one for one in listed if inspect.isclass(one) or inspect.isfunction(one)]
+    assert [one for one in names if ">>>" not in (inspect.getdoc(one) or "")] == []
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    rooms = [one.name for one in pkgutil.walk_packages(kinband.__path__, "kinband.") if "migrations" not in one.name]
+    assert len(rooms) > 100
+    assert [room for room in rooms if room != "kinband.__main__" and not importlib.import_module(room).__doc__] == []
