@@ -42,7 +42,6 @@ def test_every_command_shows_an_example_and_is_in_the_quickstart(
         (["demo", "--rounds", "many"], "--rounds"),
         (["demo", "--beta", "-1"], "--beta"),
         (["demo", "--beta", "nan"], "--beta"),
-        (["demo", "--trace", "nowhere.parquet"], "nowhere.parquet"),
         (["demo", "--frobnicate"], "--frobnicate"),
         (["conquer"], "conquer"),
         (["reproduce", "everything"], "everything"),
@@ -50,7 +49,6 @@ def test_every_command_shows_an_example_and_is_in_the_quickstart(
         (["reproduce", "readings", "--protocol", "fair"], "paper's protocol"),
         (["reproduce", "synthetic", "--write", "docs/evidence.md"], "ask for readings"),
         (["reproduce", "readings", "--write", "nowhere.md"], "nowhere.md"),
-        (["compare", "no-such-trace.parquet"], "no-such-trace.parquet"),
         (["simulate", "city.txt", "--stations", "3", "--days", "0"], "--days"),
     ],
 )
@@ -61,6 +59,44 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
+
+
+NO_LOG = {
+    "missing.csv": None,
+    "empty.csv": b"",
+    "folder.csv": None,
+    "binary.csv": bytes(range(256)),
+    "log.txt": b"a,b\n1,2\n",
+}
+READERS = [
+    ["similarity", "{}", "--configuration", "tilt"],
+    ["compare", "{}", "--configuration", "tilt"],
+    ["compare", "{}", "--measured", "seconds"],
+    ["evaluate", "{}", "--configuration", "tilt"],
+    ["recommend", "{}", "--now", "now.csv", "--configuration", "tilt"],
+    ["demo", "--trace", "{}"],
+    ["serve", "--ledger", "new.db", "--start", "{}", "--configuration", "tilt", "--port", "0"],
+    ["audit", "{}"],
+    ["replay", "{}", "d000001"],
+    ["ledger", "verify", "{}"],
+]
+
+
+@pytest.mark.parametrize("file", NO_LOG)
+@pytest.mark.parametrize("command", READERS, ids=lambda command: " ".join(command[:1]))
+def test_a_file_that_is_of_no_use_is_named_by_every_command(
+    command: list[str], file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if file == "folder.csv":
+        Path(file).mkdir()
+    elif (content := NO_LOG[file]) is not None:
+        Path(file).write_bytes(content)
+    assert main([word.format(file) for word in command]) == 2
+    error = capsys.readouterr().err
+    assert file in error
+    assert len(error.strip().splitlines()) == 1
+    assert not Path("new.db").exists()
 
 
 @pytest.mark.parametrize("below", ["", "below"])
