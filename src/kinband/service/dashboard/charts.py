@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from html import escape
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from kinband.service.dashboard.text import figure
 from kinband.stats import REACH
@@ -44,12 +46,21 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
     What is inside and what attributes say is escaped unless it is `Markup`.
     """
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, float) else value)}"'
-        for key, value in attributes.items()
-        if value is not None
+        [f' {_attribute(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None]
     )
-    end = f">{Markup('').join(inside)}</{name}>" if inside else "/>"
+    end = f">{''.join(map(_escaped, inside))}</{name}>" if inside else "/>"
     return Markup(f"<{name}{said}{end}")  # noqa: S704 - every part is escaped
+
+
+@cache
+def _attribute(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _escaped(value: object) -> str:
+    if isinstance(value, Markup):
+        return value
+    return number(value) if isinstance(value, float) else escape(str(value))
 
 
 # --- From values to places: linear scales, round ticks for numbers and for times, long series made short ------------

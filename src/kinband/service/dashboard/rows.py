@@ -26,6 +26,7 @@ class Names:
 
     def __init__(self, space: ConfigurationSpace) -> None:
         self.space = space
+        self._texts: dict[int | None, str] = {}  # pages name the same ones many times
 
     def configuration(self, arm: int | None) -> Mapping[str, Any] | None:
         """Return a configuration, None for an arm that does not exist."""
@@ -33,7 +34,9 @@ class Names:
 
     def text(self, arm: int | None) -> str:
         """Return a configuration in words."""
-        return knobs(self.configuration(arm))
+        if arm not in self._texts:
+            self._texts[arm] = knobs(self.configuration(arm))
+        return self._texts[arm]
 
     def moves(self, before: int | None, after: int) -> Moves:
         """Return the knobs that move from one configuration to another, each with its old and its new value."""

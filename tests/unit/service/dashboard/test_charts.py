@@ -328,4 +328,4 @@ def test_colours_with_a_meaning_differ_from_one_another(paper: str) -> None:
 
 
 def test_elements_escape_what_they_hold_and_leave_out_what_is_none() -> None:
-    assert str(tag("a", "<b>", href='"x"', title=None)) == '<a href="&#34;x&#34;">&lt;b&gt;</a>'
+    assert str(tag("a", "<b>", href='"x"', title=None)) == '<a href="&quot;x&quot;">&lt;b&gt;</a>'
