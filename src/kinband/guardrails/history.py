@@ -63,14 +63,26 @@ class Changed(_Event):
 
 @dataclass(frozen=True)
 class CalledOff(_Event):
-    """The latest change of a station was not carried out, and does not count."""
+    """The latest change of a station was not carried out, and does not count.
+
+    Example:
+        >>> from datetime import UTC
+        >>> CalledOff(datetime(2026, 3, 1, tzinfo=UTC), "3714").to_dict()["event"]
+        'calledoff'
+    """
 
     station: str
 
 
 @dataclass(frozen=True)
 class Rewarded(_Event):
-    """What a station earned in the slot that began at a time; the last word on a slot counts."""
+    """What a station earned in the slot that began at a time; the last word on a slot counts.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Rewarded(datetime(2026, 3, 1, tzinfo=UTC), "3714", 0.9).reward
+        0.9
+    """
 
     station: str
     reward: float
@@ -82,7 +94,13 @@ class Rewarded(_Event):
 
 @dataclass(frozen=True)
 class Frozen(_Event):
-    """A person wants a station to be left alone."""
+    """A person wants a station to be left alone.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Frozen(datetime(2026, 3, 1, tzinfo=UTC), "3714", why="complaints").why
+        'complaints'
+    """
 
     station: str
     why: str = ""
@@ -90,21 +108,39 @@ class Frozen(_Event):
 
 @dataclass(frozen=True)
 class Thawed(_Event):
-    """A person takes a `Frozen` back; stations on the freeze list of the rails stay frozen."""
+    """A person takes a `Frozen` back; stations on the freeze list of the rails stay frozen.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Thawed(datetime(2026, 3, 1, tzinfo=UTC), "3714").station
+        '3714'
+    """
 
     station: str
 
 
 @dataclass(frozen=True)
 class Stopped(_Event):
-    """The stop switch was thrown."""
+    """The stop switch was thrown.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Stopped(datetime(2026, 3, 1, tzinfo=UTC), why="outage in the core").why
+        'outage in the core'
+    """
 
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Resumed(_Event):
-    """A `Stopped` was taken back; the switch in the rails is another one."""
+    """A `Stopped` was taken back; the switch in the rails is another one.
+
+    Example:
+        >>> from datetime import UTC
+        >>> Resumed(datetime(2026, 3, 1, tzinfo=UTC)).to_dict()
+        {'event': 'resumed', 'at': '2026-03-01T00:00:00+00:00'}
+    """
 
 
 Event = Changed | CalledOff | Rewarded | Frozen | Thawed | Stopped | Resumed

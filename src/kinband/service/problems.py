@@ -27,6 +27,10 @@ def problem(status: int, detail: str, *, code: str = "", argument: str = "", ins
         code: Which problem it is, for programs.
         argument: The field, parameter or argument at fault.
         instance: Where it occurred: the path of the request.
+
+    Example:
+        >>> problem(413, "the body has more than 1 MiB: send less at once")["title"]
+        'Content Too Large'
     """
     told = {"type": "about:blank", "title": phrase(status), "status": status, "detail": detail, "code": code}
     told |= {"argument": argument, "instance": instance, "request_id": REQUEST_ID.get()}
@@ -36,7 +40,13 @@ def problem(status: int, detail: str, *, code: str = "", argument: str = "", ins
 def problem_response(
     status: int, detail: str, *, headers: Mapping[str, str] | None = None, **further: str
 ) -> JSONResponse:
-    """Return the answer that tells a problem, with further headers such as `Retry-After`."""
+    """Return the answer that tells a problem, with further headers such as `Retry-After`.
+
+    Example:
+        >>> answer = problem_response(429, "too many requests: wait 3 seconds", headers={"Retry-After": "3"})
+        >>> answer.status_code, answer.headers["content-type"], answer.headers["retry-after"]
+        (429, 'application/problem+json', '3')
+    """
     told = problem(status, detail, **further)
     return JSONResponse(told, status_code=status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 

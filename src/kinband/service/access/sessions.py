@@ -91,6 +91,10 @@ class Session:
         identity: Who.
         csrf: What every form and every call that changes something has to repeat (`csrf.check_request`).
         ends: When the session ends, UTC, in seconds since 1970.
+
+    Example:
+        >>> Session(Identity.local(), "secret", 0)
+        Session(identity=Identity(id='', name='local', role=<Role.ADMIN: 'admin'>), ends=0)
     """
 
     identity: Identity

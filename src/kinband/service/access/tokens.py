@@ -42,7 +42,12 @@ _SENTENCES: dict[Reason, str] = {
 
 
 class AccessError(KinbandError, PermissionError):
-    """Base of what access refuses."""
+    """Base of what access refuses.
+
+    Example:
+        >>> issubclass(NotSignedInError, AccessError) and issubclass(NotAllowedError, AccessError)
+        True
+    """
 
 
 class NotSignedInError(AccessError):
@@ -50,6 +55,12 @@ class NotSignedInError(AccessError):
 
     Attributes:
         reason: Why, for our own log.
+
+    Example:
+        >>> str(NotSignedInError("malformed")) == str(NotSignedInError("unknown"))
+        True
+        >>> NotSignedInError("unknown").reason
+        'unknown'
     """
 
     def __init__(self, reason: Reason) -> None:
@@ -58,7 +69,12 @@ class NotSignedInError(AccessError):
 
 
 class NotAllowedError(AccessError):
-    """The caller is known, but may not do this."""
+    """The caller is known, but may not do this.
+
+    Example:
+        >>> str(NotAllowedError("this needs the role admin"))
+        'this needs the role admin'
+    """
 
     code = "not_allowed"
 
@@ -189,6 +205,11 @@ class TokenRecord:
         revoked: Since when it may not be used any more.
         by: Who made it.
         last_used: When it was last used, to the minute.
+
+    Example:
+        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.OPERATOR, "2026-11-20T10:00:00.000000Z", None, None, "anna")
+        >>> record.state("2026-11-20T11:00:00.000000Z")
+        'live'
     """
 
     id: str
@@ -223,6 +244,11 @@ class Created:
     Attributes:
         token: The text; whoever has it comes in.
         record: What is kept.
+
+    Example:
+        >>> record = TokenRecord("k3Vq90Xz", "nms", Role.VIEWER, "2026-11-20T10:00:00.000000Z", None, None, "anna")
+        >>> "kb_" in repr(Created("kb_k3Vq90Xz_...", record))
+        False
     """
 
     token: str = field(repr=False)

@@ -94,6 +94,10 @@ class Limits:
     Attributes:
         requests: By identity.
         failures: Failed sign-ins, by address.
+
+    Example:
+        >>> Limits.usual().requests.take("k3Vq90Xz")
+        0.0
     """
 
     requests: Limiter

@@ -62,7 +62,12 @@ class LedgerUnavailableError(KinbandError, ConnectionError):
 
 
 class LedgerRefusedError(KinbandError, PermissionError):
-    """The database will not have it, now or later: rights are missing, or history was to be changed."""
+    """The database will not have it, now or later: rights are missing, or history was to be changed.
+
+    Example:
+        >>> str(LedgerRefusedError("the ledger is read-only"))
+        'the ledger is read-only'
+    """
 
 
 @contextmanager

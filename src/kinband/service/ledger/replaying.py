@@ -34,6 +34,14 @@ class Replayed:
         same: Whether the two agree: the recorded choice is again the best, with the same beliefs.
         explanation: Why it was made, as of then, with the reward that it earned since.
         learned: How many events were taken in for it beyond a snapshot.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+        >>> made = controller.ask("a")
+        >>> event = Event(2, "decision", "2026-11-20T10:00:00Z", "", "a", made.id, None, None, None, "{}", "")
+        >>> Replayed(event, made, made, True, controller.explain(made.id), 0).to_dict()["same"]
+        True
     """
 
     event: Event

@@ -38,6 +38,17 @@ class Explained:
         item: The decision with everything that happened to it.
         text: One paragraph, with the part of guard and people in it.
         guard: What the guard said, as JSON-able values; None where it was not asked.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from kinband import Controller
+        >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=1)
+        >>> made = controller.ask("a")
+        >>> at = datetime(2026, 11, 20, tzinfo=UTC)
+        >>> item = DecisionRecord(made, 1, at, None, "shadow", "shadow", None, running=0, arm=0)
+        >>> why = explained(controller.explain(made.id), item, controller.space)
+        >>> why.to_dict()["station"], why.guard
+        ('a', None)
     """
 
     of: Explanation

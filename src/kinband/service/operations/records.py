@@ -144,6 +144,10 @@ class RailsOnRecord:
         at: When they were put in force; None where none ever were.
         actor: Who did.
         comment: What was said about it.
+
+    Example:
+        >>> RailsOnRecord().digest
+        ''
     """
 
     text: str = ""
@@ -164,6 +168,11 @@ class Point:
         changed: Whether that was another configuration than before.
         reward: What it earned; None while it is awaited.
         baseline: What the declared configuration was expected to earn in its place; None where that is not known.
+
+    Example:
+        >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
+        >>> Point(at, "d000001", arm=2, changed=True, reward=0.9, baseline=0.85).changed
+        True
     """
 
     at: datetime
@@ -193,6 +202,11 @@ class StationState:
         frozen: Why it is frozen; None if it is not.
         active: Whether it is decided for; False once it has left.
         slots: Its decisions, oldest first.
+
+    Example:
+        >>> card = StationState("3714", "assist", running=2)
+        >>> card.active, len(card.slots)
+        (True, 0)
     """
 
     station: str
@@ -224,6 +238,11 @@ class Outlook:
         choice: Arm that would be decided.
         running: Arm that runs.
         lenders: Whose evidence the choice rests on, as shares by station, the largest first; itself among them.
+
+    Example:
+        >>> configurations = ({"tilt": 2}, {"tilt": 4})
+        >>> Outlook("3714", {}, (0, 1), configurations, (0.8, 0.9), (0.1, 0.1), choice=1, running=0).choice
+        1
     """
 
     station: str
@@ -254,6 +273,10 @@ class Gain:
         mean: Of a slot.
         low: Lower end of the 95 % interval of the mean.
         high: Its upper end.
+
+    Example:
+        >>> Gain(total=1.2, slots=40, mean=0.03, low=0.01, high=0.05).low > 0
+        True
     """
 
     total: float
