@@ -20,7 +20,22 @@ from kinband.arrays import FloatArray, IntArray, finite_array, finite_number, po
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, components
 from kinband.policies.exploration import Theorem1, theorem1_alpha
-from kinband.posterior.base import checked_contexts as _checked_contexts
+from kinband.posterior.base import checked_contexts
+
+__all__ = [
+    "TheoryReport",
+    "gram",
+    "information_gain",
+    "largest_prior_variance",
+    "log_g",
+    "log_g_uniform",
+    "numerical_rank",
+    "rank_bound",
+    "regret_bound",
+    "report_run",
+    "theorem1_width",
+    "uniform_similarity",
+]
 
 RANK_TOLERANCE = 1e-12
 """Eigenvalues below this share of the largest count as zero."""
@@ -331,7 +346,7 @@ def _checked_run(
     model = MultiTaskKernel(as_kernel(kernel), np.asarray(K_Z, dtype=np.float64))
     index = np.asarray(tasks)
     index = index if index.size else index.astype(np.int64)  # an empty list has no whole numbers
-    return *_checked_contexts(index, X, size=len(model.K_Z), width=None), model
+    return *checked_contexts(index, X, size=len(model.K_Z), width=None), model
 
 
 def _whole(value: int, *, name: str, least: int = 1) -> int:
