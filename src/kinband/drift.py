@@ -32,8 +32,7 @@ from kinband.kernels import (
 )
 from kinband.kernels.functions import HALF_LIFE_BOUNDS, Scaled
 from kinband.likelihood import starting_kernel
-from kinband.packed import PackedState
-from kinband.records import Samples
+from kinband.records import PackedState, Samples
 from kinband.similarity.newcomers import with_row
 from kinband.trace import Trace
 from kinband.trace.columns import RowError, times

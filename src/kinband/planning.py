@@ -21,7 +21,6 @@ from kinband.controller import Controller, Settings
 from kinband.controller.attribution import Hindsight, shares_of
 from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSettings
-from kinband.counting import counted
 from kinband.errors import BadInputError, KinbandError
 from kinband.html import table
 from kinband.policies import UCB, Constant
@@ -31,7 +30,7 @@ from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
-from kinband.stats import Estimate, normal
+from kinband.stats import Estimate, counted, normal
 from kinband.trace.columns import floats, station_names, table_of
 from kinband.trace.files import check_file, read_csv, read_parquet
 

@@ -21,9 +21,8 @@ from kinband.controller.events import ChangePoint, Estimated, Joined, Ran
 from kinband.drift import Drift, Reset
 from kinband.kernels import RBF, Matern32
 from kinband.kpis import KpiFloor, NeighbourReward
-from kinband.packed import Alternative
 from kinband.policies import POLICIES, Conservative, Floor, SwitchingCost
-from kinband.records import Samples, same_decision
+from kinband.records import Alternative, Samples, same_decision
 from kinband.service.ledger.restoring import FollowingController
 
 STATIONS = list("abcd")

@@ -7,9 +7,8 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller, TaskMatrix
 from kinband.html import MOST_ROWS, table
-from kinband.packed import Alternative
 from kinband.planning import Change, ChangePlan, LeftAlone
-from kinband.records import Decision
+from kinband.records import Alternative, Decision
 from kinband.stats import Estimate
 
 EVIL = "<b>&\"'"

@@ -10,11 +10,11 @@ from rich.text import Text
 from kinband.cli.options import AsJson, MostRows, make_folder
 from kinband.cli.render import cell, echo_json, echo_lines, say, scores_table, show, table
 from kinband.controller import Controller, Explanation
-from kinband.counting import counted
 from kinband.diagnostics import Audit, Calibrated, Transferred, audit
 from kinband.diagnostics.calibration import FITS, LEVELS, check_told
 from kinband.diagnostics.transfer import EVEN, HURTS, MOST_ROWS, RECENT
 from kinband.errors import SavedStateError
+from kinband.stats import counted
 
 _SHOWN = 12  # stations of a table
 

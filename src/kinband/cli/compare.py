@@ -27,7 +27,6 @@ from kinband.cli.options import (
 from kinband.cli.render import cell, echo_json, echo_lines, numbers_of, table
 from kinband.cli.render import show as show_table
 from kinband.contexts import LARGEST as LARGEST_REWARD
-from kinband.counting import counted
 from kinband.environments.measured import BUNDLED, MeasuredEnvironment, bundled_measured, read_measured
 from kinband.errors import BadInputError
 from kinband.experiments.compare import (
@@ -46,7 +45,7 @@ from kinband.experiments.pages import save
 from kinband.experiments.paper import SHARING
 from kinband.experiments.problems import part_trace, problem_from
 from kinband.experiments.runner import Mode
-from kinband.stats import Estimate
+from kinband.stats import Estimate, counted
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
 

@@ -19,10 +19,10 @@ import typer
 from numpy.typing import NDArray
 
 from kinband.cli.app import ctrl_c_ends_at_once
-from kinband.counting import counted
 from kinband.errors import BadInputError, NotFoundError
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.space import ConfigurationSpace
+from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.files import read_column
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units

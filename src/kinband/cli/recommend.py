@@ -31,7 +31,6 @@ from kinband.cli.options import (
 from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
-from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.planning import (
     NEGLIGIBLE,
@@ -45,6 +44,7 @@ from kinband.planning import (
 )
 from kinband.progress import progress
 from kinband.space import ConfigurationSpace
+from kinband.stats import counted
 from kinband.trace.files import located
 
 _SHOWN = 20  # stations listed on the screen; the files list all

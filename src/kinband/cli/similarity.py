@@ -25,12 +25,12 @@ from kinband.cli.options import (
     with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
-from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.model import learn_model
 from kinband.similarity import TaskMatrix, similarity_from
 from kinband.similarity.base import without_level
 from kinband.similarity.matrix import sharing_text
+from kinband.stats import counted
 from kinband.trace import Trace
 
 _PAIRS = 3  # most and least alike pairs shown

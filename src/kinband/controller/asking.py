@@ -15,8 +15,7 @@ from kinband.controller.state import DeployedState
 from kinband.controller.stations import CurrentSettings, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
-from kinband.packed import Alternatives
-from kinband.records import NO_MEMO, Choice, Decision, Query, Standing
+from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Query, Standing
 from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]

@@ -10,9 +10,8 @@ from kinband.arrays import FloatArray, data_frame, free_name
 from kinband.controller.settings import Settings
 from kinband.drift import past_name
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
-from kinband.packed import Alternative, Alternatives, PackedState
 from kinband.policies.budget import replaced_memo
-from kinband.records import Decision, Memo, Observation
+from kinband.records import Alternative, Alternatives, Decision, Memo, Observation, PackedState
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -17,9 +17,8 @@ from kinband.controller.attribution import Evidence, related, task_matrix_of, to
 from kinband.controller.events import Asked, Journal
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.packed import Alternative, Alternatives
 from kinband.policies.constraints import BUDGET, FLOOR
-from kinband.records import Decision
+from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------

@@ -15,7 +15,6 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_array, finite_number
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.config import ControllerConfig, refuse_beyond_paper, with_log, without_log
-from kinband.counting import counted
 from kinband.drift import (
     CLOCK,
     check_past_names,
@@ -47,6 +46,7 @@ from kinband.similarity.newcomers import (
 )
 from kinband.similarity.shards import shard_stations
 from kinband.space import ConfigurationSpace
+from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
 

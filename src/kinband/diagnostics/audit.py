@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.counting import counted
 from kinband.diagnostics.calibration import (
     ABOVE,
     BELOW,
@@ -41,7 +40,7 @@ from kinband.diagnostics.transfer import (
 from kinband.errors import BadInputError
 from kinband.similarity import TaskMatrix
 from kinband.similarity.matrix import sharing_text
-from kinband.stats import Estimate
+from kinband.stats import Estimate, counted
 
 # --- An audit in sentences: first how far to trust predictions, then what sharing did, then every station to look at
 

@@ -11,9 +11,8 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
 from kinband.controller.events import Asked, Estimated, Journal, Told
 from kinband.controller.stations import CurrentSettings
-from kinband.counting import counted
 from kinband.errors import BadInputError
-from kinband.stats import Estimate, discoveries, mean_of, mean_square_of, share_of
+from kinband.stats import Estimate, counted, discoveries, mean_of, mean_square_of, share_of
 
 # --- What was predicted when asking beside what was earned: the decisions of a controller whose reward is known -----
 #

@@ -10,7 +10,6 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Settings
 from kinband.controller.attribution import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.controller.events import Asked
-from kinband.counting import counted
 from kinband.diagnostics.calibration import (
     Epoch,
     Predictions,
@@ -22,7 +21,7 @@ from kinband.diagnostics.calibration import (
 )
 from kinband.kernels import components
 from kinband.posterior.base import Rows
-from kinband.stats import Estimate, discoveries_by_evidence, mean_of
+from kinband.stats import Estimate, counted, discoveries_by_evidence, mean_of
 
 # --- Who borrows from whom: the shares of evidence in the latest decisions of every station, as of each -------------
 #

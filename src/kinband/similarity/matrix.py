@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number
-from kinband.counting import counted
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.html import MOST_ROWS, table
 from kinband.kernels import check_task_matrix
 from kinband.similarity.base import Log, samples_of
 from kinband.similarity.newcomers import correlations
 from kinband.similarity.picture import draw_heatmap
+from kinband.stats import counted
 from kinband.trace.files import path_of
 
 # --- Task matrices on disk: `.npz` for machines, `.csv` for people --------------------------------------------------

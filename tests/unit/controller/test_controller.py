@@ -12,10 +12,9 @@ from sklearn.gaussian_process import kernels as sk
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.kernels import RBF
-from kinband.packed import Alternatives
 from kinband.policies.base import Policy, Setting
 from kinband.policies.baselines import RandomArm
-from kinband.records import Choice, Observation, Query, Samples
+from kinband.records import Alternatives, Choice, Observation, Query, Samples
 from kinband.space import Range
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-100, -92))

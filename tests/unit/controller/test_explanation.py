@@ -18,10 +18,9 @@ from kinband.controller.events import Asked, Told
 from kinband.controller.explain import Comparison, against_text, evidence_text
 from kinband.errors import NotFoundError
 from kinband.kernels import RBF, MultiTaskKernel
-from kinband.packed import Alternative
 from kinband.policies import Floor, SwitchingCost
 from kinband.posterior.base import Rows
-from kinband.records import Samples
+from kinband.records import Alternative, Samples
 
 SPACE = ConfigurationSpace(tilt=range(0, 12, 2))
 K_Z = np.array([[1.2, 0.7, 0.0], [0.7, 0.9, 0.0], [0.0, 0.0, 1.1]])  # a and b share, c is alone

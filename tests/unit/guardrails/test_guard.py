@@ -32,7 +32,7 @@ from kinband.guardrails import (
     changes_of,
     event_from,
 )
-from kinband.packed import Alternatives
+from kinband.records import Alternatives
 
 SPACE = ConfigurationSpace(tilt=[0, 2, 4, 6, 8])
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

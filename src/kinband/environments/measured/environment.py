@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
-from kinband.counting import counted
 from kinband.environments.contract import Exogenous, Outcome, Slot, whole_number
 from kinband.environments.measured.table import Descriptors, Goal, MeasuredTable
 from kinband.errors import BadInputError
 from kinband.records import Samples
+from kinband.stats import counted
 from kinband.trace.files import check_file, located, path_of, read_csv, read_parquet
 
 # --- From scores to rewards: every task against its own first configuration, all in units of the whole table --------

@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from kinband.controller import Explanation
 from kinband.controller.explain import MOST_ROWS
-from kinband.counting import counted
 from kinband.errors import KinbandError
 from kinband.service.dashboard.charts import Belief, around
 from kinband.service.dashboard.dashboard import Dashboard, Text
@@ -25,6 +24,7 @@ from kinband.service.ledger import replay
 from kinband.service.operations import Operations, Outlook, outlooks
 from kinband.service.operations.outlooks import Explained, explained
 from kinband.service.paths import read
+from kinband.stats import counted
 
 SHOWN = 12
 """How many of what was considered are drawn; a table has all."""

@@ -17,12 +17,12 @@ import numpy as np
 from markupsafe import Markup
 from scipy.spatial import KDTree
 
-from kinband.counting import counted
 from kinband.service.dashboard.charts import Scale, number, tag
 from kinband.service.dashboard.rows import Look
 from kinband.service.dashboard.text import ago, figure, station_url
 from kinband.service.operations import MODES
 from kinband.service.schemas import Site
+from kinband.stats import counted
 
 # --- Colours with a meaning, the same on light and dark pages, told apart by every kind of sight --------------------
 #

@@ -9,7 +9,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.counting import counted
 from kinband.service.dashboard.charts import Line, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
 from kinband.service.dashboard.map import COLOURS, MODE_COLOURS, network_map
@@ -17,6 +16,7 @@ from kinband.service.dashboard.rows import SLOTS, look_of, names_of, sites_of
 from kinband.service.dashboard.text import figure, signed
 from kinband.service.operations import MODES, Operations
 from kinband.service.operations.records import checked_mode
+from kinband.stats import counted
 
 _WORST = 8
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.counting import counted
 from kinband.service import tables
 from kinband.service.dashboard.dashboard import Dashboard, Sent
 from kinband.service.dashboard.rendering import Flash
 from kinband.service.dashboard.rows import Row, named_slot, names_of, row_of
 from kinband.service.dashboard.text import lasting
 from kinband.service.operations import DecisionRecord, Operations
+from kinband.stats import counted
 
 MOST = 500
 """Rows on the page; the file has all."""

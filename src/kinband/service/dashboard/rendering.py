@@ -18,10 +18,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from kinband import html
-from kinband.counting import counted
 from kinband.errors import NotFoundError
 from kinband.service.dashboard import charts, text
 from kinband.service.dashboard.map import ramp
+from kinband.stats import counted
 from kinband.version import __version__
 
 SECURITY_HEADERS = {

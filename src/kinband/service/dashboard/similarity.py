@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.arrays import FloatArray
-from kinband.counting import counted
 from kinband.service.dashboard.charts import number, tag
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.map import UNKNOWN, ramp
 from kinband.service.dashboard.text import figure, with_query
 from kinband.similarity import TaskMatrix
+from kinband.stats import counted
 
 LEVELS = (0.5, 0.7, 0.9)
 """How alike the stations of a group are on average, to choose from."""

@@ -8,7 +8,6 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.counting import counted
 from kinband.errors import BadInputError
 from kinband.service.dashboard.charts import Belief, Line, Marker, around, band_chart, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
@@ -19,6 +18,7 @@ from kinband.service.operations import MODES, DecisionRecord, Operations
 from kinband.service.operations.read_model import Change
 from kinband.service.operations.records import checked_mode
 from kinband.service.paths import read
+from kinband.stats import counted
 
 
 def add_pages(dashboard: Dashboard) -> None:

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from kinband.counting import counted
 from kinband.service.ledger import Event
 from kinband.service.paths import written
+from kinband.stats import counted
 
 # --- Figures, times and configurations ------------------------------------------------------------------------------
 

@@ -12,10 +12,9 @@ from tests.support.dashboard_network import Clock, Network, network
 
 from kinband import ConfigurationSpace, Controller
 from kinband.kernels import RBF
-from kinband.packed import Alternative
 from kinband.policies import Conservative, SwitchingCost
 from kinband.policies.safety import SafetyLike
-from kinband.records import Decision
+from kinband.records import Alternative, Decision
 from kinband.service.dashboard.plan import OLD, Wait, is_old, ordered
 from kinband.service.dashboard.rows import Names, row_of
 from kinband.service.ledger import Ledger

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from tests.support.operations_life import STATIONS, Clock, begin, want
 
-from kinband.packed import Alternative, Alternatives
-from kinband.records import Decision, alternative_of
+from kinband.records import Alternative, Alternatives, Decision, alternative_of
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations
 from kinband.service.operations.read_model import KEPT_CHANGES, KEPT_RECENT

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.events import entry_to_dict
-from kinband.packed import Alternatives, PackedState
+from kinband.records import Alternatives, PackedState
 
 states = st.dictionaries(st.text(max_size=8), st.floats(allow_nan=False), max_size=7)
 
