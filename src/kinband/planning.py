@@ -23,10 +23,10 @@ from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSettings
 from kinband.errors import BadInputError, KinbandError
 from kinband.html import table
-from kinband.policies import UCB, Constant
+from kinband.policies import Constant
 from kinband.policies.base import learn_block
-from kinband.policies.safety import Constrained
-from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior
+from kinband.policies.safety import posterior_of
+from kinband.posterior import BlockedPosterior, ExactPosterior, Prediction, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
@@ -406,10 +406,8 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
 
     Contributions can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
     """
-    settings, policy = controller.current, controller.policy
-    if isinstance(policy, Constrained):
-        policy = policy.inner
-    known = policy.posterior if settings.config.policy == "ucb" and isinstance(policy, UCB) else None
+    settings = controller.current
+    known = posterior_of(controller.policy) if settings.config.policy == "ucb" else None
     if isinstance(known, BlockedPosterior) and all(isinstance(block, _Keeper) for block in known.blocks):
         return known
     observations = controller.observations()
@@ -756,9 +754,14 @@ def gain_of(beliefs: BlockedPosterior, task: int, x: FloatArray, *, instead_of: 
         >>> f"{gain_of(posterior, 0, np.array([0.5]), instead_of=np.array([0.0])):.2f}"
         '0.37 (0.10 to 0.63)'
     """
-    found = beliefs.predict(task, np.array([x, instead_of]))
-    mean, C = found.mean, found.covariance()
-    return normal(float(mean[0] - mean[1]), float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0))))
+    return gain_in(beliefs.predict(task, np.array([x, instead_of])))
+
+
+def gain_in(pair: Prediction) -> Estimate:
+    """Return the gain of the first of two contexts over the second, from what is believed of both together."""
+    C = pair.covariance()
+    spread = float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0)))
+    return normal(float(pair.mean[0] - pair.mean[1]), spread)
 
 
 def _judgement(desk: _Desk, change: Change, *, choices: int) -> tuple[Why, str] | None:
