@@ -25,7 +25,7 @@ from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.events import Request, ask, call_digest, requests_of
+from kinband.service.ledger.requests import Request, ask, call_digest, requests_of
 from kinband.service.ledger.restoring import begin, read_settings
 from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
