@@ -181,7 +181,7 @@ def serve(
     ledger: Annotated[str | None, typer.Option(**LEDGER)] = None,
     rails: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record hold on if not given."),
+        typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record stay in force if not given."),
     ] = None,
     said: StartOptions = StartOptions(),
     ray: RayAddress = None,
