@@ -49,7 +49,10 @@ def test_the_structure_changes_no_belief(
     shape = RBF([*rng.uniform(0.5, 3.0, size=3), length], variance=variance)
     kernel: Kernel = shape + Constant(level * variance) if level else shape
     posterior = taught(kernel, some_tasks(rng, 4), rows=rows, noise=noise * variance, rng=rng)
-    arms = np.sort(rng.permutation(N)[: rng.integers(20, N + 1)])
+    shared = find_shared_state(kernel, THRESHOLDS, width=4)
+    assert shared is not None
+    rank = sum(len(term.pivots) for term in shared.terms)
+    arms = np.sort(rng.permutation(N)[: rng.integers(rank + 1, N + 1)])  # with fewer there is nothing to save
     X = contexts(rng.normal(size=3))
     found = posterior.predict(2, X[arms])
     assert len(found.joint.V.T) < len(arms)  # type: ignore[union-attr]

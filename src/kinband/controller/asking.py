@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
 from kinband.controller.events import Journal
+from kinband.controller.memory import DeployedState
 from kinband.controller.settings import Settings, arm_of
-from kinband.controller.state import DeployedState
 from kinband.controller.stations import CurrentSettings, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller.events import Journal
+from kinband.controller.memory import starting_rows
 from kinband.controller.settings import Settings
-from kinband.controller.state import starting_rows
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, components
 from kinband.posterior.base import Rows

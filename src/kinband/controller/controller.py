@@ -21,6 +21,7 @@ from kinband.controller.asking import State, decision_from, queries_for, query_f
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
+from kinband.controller.memory import Memory
 from kinband.controller.settings import (
     DescriptorsLike,
     Running,
@@ -30,7 +31,6 @@ from kinband.controller.settings import (
     settings_from_log,
     settings_from_trace,
 )
-from kinband.controller.state import Memory
 from kinband.controller.stations import CurrentSettings, joining, similarities_of
 from kinband.controller.telling import (
     KpiValues,

@@ -6,8 +6,8 @@ from typing import Any
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.controller.events import NO_KPIS, Asked, Corrected, Journal, Ran, Told
+from kinband.controller.memory import LastTold
 from kinband.controller.settings import Settings, arm_of, told_number
-from kinband.controller.state import LastTold
 from kinband.errors import BadInputError, ConflictError
 from kinband.kpis import NeighbourReward
 from kinband.policies.base import Policy

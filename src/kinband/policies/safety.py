@@ -19,7 +19,7 @@ from kinband.policies.constraints import NOTE, Constraint, Draft, Floor, Switchi
 from kinband.policies.exploration import exploration_from_dict, exploration_to_dict
 from kinband.policies.kpi_floors import Kpi, KpiFloors
 from kinband.policies.ucb import UCB
-from kinband.posterior import Prediction
+from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Memo, Observation, Query
 
 __all__ = [
@@ -271,3 +271,9 @@ def _constraints(inner: Policy, setting: Setting, safety: Safety | None, kpis: S
         kind = RewardBudget if rule.of == "rewards" else Budget
         budget = [kind(rule, inner.posterior, tasks=len(setting.K_Z), noise=inner.noise)]
     return [one for one in (safety.cost, *floors, safety.floor, *budget) if one is not None]
+
+
+def posterior_of(policy: Policy) -> Posterior | None:
+    """Return what a policy believes, below its constraints; None where it has no posterior."""
+    inner = policy.inner if isinstance(policy, Constrained) else policy
+    return inner.posterior if isinstance(inner, UCB) else None

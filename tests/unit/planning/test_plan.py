@@ -17,8 +17,6 @@ from kinband.kernels import RBF
 from kinband.planning import (
     ChangePlan,
     Present,
-    Seen,
-    Tried,
     beliefs_of,
     contributions,
     plan_changes,
@@ -28,6 +26,7 @@ from kinband.planning import (
     shares,
     std_alone,
 )
+from kinband.planning.making import Seen, Tried
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix

@@ -1,8 +1,8 @@
 """The ledger: every event of a controller in a database, append-only, from which everything else is rebuilt.
 
-`store` is the ledger, in SQLite or PostgreSQL (`engines`, `schema`), `events` what it holds, chained by checksums.
-`restoring` brings a controller back from it with the help of snapshots, `replaying` decides any decision of the past
-again, `backups` copies it. `kinband.service.operations` is what writes to it.
+`store` is the ledger, in SQLite or PostgreSQL (`engines`, `schema`), `events` what it holds, chained by checksums;
+`requests` is what decisions were asked with. `restoring` brings a controller back from it with the help of snapshots,
+`replaying` decides any decision of the past again, `backups` copies it. `kinband.service.operations` writes to it.
 """
 
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError

@@ -17,7 +17,8 @@ from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory, Setting
 from kinband.records import Decision, same_decision
-from kinband.service.ledger.events import Event, Request, ask
+from kinband.service.ledger.events import Event
+from kinband.service.ledger.requests import Request, ask
 from kinband.service.ledger.restoring import EntryReader, read_settings, restored
 from kinband.service.ledger.schema import events
 from kinband.service.ledger.store import Ledger

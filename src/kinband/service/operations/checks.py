@@ -10,7 +10,7 @@ from kinband.controller import Controller
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails.review import in_words
 from kinband.service.ledger import Event
-from kinband.service.ledger.events import Request
+from kinband.service.ledger.requests import Request
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import StationState
 from kinband.space import ConfigurationSpace

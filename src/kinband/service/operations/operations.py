@@ -25,7 +25,7 @@ from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.events import Request, ask, call_digest, requests_of
+from kinband.service.ledger.requests import Request, ask, call_digest, requests_of
 from kinband.service.ledger.restoring import begin, read_settings
 from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
@@ -47,6 +47,7 @@ from kinband.service.operations.review import (
     digest_of,
     reported,
     status_of,
+    with_gains,
 )
 from kinband.service.operations.turns import Call, Turn, Turns
 from kinband.service.schemas import Mode, Site, Status
@@ -297,7 +298,7 @@ class Operations:
         ]
         cards = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
         review = Review(self.guard, self.read_model.history.after(changes), cards, turn.controller, at)
-        reviewed = review.of(decisions, asked)
+        reviewed = with_gains(review.of(decisions, asked), turn.controller)
         for one in reviewed:
             if one.arm is not None and one.arm != one.decision.arm:
                 turn.controller.ran(one.decision.id, self.space[one.arm])

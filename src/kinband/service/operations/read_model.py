@@ -333,7 +333,7 @@ class ReadModel:
             self._count(verdict.outcome)
         self._update(
             item.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
-            baseline=baseline,
+            baseline=baseline, gain=tuple(said["gain"]) if "gain" in said else None,
         )  # fmt: skip
         if status == "waiting":
             self._waiting[item.id] = None

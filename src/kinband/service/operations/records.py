@@ -44,6 +44,7 @@ class DecisionRecord:
         running: Arm that the station ran when it was asked for; None where nobody knew.
         arm: Arm that the station runs in this slot, as far as is known; None where nobody knows.
         baseline: What the fixed configuration was expected to earn in this slot; None where that is not known.
+        gain: What the change was expected to gain over what ran, and its 95 % limits; None where that was not told.
         reward: What it earned, as corrected; None while it is awaited.
         called_off: Whether no reward will come.
         comment: What a person said about it.
@@ -69,6 +70,7 @@ class DecisionRecord:
     running: int | None
     arm: int | None
     baseline: float | None = None
+    gain: tuple[float, float, float] | None = None
     reward: float | None = None
     called_off: bool = False
     comment: str = ""
@@ -126,7 +128,12 @@ class DecisionRecord:
 
 
 def expected_gain(record: DecisionRecord) -> tuple[float, float, float] | None:
-    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored."""
+    """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored.
+
+    Earlier versions put no interval of the difference on record: their two beliefs are taken as independent.
+    """
+    if record.gain is not None:
+        return record.gain
     (before, spread), (proposed, further) = record.scored(record.running), record.scored(record.wanted)
     if before is None or proposed is None:
         return None

@@ -1,18 +1,23 @@
 """The rails in force, what the guard makes of decisions under them, and what is put on record of it."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
+from kinband.arrays import FloatArray
 from kinband.controller import Controller, Settings
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Guard, History, Proposal, Rails, Verdict, changes_of, rails_from_text
 from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, tried_in_vain
+from kinband.planning import gain_in
+from kinband.policies.safety import posterior_of
 from kinband.records import Choice, Decision
-from kinband.service.ledger.events import Request
+from kinband.service.ledger.requests import Request
 from kinband.service.operations.checks import check_known
 from kinband.service.operations.records import DecisionRecord, RailsOnRecord, StationState
 from kinband.service.schemas import Mode, Status
@@ -122,6 +127,7 @@ class Reviewed:
         mode: The station's.
         status: What becomes of it.
         arm: What the station runs from now on, None where nobody knows.
+        gain: What is expected of the change over what runs, and its 95 % limits; None where that cannot be told.
     """
 
     decision: Decision
@@ -129,10 +135,36 @@ class Reviewed:
     mode: Mode
     status: Status
     arm: int | None
+    gain: tuple[float, float, float] | None = None
 
     def note(self, at: datetime) -> dict[str, Any]:
         """Return the verdict as an event says it."""
-        return {"verdict": self.verdict.to_dict(), "mode": self.mode, "status": self.status, "at": at.isoformat()}
+        said = {"verdict": self.verdict.to_dict(), "mode": self.mode, "status": self.status, "at": at.isoformat()}
+        return said if self.gain is None else {**said, "gain": list(self.gain)}
+
+
+def with_gains(reviewed: Sequence[Reviewed], controller: Controller) -> list[Reviewed]:
+    """Return reviewed decisions with what their changes are expected to gain, as a change plan says it (`gain_in`).
+
+    The interval is that of the *difference* of two configurations in one state, far smaller than both beliefs alone
+    would suggest; so it is worked out while deciding, from the beliefs of then, for all changes of a round at once.
+    """
+    beliefs, asked = posterior_of(controller.policy), controller.journal.asked
+    changes = [i for i, one in enumerate(reviewed) if one.verdict.changes and one.verdict.running is not None]
+    if beliefs is None or not changes:
+        return list(reviewed)
+    tasks, X = list[int](), list[FloatArray]()
+    for i in changes:
+        made, verdict = asked[reviewed[i].decision.id], reviewed[i].verdict
+        contexts = controller.settings.encoder.contexts(made.state or {})
+        tasks += [made.task] * 2
+        X += [contexts[verdict.arm], contexts[verdict.running]]
+    pairs = beliefs.predict(tasks, np.array(X)).split([2] * len(changes))
+    gains = {i: gain_in(pair) for i, pair in zip(changes, pairs, strict=True)}
+    return [
+        replace(one, gain=(gains[i].value, gains[i].low, gains[i].high)) if i in gains else one
+        for i, one in enumerate(reviewed)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from kinband.controller.events import Asked, Entry
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.events import FIRST, Request, check_chain, draft_of
+from kinband.service.ledger.events import FIRST, check_chain, draft_of
+from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored, write_snapshot
 from kinband.service.ledger.store import Writer
 from kinband.service.operations.read_model import ReadModel
@@ -90,7 +91,7 @@ class Call:
     """What identifies a call.
 
     Attributes:
-        digest: Of everything that was said (`ledger.events.call_digest`).
+        digest: Of everything that was said (`ledger.requests.call_digest`).
         key: The caller's key, under which it is done once; None where it has none.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
