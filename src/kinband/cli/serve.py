@@ -286,7 +286,7 @@ def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place
         if not any(record.state(now) == "live" for record in tokens.list()):
             name = operations.ledger.name
             typer.echo(
-                "There is no token yet, so nobody can come in: "
+                "There is no token yet, so nobody can sign in: "
                 f"kinband token create --ledger {name} --name YOURS --role admin",
                 err=True,
             )
