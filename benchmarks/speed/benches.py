@@ -34,7 +34,7 @@ from kinband.policies import UCB
 from kinband.posterior import INDUCING_POINTS
 from kinband.similarity.base import embedding_products
 from kinband.similarity.landmarks import landmark_products
-from kinband.similarity.shards import DescriptorLikeness, coarse_blocks, shard_blocks
+from kinband.similarity.shards import DescriptorSimilarity, coarse_blocks, shard_blocks
 
 # --- Sequential decisions, exact ------------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ def bench_shards(
     rng, names = np.random.default_rng(seed), [f"st{m:05d}" for m in range(stations)]
     places = rng.random((stations, 2)) * np.sqrt(stations)  # one station per unit of area
     tick("sharding")
-    alike = DescriptorLikeness(names, places, scale=_REACH / float(places.std()))
+    alike = DescriptorSimilarity(names, places, scale=_REACH / float(places.std()))
     begun = perf_counter()
     shards = shard_blocks(coarse_blocks(names, places, size=max(1000, size)), alike, rng=rng, size=size)
     split = perf_counter() - begun

@@ -3,7 +3,7 @@
 Three controllers start from the log of the bundled city: by default, by default with a declared running configuration
 (which switches a budget on), and to the letter of the paper. They take turns, a decision of one after a decision of the
 other, so that whatever else the machine does hits all alike. A decision is asking and telling; estimating the task
-matrix again and learning the log anew count among the decisions that they happen in.
+matrix again and learning the log again count among the decisions that they happen in.
 """
 
 from time import perf_counter

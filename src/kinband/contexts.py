@@ -120,7 +120,7 @@ class StateScaler:
             >>> StateScaler.from_ranges({"load": (0, 1)}).transform([1.7e308])
             Traceback (most recent call last):
                 ...
-            kinband.errors.BadInputError: state feature 'load' is 1.7e+308, which is too large to reckon with: ...
+            kinband.errors.BadInputError: state feature 'load' is 1.7e+308, which is too large to compute with: ...
         """
         try:
             S = np.asarray(S, dtype=np.float64)
@@ -281,7 +281,7 @@ def _refuse_large(S: FloatArray, bad: BoolArray, names: Sequence[str]) -> None:
     *row, column = np.argwhere(bad)[0].tolist()
     where = f" in row {row[0] + 1}, counted from 1" if row else ""
     raise BadInputError(
-        f"state feature {names[column]!r} is {S[(*row, column)]:g}{where}, which is too large to reckon with: repair "
+        f"state feature {names[column]!r} is {S[(*row, column)]:g}{where}, which is too large to compute with: repair "
         "it, or give the feature in a larger unit"
     )
 
@@ -310,7 +310,7 @@ def _limits(name: str, bounds: object) -> tuple[float, float]:
         raise BadInputError(f"the range of {name!r} needs low < high, got {low:g} and {high:g}")
     if max(-low, high) > LARGEST:
         raise BadInputError(
-            f"the range of {name!r} is {low:g} to {high:g}, too large to reckon with: give it in a larger unit"
+            f"the range of {name!r} is {low:g} to {high:g}, too large to compute with: give it in a larger unit"
         )
     return low, high
 

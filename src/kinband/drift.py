@@ -127,7 +127,9 @@ class Drift:
         if dates and self.clock not in (None, "dates"):
             raise BadInputError(f"a half-life in days and hours needs a clock of dates, got {self.clock!r}")
         if self.half_life == LEARNED and self.clock == "decisions":
-            raise BadInputError("a half-life is learned from the times of a log, which a clock of decisions has not")
+            raise BadInputError(
+                "a half-life is learned from the times of a log, which a clock of decisions does not have"
+            )
         if self.clock is None and self.half_life != LEARNED:
             object.__setattr__(self, "clock", "dates" if dates else "decisions")
 
@@ -512,7 +514,7 @@ def _clock_of(trace: Trace, drift: Drift) -> Any:
     if drift.clock == "decisions":
         return drift.clock
     if trace.time is None:
-        learned = drift.half_life == LEARNED  # from times, which a clock of decisions has not
+        learned = drift.half_life == LEARNED  # from times, which a clock of decisions does not have
         instead = "give a half-life in decisions" if learned else "let the clock count decisions"
         raise BadInputError(f"the trace has no times to forget by: add a time column, or {instead}")
     kind = "dates" if trace.time.dtype.kind == "M" else "numbers"

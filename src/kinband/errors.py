@@ -105,7 +105,7 @@ class CannotCorrectError(KinbandError):
         >>> posterior.correct(0, 0.2)
         Traceback (most recent call last):
             ...
-        kinband.errors.CannotCorrectError: a sparse posterior keeps no rows: learn the corrected log anew
+        kinband.errors.CannotCorrectError: a sparse posterior keeps no rows: learn the corrected log again
     """
 
     code = "cannot_correct"

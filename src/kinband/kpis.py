@@ -177,8 +177,8 @@ class NeighbourReward:
             for name in (station, *self.of(station)):
                 if name not in known:
                     raise BadInputError(
-                        f"neighbours names {name!r}, which is no station of this controller: leave it out, or name it "
-                        "in others= if it is to join, or decides nothing but earns"
+                        f"neighbours names {name!r}, which is not a station of this controller: leave it out, or name "
+                        "it in others= if it is to join, or decides nothing but earns"
                     )
 
     def in_log(self, trace: Trace) -> Trace:

@@ -271,8 +271,8 @@ def refuse_large(y: FloatArray, *, where: str = "") -> None:
     large = np.flatnonzero(np.abs(y) > LARGEST)
     if len(large):
         raise BadInputError(
-            f"the reward is {y[large[0]]:g} in row {large[0] + 1}{where}, counted from 1, which is too large to reckon "
-            "with: leave out rows whose reward stands for a missing one, or give rewards in a larger unit"
+            f"the reward is {y[large[0]]:g} in row {large[0] + 1}{where}, counted from 1, which is too large to "
+            "compute with: leave out rows whose reward stands for a missing one, or give rewards in a larger unit"
         )
 
 

@@ -38,7 +38,7 @@ _MEASURED = {
 }
 
 LEAST_NOISE = 1e-8
-"""Noise that is learned is at least this share of the variance of f, so that a posterior can be reckoned with."""
+"""Noise that is learned is at least this share of the variance of f, so that a posterior can be computed with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *
 
 
 def _model(samples: Samples, found: Fit, tasks: TaskMatrix, search: Search) -> Model:
-    """Return what a fit found as a model, with noise enough to reckon with."""
+    """Return what a fit found as a model, with noise enough to compute with."""
     variance = float(found.kernel.diag(samples.X).max(initial=0.0) * np.diagonal(tasks.matrix).max())
     noise = max(found.noise, LEAST_NOISE * variance) if search.noise else found.noise
     return Model(found.kernel, tasks, noise, found.mean, found.at_bound)

@@ -1,6 +1,6 @@
 """What flows through kinband: the numerical view of a log, decisions, and what was observed.
 
-Records are frozen and carry no behaviour beyond selecting rows and turning into JSON. A station is a *task*
+Records are frozen and carry no behaviour beyond selecting rows and showing themselves. A station is a *task*
 of the paper, addressed by name outside and by its index inside; a configuration is an *arm*.
 """
 
@@ -340,7 +340,7 @@ class Decision:
 
     Attributes:
         id: Name to tell the reward by; deterministic.
-        station: Whom it is for.
+        station: The station.
         arm: Index of the configuration, or of the context row where the caller gave those.
         configuration: Knob values; None where the caller gave context rows.
         mean: Predicted reward f̂.

@@ -308,7 +308,7 @@ def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledg
     assert [item.status for item in ask(operations, a=5, b=5, c=5).values()] == ["refused", "refused", "applied"]
     with pytest.raises(ConflictError, match="is not the present one of 'a'"):
         operations.applied(made["a"].id)
-    with pytest.raises(BadInputError, match="no configuration"):
+    with pytest.raises(BadInputError, match="not a configuration"):
         operations.applied(made["a"].id, {"tilt": 99})
     check_the_record(operations)
 
@@ -505,7 +505,7 @@ def test_a_station_has_one_decision_a_slot(ledger: Ledger) -> None:
 AGAIN: dict[str, tuple[dict[str, Any], str]] = {
     "a state": ({"states": {"a": want(4), "b": want(2)}}, "another value of the state feature 'want'"),
     "what is allowed": ({"allowed": {"b": {"tilt": [0, 2]}}}, "other configurations allowed"),
-    "what runs": ({"running": {"a": {"tilt": 5}}}, "ran tilt 1 and not tilt 5: report what it runs now by applied"),
+    "what runs": ({"running": {"a": {"tilt": 5}}}, "ran tilt=1 and not tilt=5: report what it runs now by applied"),
 }
 
 

@@ -104,9 +104,9 @@ def test_a_decision_is_explained(state: Path, capsys: pytest.CaptureFixture[str]
 
 def test_what_is_no_saved_controller_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "manifest.json is missing" in refused([str(tmp_path)], capsys)
-    assert "nowhere is no folder" in refused([str(tmp_path / "nowhere")], capsys)
+    assert "nowhere is not a folder" in refused([str(tmp_path / "nowhere")], capsys)
     (tmp_path / "file.csv").write_text("x")
-    assert "file.csv is no folder" in refused([str(tmp_path / "file.csv")], capsys)
+    assert "file.csv is not a folder" in refused([str(tmp_path / "file.csv")], capsys)
 
 
 def test_an_id_that_does_not_exist_is_named(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

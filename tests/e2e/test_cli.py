@@ -176,7 +176,8 @@ def test_a_table_is_not_taken_for_a_damaged_ledger(tmp_path: Path, capsys: pytes
     assert main(["replay", str(tmp_path / "ok.csv"), "d1"]) == 2
     error = capsys.readouterr().err
     assert (
-        error == f"kinband: {tmp_path / 'ok.csv'} is no ledger: give the file that kinband serve keeps its events in\n"
+        error
+        == f"kinband: {tmp_path / 'ok.csv'} is not a ledger: give the file that kinband serve keeps its events in\n"
     )
 
 

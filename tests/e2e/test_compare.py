@@ -150,7 +150,10 @@ def test_runs_are_kept_whole_and_categories_stay_names(tmp_path: Path, monkeypat
     [
         (["--time", "no"], "column 'no' is used as ignore and as time"),
         (["--run", "Week"], "there is no column 'Week'; the columns are 'no', 'Cell'"),
-        (["--category", "Users"], "--category names 'Users', which is no knob: name it with --configuration Users too"),
+        (
+            ["--category", "Users"],
+            "--category names 'Users', which is not a knob: name it with --configuration Users too",
+        ),
         (["--log-rows", "19"], "3 of 3 station(s) have too few rows, such as '0012' with 24"),
         (["--log-rows", "19"], "ask for fewer with --log-rows, or leave such stations out with --skip-short"),
         (["--log-rows", "19", "--skip-short"], "only 0 of 3 station(s)"),

@@ -134,7 +134,7 @@ BAD_OPTIONS = [
     (["--task", "clip"], "there is no column 'clip' (the task): the columns are 'video', 'level'"),
     (["--failed", "crash"], "there is no column 'crash' (marks of failed runs), did you mean 'crashed'?"),
     (["--configuration", "tilt"], "there is no column 'tilt' (a knob)"),
-    (["--category", "tilt"], "'tilt' is no knob, so that it cannot hold names"),
+    (["--category", "tilt"], "'tilt' is not a knob, so that it cannot hold names"),
     (["--ignore", "tilt"], "there is no column 'tilt' (to ignore)"),
     (["--measured", "video"], "--measured names the column of the tasks, 'video': name what was measured"),
     (["--goal", "less"], "goal must be 'min' or 'max', got 'less'"),
@@ -197,7 +197,7 @@ def test_outcomes_that_would_overflow_are_refused(tmp_path: Path, capsys: pytest
     frame = table()
     frame.assign(seconds=frame["seconds"] * 1e301).to_csv(tmp_path / "runs.csv", index=False)
     assert compare(tmp_path / "runs.csv", *NAMED, *SMALL, "--linear", "--out", str(tmp_path / "out")) == 2
-    assert "too large to reckon with: give a larger unit" in capsys.readouterr().err
+    assert "too large to compute with: give a larger unit" in capsys.readouterr().err
 
 
 def test_knobs_that_no_two_tasks_share_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def test_a_sum_of_columns_is_as_good_as_a_column_that_holds_it(log: Path, capsys
     ("reward", "said"),
     [
         ("0.8*goood", "there is no column 'goood' (the reward), did you mean 'good'?"),
-        ("high*good", "'high' in the reward 'high*good' is no number"),
+        ("high*good", "'high' in the reward 'high*good' is not a number"),
         ("0.8*good+0.2*", "ends without a column"),
         ("0.8*good+0.2*good", "names 'good' twice"),
         ("0.8*rate-mbps", "there is no column 'rate'"),

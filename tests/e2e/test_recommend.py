@@ -174,7 +174,7 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
     lines = [f"{states[0]},thr mbps", *(f"{line},4.5" for line in states[1:])]
     (folder / "now.csv").write_text("\n".join(lines) + "\n")
     assert recommend(folder, log="leak.csv", states="now.csv") == 0
-    assert "note: state column 'thr mbps' is all but the reward" in (printed := capsys.readouterr().out)
+    assert "note: state column 'thr mbps' is almost the same as the reward" in (printed := capsys.readouterr().out)
     assert "on the command line, --ignore 'thr mbps') if it was measured in the same slot" in printed
     assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
     printed = capsys.readouterr().out

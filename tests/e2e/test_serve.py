@@ -73,7 +73,7 @@ def test_a_service_that_was_ended_and_started_again_goes_on_where_it_was(
     assert code == 0, errors
     assert "not used: --start, --mode, --running, --similarity, --configuration\n" in errors  # the range is the same
     assert after == before
-    assert after["rails"].text == RAILS  # those on record hold on, although no file was named
+    assert after["rails"].text == RAILS  # those on record stay in force, although no file was named
     assert len(after["decisions"]) == 3  # and that of the saved controller
 
 

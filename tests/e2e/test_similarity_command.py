@@ -128,7 +128,7 @@ def test_fewer_rows_are_drawn_when_asked_for_and_said(log: Path, capsys: pytest.
     assert similarity(log, "--rows", "8") == 0
     printed = capsys.readouterr().out
     assert "32 of 100 rows of 4 stations, drawn at random, at most 8 a station" in printed
-    assert "note: fewer than 20 rows, so that their likeness is a guess: =south" in printed
+    assert "note: fewer than 20 rows, so that their similarity is a guess: =south" in printed
 
 
 @pytest.mark.parametrize("counts", [[1, 5, 9], [4, 4, 4], [100, 2, 50, 1]])
@@ -152,7 +152,7 @@ def test_rows_are_shared_out_evenly(counts: list[int], most: int) -> None:
         (["--time", "good"], "one role"),
         (["--delimiter", "."], "must differ"),
         (["--samples", "load"], "sample count must be at least 1"),
-        (["--category", "load"], "--category names 'load', which is no knob: name it with --configuration load too"),
+        (["--category", "load"], "--category names 'load', which is not a knob: name it with --configuration load too"),
         (["--ignore", "lod"], "no column 'lod' (to ignore), did you mean 'load'?"),
         (["--reward-range", "0", "0.5"], "in line"),
     ],
@@ -182,7 +182,7 @@ def test_a_number_too_large_to_be_squared_gets_one_sentence(
     assert main([command, str(log), *COLUMNS, *out]) == 2
     error = capsys.readouterr().err
     assert f"{float(large):g}" in error
-    assert "too large to reckon with" in error
+    assert "too large to compute with" in error
     assert len(error.strip().splitlines()) == 1
 
 

@@ -152,9 +152,9 @@ def test_nothing_told_is_the_prior_and_rows_cannot_be_taken_back() -> None:
     prediction = posterior.predict([0], [[0.2]])
     assert (prediction.mean[0], prediction.std[0]) == (0.3, pytest.approx(3.0**0.5))
     posterior.update([0], [[0.2]], [0.5])
-    with pytest.raises(CannotCorrectError, match="learn the corrected log anew"):
+    with pytest.raises(CannotCorrectError, match="learn the corrected log again"):
         posterior.correct(0, 0.4)
-    with pytest.raises(CannotCorrectError, match="anew without this one"):
+    with pytest.raises(CannotCorrectError, match="again without this one"):
         posterior.remove(0)
 
 

@@ -65,7 +65,7 @@ def test_a_row_follows_names_not_the_order_of_the_mapping(encoder: ContextEncode
         ({"load": 1, "users": -math.inf}, "'users' must be finite"),
         ({"load": "0.5", "users": 2}, "'load' must be a number, got '0.5'"),
         ({"load": None, "users": 2}, "'load' must be a number, got None"),
-        ({"load": 1.7e308, "users": 2}, r"'load' is 1\.7e\+308, which is too large to reckon with: repair it"),
+        ({"load": 1.7e308, "users": 2}, r"'load' is 1\.7e\+308, which is too large to compute with: repair it"),
         ([1, 2], "must be a mapping"),
     ],
 )

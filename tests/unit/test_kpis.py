@@ -255,12 +255,12 @@ def test_a_sum_reads_back_as_it_is_written(text: str, weights: dict[str, float])
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("high*good", "'high' in the reward 'high\\*good' is no number"),
-        ("0.8*good 0.2*bad", "is no number|is not understood"),
+        ("high*good", "'high' in the reward 'high\\*good' is not a number"),
+        ("0.8*good 0.2*bad", "is not a number|is not understood"),
         ("0.8*good+", "ends without a column"),
         ("0.8*", "ends without a column"),
         ("0.8*good+0.2*good", "names 'good' twice"),
-        ("", "is no reward"),
+        ("", "is not a reward"),
     ],
 )
 def test_a_text_that_is_no_sum_is_refused(text: str, said: str) -> None:

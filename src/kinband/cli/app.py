@@ -77,11 +77,7 @@ def commands() -> Any:
 
     option = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version and exit.")
 
-    what = (
-        "Decide, slot after slot, which configuration each base station should run; similar stations share experience."
-    )
-
-    @app.callback(help=what)
+    @app.callback(help=_ABOUT)
     def kinband(version: bool = option) -> None:
         del version
 
@@ -167,7 +163,9 @@ def _sentence(error: Exception, name: str) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this: use fewer rows, stations or slots"
     if isinstance(error, BrokenProcessPool):
-        return "a process was ended from outside, perhaps for want of memory; finished work is kept: try --workers 1"
+        return (
+            "a process was ended from outside, perhaps because memory ran out; finished work is kept: try --workers 1"
+        )
     if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
         raise error
     return f"{error.format_message()} (try: {_help_of(error, name)})" if error.format_message() else ""

@@ -59,7 +59,7 @@ def audit_command(
 
 def _loaded(state: Path) -> Controller:
     if not state.is_dir():
-        raise SavedStateError(f"{state} is no folder: give what controller.save() wrote")
+        raise SavedStateError(f"{state} is not a folder: give what controller.save() wrote")
     return Controller.load(state)
 
 

@@ -12,7 +12,6 @@ import typer
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import (
-    LARGEST,
     AsJson,
     KeptFolder,
     LogOptions,
@@ -45,6 +44,7 @@ from kinband.experiments.pages import save
 from kinband.experiments.paper import SHARING
 from kinband.experiments.problems import part_trace, problem_from
 from kinband.experiments.runner import Mode
+from kinband.posterior import LARGEST_LOG
 from kinband.stats import Estimate, counted
 from kinband.trace import Trace
 from kinband.trace.table import reward_in_state
@@ -54,9 +54,9 @@ from kinband.trace.table import reward_in_state
 
 def check_size(rows: int, decisions: int) -> None:
     """Refuse a comparison that is too large for a controller."""
-    if rows + decisions > LARGEST:
+    if rows + decisions > LARGEST_LOG:
         raise BadInputError(
-            f"{rows:,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST:,} in all are "
+            f"{rows:,} rows to learn from and {decisions:,} decisions are too many, at most {LARGEST_LOG:,} in all are "
             "possible: give a smaller --log-rows or --slots"
         )
 
@@ -201,7 +201,7 @@ def compare_measured(table: str, outcome: str, options: TableOptions, columns: L
         raise BadInputError(f"--measured names the column of the tasks, {outcome!r}: name what was measured")
     world = _read_table(table, outcome, options, columns)
     if (largest := float(np.nanmax(np.abs(world.table.score)))) > LARGEST_REWARD:
-        raise BadInputError(f"{table}: {outcome} reaches {largest:g}, too large to reckon with: give a larger unit")
+        raise BadInputError(f"{table}: {outcome} reaches {largest:g}, too large to compute with: give a larger unit")
     M, slots, log_rows = len(world.stations), how.slots or 10, how.log_rows or 5
     check_size(M * log_rows, M * slots)
     make_folder(how.out)

@@ -1,4 +1,4 @@
-"""`kinband ledger`: look after the record: how it stands, whether it is whole, a copy of it."""
+"""`kinband ledger`: look after the record: how it stands, whether it is intact, a copy of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,7 +80,7 @@ def verify(ledger: LedgerArgument) -> None:
     with opened_ledger(ledger) as opened, Console(stderr=True).status("reading every event"):
         count = opened.verify()
         name = opened.name
-    typer.echo(f"{name} is whole: {count:,} events, every checksum holds")
+    typer.echo(f"{name} is intact: {count:,} events, every checksum holds")
 
 
 @ledger_app.command()

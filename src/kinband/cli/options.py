@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.errors import BadInputError, NotFoundError
+from kinband.posterior import LARGEST_LOG
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
@@ -29,9 +30,6 @@ from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""
-
-LARGEST = 20_000
-"""Rows that a controller can hold at most."""
 
 FEW = 20
 """With fewer rows than this, whom a station resembles is a guess."""
@@ -72,7 +70,7 @@ Shards = Annotated[
     typer.Option(
         min=2,
         metavar="STATIONS",
-        help="For thousands of stations: groups of at most so many similar ones learn apart, 60 to 100 say.",
+        help="For thousands of stations: groups of at most so many similar ones learn apart, for example 60 to 100.",
     ),
 ]
 SimilarityOption = Annotated[
@@ -115,7 +113,7 @@ class LogOptions:
     per_cent: Annotated[
         bool, _log_option("--per-cent", help="Rewards are in per cent: turn them into shares first.")
     ] = False
-    delimiter: Annotated[str, _log_option(metavar="MARK", help="What parts the columns of a CSV file.")] = ","
+    delimiter: Annotated[str, _log_option(metavar="MARK", help="What separates the columns of a CSV file.")] = ","
     decimal_point: Annotated[str, _log_option(metavar="MARK", help="The decimal mark of a CSV file.")] = "."
 
     @property
@@ -183,7 +181,7 @@ class LogOptions:
         space = trace.space()
         if missing := [name for name in self.category if name not in space.knobs]:
             raise BadInputError(
-                f"--category names {missing[0]!r}, which is no knob: name it with --configuration {missing[0]} too"
+                f"--category names {missing[0]!r}, which is not a knob: name it with --configuration {missing[0]} too"
             )
         known = [space.feature_names[column] for column in space.categorical]
         return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
@@ -248,7 +246,7 @@ def few_rows(trace: Trace) -> list[str]:
     """Return a note on stations with too few rows to know whom they resemble; none where all have enough."""
     names, counts = np.unique(trace.station, return_counts=True)
     few = names[counts < FEW].tolist()
-    return [f"fewer than {FEW} rows, so that their likeness is a guess: {some_of(few)}"] if few else []
+    return [f"fewer than {FEW} rows, so that their similarity is a guess: {some_of(few)}"] if few else []
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -275,9 +273,10 @@ def learnable_rows(trace: Trace, rows: int | None, *, seed: int, shards: int | N
     if shards is not None:
         return trace if rows is None else used_rows(trace, rows, seed=seed)
     used = used_rows(trace, rows, seed=seed)
-    if len(used) > LARGEST:
+    if len(used) > LARGEST_LOG:
         raise BadInputError(
-            f"{len(used):,} rows are too many to learn from, at most {LARGEST:,} are possible: give a smaller --rows"
+            f"{len(used):,} rows are too many to learn from, at most {LARGEST_LOG:,} are possible: "
+            "give a smaller --rows"
         )
     return used
 

@@ -68,9 +68,7 @@ def recommend(
             "--explore/--exploit", help="Propose what is most worth trying, or only gains that are all but certain."
         ),
     ] = False,
-    beta: Annotated[
-        float, typer.Option(min=0.0, help="With --explore: how many standard deviations of doubt count as promise.")
-    ] = 1.0,
+    beta: Annotated[float, typer.Option(min=0.0, help="With --explore: weight of the uncertainty.")] = 1.0,
     least_gain: Annotated[float, typer.Option(min=0.0, help="Gain in reward below which nothing is changed.")] = 0.0,
     max_changes: Annotated[int | None, typer.Option(min=1, help="The most changes to make, largest first.")] = None,
     step: Annotated[

@@ -181,7 +181,7 @@ def serve(
     ledger: Annotated[str | None, typer.Option(**LEDGER)] = None,
     rails: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record hold on if not given."),
+        typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record stay in force if not given."),
     ] = None,
     said: StartOptions = StartOptions(),
     ray: RayAddress = None,
@@ -286,7 +286,7 @@ def _announce(url: str, operations: "Operations", tokens: "Tokens | None", place
         if not any(record.state(now) == "live" for record in tokens.list()):
             name = operations.ledger.name
             typer.echo(
-                "There is no token yet, so nobody can come in: "
+                "There is no token yet, so nobody can sign in: "
                 f"kinband token create --ledger {name} --name YOURS --role admin",
                 err=True,
             )

@@ -35,15 +35,15 @@ from kinband.trace import Trace
 
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9
-_ALIKE = 0.7  # likeness within a group; joint, which knows how much all have in common, begins from there
+_ALIKE = 0.7  # similarity within a group; joint, which knows how much all have in common, begins from there
 _MEDIAN = (
-    "the median rule calls the median pair about 0.61 alike in any log: read likeness as a ranking, "
+    "the median rule calls the median pair about 0.61 alike in any log: read similarity as a ranking, "
     "or let the log decide how much to share with --sigma likelihood"
 )
 
 
 class Method(StrEnum):
-    """The estimators that measure likeness."""
+    """The estimators that measure similarity."""
 
     joint = "joint"
     embedding = "embedding"
@@ -52,7 +52,7 @@ class Method(StrEnum):
 
 
 class Sigma(StrEnum):
-    """How the embedding turns distance into likeness."""
+    """How the embedding turns distance into similarity."""
 
     median = "median"
     median_norm = "median_norm"
@@ -75,17 +75,17 @@ METHODS = {
 def similarity(
     trace: LogFile,
     columns: LogOptions = LogOptions(),
-    method: Annotated[Method, typer.Option(help="How likeness is measured.")] = Method.embedding,
+    method: Annotated[Method, typer.Option(help="How similarity is measured.")] = Method.embedding,
     sigma: Annotated[
         Sigma | None,
-        typer.Option(help="With embedding: what sets how fast likeness falls; median if not given."),
+        typer.Option(help="With embedding: what sets how fast similarity falls; median if not given."),
     ] = None,
     alike: Annotated[
         float | None,
         typer.Option(
             min=-1.0,
             max=1.0,
-            help="Likeness within a group, on average; if not given 0.7, with joint halfway from the median pair to "
+            help="Similarity within a group, on average; if not given 0.7, with joint halfway from the median pair to "
             "the most alike.",
         ),
     ] = None,
@@ -104,7 +104,7 @@ def similarity(
     with noted(notes):
         log = columns.read(trace)
         if len(log.stations) < 2:
-            raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: likeness takes at least two")
+            raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: similarity takes at least two")
         check_log(log)
         make_folder(out)
         used = used_rows(log, rows, seed=seed).with_space(log.space())
@@ -124,7 +124,7 @@ def similarity(
 
 
 def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) -> TaskMatrix:
-    """Return the likeness that a controller made from the same rows would find: first the kernel, then the measure."""
+    """Return the similarity that a controller made from the same rows finds: first the kernel, then the measure."""
     samples = used.samples()
     if method is Method.joint:
         return learn_model(samples, "joint", rng=np.random.default_rng([seed, 0])).similarity
@@ -185,7 +185,7 @@ def _print(results: dict[str, Any]) -> None:
     opposite = ", below 0 for opposites" if results["least_likeness"] < 0 else ""
     say(
         f"{len(stations):,} stations with {each} each, compared {METHODS[Method(results['method'])]}.\n"
-        f"Likeness is 1 for the same reward function, 0 for nothing in common{opposite}; "
+        f"Similarity is 1 for the same reward function, 0 for nothing in common{opposite}; "
         f"the median pair has {results['median_likeness']:.2f}."
     )
     if said := sharing_text(results["details"]):

@@ -57,8 +57,8 @@ def create(
         echo_json({"token": made.token, **made.record.to_dict()})
         return
     typer.echo(made.token)
-    until = "for ever" if made.record.expires is None else f"until {_minute(made.record.expires)} UTC"
-    typer.echo(f"{name} may come in as {made.record.role} {until}; the ledger is {where}.", err=True)
+    until = "forever" if made.record.expires is None else f"until {_minute(made.record.expires)} UTC"
+    typer.echo(f"{name} may sign in as {made.record.role} {until}; the ledger is {where}.", err=True)
     typer.echo("Store the token now: it is not shown again, and only its hash is kept.", err=True)
 
 
@@ -99,7 +99,7 @@ def revoke(
     if as_json:
         echo_json(record.to_dict() | {"state": "revoked"})
     else:
-        typer.echo(f"{record.name} ({record.id}, {record.role}) is revoked since {_minute(str(record.revoked))} UTC.")
+        typer.echo(f"{record.name} ({record.id}, {record.role}) was revoked at {_minute(str(record.revoked))} UTC.")
 
 
 def _check(name: str, role: str) -> None:

@@ -323,7 +323,7 @@ def _check_resets(config: ControllerConfig) -> None:
     if drift is None or drift.resets is None or not isinstance(policy, str) or policy in _WITH_RESIDUALS:
         return
     raise BadInputError(
-        f"resets judge every station by the predictions of its own model, which the policy {policy!r} has not",
+        f"resets judge every station by the predictions of its own model, which the policy {policy!r} does not have",
         hint=f"choose one of {', '.join(_WITH_RESIDUALS)}, or pass Drift(half_life=..., reset=False)",
         argument="drift", value=drift,
     )  # fmt: skip

@@ -503,14 +503,14 @@ class Controller:
         return self._memory.observations()
 
     def rebuild(self) -> None:
-        """Forget all beliefs and learn the log anew from the start; every later decision stays the same."""
+        """Forget all beliefs and learn the log again from the start; every later decision stays the same."""
         self._memory = Memory(self.settings, list(self.journal))
 
     @classmethod
     def resume(
         cls, settings: Settings, entries: Iterable[Entry], *, beliefs: Mapping[str, Any] | None = None
     ) -> "Controller":
-        """Return a controller that goes on where a log ends, with stored beliefs or by learning the log anew."""
+        """Return a controller that goes on where a log ends, with stored beliefs or by learning the log again."""
         controller = cls.__new__(cls)
         controller._memory = Memory(settings, entries, beliefs=beliefs)
         return controller
@@ -535,7 +535,7 @@ class Controller:
         Args:
             path: What `save` wrote.
             policy: The factory of a policy of your own, which cannot be stored.
-            rebuild: Whether to learn the log anew rather than to take up stored beliefs; the result is the same.
+            rebuild: Whether to learn the log again rather than to take up stored beliefs; the result is the same.
             on: The Ray cluster on which shards learn; None for this process.
         """
         from kinband.controller.storage import load_controller

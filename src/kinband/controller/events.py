@@ -423,7 +423,7 @@ class Journal:
 def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
     """Refuse an entry that cannot follow those of the journal: somebody edited the log.
 
-    Who came and went is checked where it is noted, against what is in force (`roster`).
+    Who came and went is checked where it is noted, against what is in force (`stations`).
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller

@@ -223,7 +223,7 @@ def evidence_text(found: Evidence) -> str:
         return f"The evidence is {own}, worth {worth_text(found.own_worth)} in this very state; none is borrowed."
     named = [f"{name} ({percent(share)})" for name, share in found.lenders.items() if share >= _SHARE][:_LENDERS]
     most = f", most from {listed(named)}" if named else f" from {len(found.lenders):,} stations"
-    start = f"{percent(found.own_share)} of the evidence is from {own} and {percent(lent)} borrowed{most}."
+    start = f"{percent(found.own_share).capitalize()} of the evidence is from {own} and {percent(lent)} borrowed{most}."
     if not found.own_rows:
         start = f"It has no rewards of its own: all evidence is borrowed{most}."
     apart = told_apart(found.std_alone, found.std)

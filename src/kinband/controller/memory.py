@@ -338,10 +338,11 @@ def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None
 
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------
 #
-# Every entry is taken in by one routine, in life and in a replay alike: what is in force changes, the journal grows,
-# those who keep count (of what runs, of the clock, of neighbours) take note, and the policy learns what there is to
-# learn. In life a reward may lead to further entries, such as a station that starts anew;
-# a replay reads those in the journal. So beliefs depend on the order of entries alone.
+# Every entry ends in `note`: what is in force changes, the journal grows, and those who keep count (of what runs, of
+# the clock, of neighbours) take note. (Only a correction just joins the journal.) What the policy learns is decided
+# before: `learn` is for a reward in life, which may lead to further entries, such as a station that starts anew; `take`
+# is for an entry that may change tasks or the past; `follow` is for a replay, which reads in the journal what a reward
+# led to. So beliefs depend on the order of entries alone.
 
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept
 

@@ -34,7 +34,7 @@ from kinband.model import Model, Search, learn_model
 from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, Setting, policy_factory
 from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
 from kinband.policies.safety import Safety, constrained
-from kinband.posterior import SWITCH_ROWS
+from kinband.posterior import LARGEST_LOG, SWITCH_ROWS
 from kinband.records import Samples
 from kinband.similarity import Log, TaskMatrix, similarity_from
 from kinband.similarity.newcomers import (
@@ -63,8 +63,6 @@ DescriptorsLike = Mapping[str, Mapping[str, Any]] | None
 
 StateLike = Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler
 """State features: names, names with their expected (low, high), or a fitted scaler."""
-
-_LARGEST_LOG = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +109,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         keeps_rows = self.config.engine in ("exact", "schur")
-        if keeps_rows and self.start is not None and len(self.start) > _LARGEST_LOG:
+        if keeps_rows and self.start is not None and len(self.start) > LARGEST_LOG:
             raise BadInputError(
-                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {_LARGEST_LOG:,}",
+                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {LARGEST_LOG:,}",
                 hint="choose engine='sparse', take some rows of every station with trace.sample(rows_per_station, "
                 "rng=...), or pass start=False",
                 argument="engine", value=self.config.engine,
@@ -564,7 +562,7 @@ def declared_arms(running: Running, stations: tuple[str, ...], space: Configurat
     by_station = all(isinstance(value, Mapping) for value in running.values())
     given = running if by_station else dict.fromkeys(stations, running)
     if unknown := [name for name in given if name not in stations]:
-        raise BadInputError(f"running names {unknown[0]!r}, which is no station of this controller")
+        raise BadInputError(f"running names {unknown[0]!r}, which is not a station of this controller")
     return {station: arm_of(given[station], space, station=station) for station in given}
 
 
@@ -575,7 +573,7 @@ def _declared_descriptors(descriptors: DescriptorsLike, stations: tuple[str, ...
     if not isinstance(descriptors, Mapping):
         raise BadInputError(f"descriptors must be given by station, as a mapping, got {descriptors!r:.60}")
     if unknown := [name for name in descriptors if name not in stations]:
-        raise BadInputError(f"descriptors names {unknown[0]!r}, which is no station of this controller")
+        raise BadInputError(f"descriptors names {unknown[0]!r}, which is not a station of this controller")
     known = {station: checked_descriptors(descriptors[station], station=station) for station in descriptors}
     check_kinds(known)
     return {station: values for station, values in known.items() if values}

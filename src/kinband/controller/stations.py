@@ -44,8 +44,8 @@ from kinband.similarity.newcomers import (
 # leaves is another, so that stations and task matrix in force follow from settings and journal alone, in a replay as in
 # life. Task numbers are given once: a station that has left keeps its number, its rows stay evidence for others, and
 # only asking for it is over. A station that has changed starts anew under a new number; its past keeps the old one,
-# under a name of its own. (An entry that puts another task matrix in the place of this one would be noted here too, and
-# have the policy learn the log anew.)
+# under a name of its own. An entry that puts another task matrix in the place of this one (`Estimated`, of earlier
+# versions) counts here too, and has the policy learn the log again.
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def _named(settings: Settings, arm: int | None) -> str:
     space = settings.encoder.space
     if settings.features is not None or arm is None or arm >= len(space):
         return f"configuration {arm}"
-    return ", ".join(f"{knob} {value}" for knob, value in space[arm].items())
+    return ", ".join(f"{knob}={value}" for knob, value in space[arm].items())
 
 
 # --- How a station joins ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 `manifest.json` holds the schema version, the settings, and a checksum of every file and of itself; `log.jsonl` the
 journal, one entry a line; `arrays.npz` the task matrix and the starting rows; `beliefs.npz`, optional, what the policy
-believes, so that loading need not learn the log anew. A folder is written beside its place and then moved there; a
+believes, so that loading need not learn the log again. A folder is written beside its place and then moved there; a
 crash between the two moves leaves the old state beside it, where the next load or save finds it.
 """
 
@@ -182,7 +182,7 @@ def _check_files(path: Path, sums: Mapping[str, str]) -> None:
 
 
 def _advice(name: str) -> str:
-    return ", or load with rebuild=True, which learns the log anew" if name == _BELIEFS else ""
+    return ", or load with rebuild=True, which learns the log again" if name == _BELIEFS else ""
 
 
 def _read_arrays(file: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 `contract` says what an environment is; `synthetic` has what is drawn, the paper's bandit and its two-task regression
 among it; `trace` makes an environment of any log, `measured` one of a table of measurements, `drifting` one that
 changes. `gymnasium` shows one station of an environment to agents written for Gymnasium; `GymEnvironment` is loaded
-when it is asked for, since it needs the extra `gym`.
+when it is asked for, since it needs the extra `kinband[gym]`.
 """
 
 from typing import TYPE_CHECKING, Any

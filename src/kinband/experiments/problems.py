@@ -266,7 +266,7 @@ def _of_runs(path: str, *, log_rows: int, seed: int) -> Problem:
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         raise BadInputError(f"{path} is no Parquet file that can be read: make it as docs/simulator.md says") from error
     if not {"task", "run", "r_qos"} <= set(table.column_names):
-        raise BadInputError(f"{path} is no table of measurement runs as docs/simulator.md describes it")
+        raise BadInputError(f"{path} is not a table of measurement runs as docs/simulator.md describes it")
     names = table.column_names
     schedulers = [name for name in names if name.startswith("c_sched")]
     columns = {

@@ -163,7 +163,7 @@ def event_from(saved: Mapping[str, Any]) -> Event:
         kind = _KINDS[values.pop("event")]
         made: Event = kind(**{**values, "at": datetime.fromisoformat(values["at"])})
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInputError(f"this is no event of a guard's history: {error}") from error
+        raise BadInputError(f"this is not an event of a guard's history: {error}") from error
     return made
 
 

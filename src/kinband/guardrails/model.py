@@ -101,7 +101,7 @@ class Window:
         if self.first is None or self.last is None:
             return
         if self.first > self.last:
-            raise BadInputError(f"the window ends on {self.last}, before its first day, {self.first}: exchange them")
+            raise BadInputError(f"the window ends on {self.last}, before its first day, {self.first}: swap them")
         span = min((self.last - self.first).days + 1, 7)
         if not any((self.first + timedelta(days=n)).weekday() in self.days for n in range(span)):
             days = days_in_words(self.days)

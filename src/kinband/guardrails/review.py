@@ -162,7 +162,7 @@ class Guard:
         >>> verdict.outcome, verdict.arm, verdict.codes
         ('replaced', 3, ('range', 'step'))
         >>> verdict.reason
-        'tilt 6 in place of tilt 8: tilt 8 is not at most 6'
+        'tilt=6 in place of tilt=8: tilt=8 is not at most 6'
     """
 
     def __init__(self, rails: Rails, space: ConfigurationSpace) -> None:
@@ -284,7 +284,7 @@ class Guard:
 
 def in_words(configuration: Mapping[str, object]) -> str:
     """Return a configuration as people write it."""
-    return ", ".join(f"{name} {value}" for name, value in configuration.items())
+    return ", ".join(f"{name}={value}" for name, value in configuration.items())
 
 
 def _first(proposal: Proposal) -> int | None:

@@ -210,7 +210,7 @@ def out_of_range(now: Situation, station: str, arm: int) -> Iterator[Refusal]:
     row = now.space[arm]
     for name, limit in now.rails.limits(station):
         if not limit.allows(row[name]):
-            yield Refusal("range", f"{name} {row[name]} is not {limit}", arm)
+            yield Refusal("range", f"{name}={row[name]} is not {limit}", arm)
 
 
 def out_of_reach(now: Situation, station: str, arm: int, *, running: int | None) -> Iterator[Refusal]:

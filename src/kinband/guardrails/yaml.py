@@ -286,7 +286,7 @@ def windows_of(entry: Entry, known: Known) -> tuple[Window, ...]:
 def _window(entry: Entry, known: Known) -> Window:
     given = entry.mapping(["days", "from", "to", "first", "last", "zone", "stations", "why"])
     if not set(given) - {"zone", "stations", "why"}:
-        entry.fail(f"{entry.path} is no window: give days, from and to, or first and last")
+        entry.fail(f"{entry.path} is not a window: give days, from and to, or first and last")
     values = {
         "days": got(given, "days", _days, frozenset(range(7))),
         "start": got(given, "from", Entry.minute, 0),

@@ -12,7 +12,7 @@ from kinband.controller.attribution import Hindsight, shares_of
 from kinband.errors import BadInputError
 from kinband.policies.base import learn_block
 from kinband.policies.safety import posterior_of
-from kinband.posterior import BlockedPosterior, ExactPosterior, Prediction, SchurPosterior
+from kinband.posterior import LARGEST_LOG, BlockedPosterior, ExactPosterior, Prediction, SchurPosterior
 from kinband.posterior.base import Rows
 from kinband.similarity import TaskMatrix
 from kinband.stats import Estimate, normal
@@ -24,7 +24,6 @@ from kinband.stats import Estimate, normal
 # looked at with the beliefs of then (`Controller.explain`, `kinband.diagnostics`).
 
 _Keeper = ExactPosterior | SchurPosterior  # a posterior that keeps its rows
-_LARGEST = 20_000  # rows; the factor of the exact posterior takes 4n² bytes, here 1.6 GB
 
 
 def beliefs_of(controller: Controller) -> BlockedPosterior:
@@ -37,9 +36,9 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
     if isinstance(known, BlockedPosterior) and all(isinstance(block, _Keeper) for block in known.blocks):
         return known
     observations = controller.observations()
-    if len(observations) > _LARGEST:
+    if len(observations) > LARGEST_LOG:
         raise BadInputError(
-            f"a change plan weighs every row told, {len(observations):,} here, and can do so for {_LARGEST:,}: "
+            f"a change plan weighs every row told, {len(observations):,} here, and can do so for {LARGEST_LOG:,}: "
             "start a controller from the latest of them"
         )
     setting = settings.setting()

@@ -92,7 +92,7 @@ def correct(policy: Policy, index: int, reward: float) -> None:
     """
     in_place = getattr(policy, "correct", None)
     if in_place is None:
-        raise CannotCorrectError("the policy cannot correct a reward in place: learn the log anew")
+        raise CannotCorrectError("the policy cannot correct a reward in place: learn the log again")
     in_place(index, reward)
 
 
@@ -107,7 +107,7 @@ def extend_tasks(policy: Policy, factory: "PolicyFactory", setting: "Setting") -
     elif (take := getattr(policy, "extend_tasks", None)) is not None:
         take(setting.K_Z)
     else:
-        raise CannotCorrectError("the policy cannot take in tasks in place: learn the log anew")
+        raise CannotCorrectError("the policy cannot take in tasks in place: learn the log again")
 
 
 @dataclass(frozen=True, eq=False)

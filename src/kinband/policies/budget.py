@@ -162,7 +162,7 @@ class Budget(Constraint):
 
     def correct_reward(self) -> None:
         """Refuse: any bound may rest on the wrong reward."""
-        raise CannotCorrectError("a budget rests on every reward told: learn the corrected log anew")
+        raise CannotCorrectError("a budget rests on every reward told: learn the corrected log again")
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""

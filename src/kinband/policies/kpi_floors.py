@@ -191,7 +191,7 @@ class KpiBelief:
         """Replace the KPI that came with a reward; where it had not come, everything is learned anew."""
         row = bisect_left(self.rows, number)
         if row == len(self.rows) or self.rows[row] != number:
-            raise CannotCorrectError(f"{self.kpi.name!r} was not told with that reward: learn the corrected log anew")
+            raise CannotCorrectError(f"{self.kpi.name!r} was not told with that reward: learn the corrected log again")
         self.posterior.correct(row, self._scaled(measured)[0])
 
     def predict(self, queries: Sequence[Query]) -> list[Prediction]:

@@ -171,7 +171,7 @@ class Constrained:
         """Take in the tasks that a policy of the same factory, with nothing learned, was built for."""
         inner: Any = self.inner
         if not hasattr(inner, "extend_like"):
-            raise CannotCorrectError("the policy under constraints cannot take in tasks in place: learn the log anew")
+            raise CannotCorrectError("the policy under constraints cannot take in tasks in place: learn the log again")
         inner.extend_like(pattern.inner)
         for constraint, empty in zip(self.constraints, pattern.constraints, strict=True):
             constraint.extend_like(empty)

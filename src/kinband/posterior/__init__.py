@@ -7,13 +7,14 @@ that share nothing apart, and goes from exact to sparse where rows become many.
 
 from kinband.posterior.base import Column, Posterior, Prediction
 from kinband.posterior.blocks import ENGINES, SWITCH_ROWS, BlockedPosterior, make_posterior
-from kinband.posterior.exact import ExactPosterior
+from kinband.posterior.exact import LARGEST_LOG, ExactPosterior
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import INDUCING_POINTS, SparsePosterior, checked_inducing_points
 
 __all__ = [
     "ENGINES",
     "INDUCING_POINTS",
+    "LARGEST_LOG",
     "SWITCH_ROWS",
     "BlockedPosterior",
     "Column",

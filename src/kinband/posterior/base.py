@@ -309,8 +309,8 @@ def extended(K_Z: ArrayLike, present: FloatArray) -> FloatArray:
     larger, M = check_task_matrix(K_Z), len(present)
     if len(larger) < M or not np.array_equal(larger[:M, :M], present):
         raise BadInputError(
-            f"further tasks must leave the likeness of the {M} there are as it is",
-            hint="learn the log anew to change it",
+            f"further tasks must leave the similarity of the {M} there are as it is",
+            hint="learn the log again to change it",
             argument="K_Z",
         )
     return larger

@@ -407,7 +407,7 @@ def make_posterior(
 def kept_rows(block: Posterior) -> Rows:
     """Return the rows of a block that keeps them, or say that the log has to be learned anew."""
     if not isinstance(block, ExactPosterior | SchurPosterior):
-        raise CannotCorrectError("these posteriors keep no rows to join", hint="learn the log anew with the new task")
+        raise CannotCorrectError("these posteriors keep no rows to join", hint="learn the log again with the new task")
     return Rows(block.rows.tasks, block.rows.X, block.rows.y, block.rows.noise)
 
 

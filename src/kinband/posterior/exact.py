@@ -21,6 +21,9 @@ from kinband.kernels import Kernel
 from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, Rows, SolvedJoint, State
 from kinband.posterior.shared_state import SharedRows, Shares
 
+LARGEST_LOG = 20_000
+"""Rows that an exact posterior can start from at most: the factor takes 4n² bytes, here 1.6 GB."""
+
 # --- A Cholesky factor that grows: L Lᵀ = K̃ + diag(noise), one row or one block at a time ----------------------------
 #
 # It is kept in panels of `PANEL` rows. A panel is one contiguous array that ends at its diagonal block, so growing

@@ -545,12 +545,12 @@ class SparsePosterior(Posterior):
     def correct(self, index: int, y: float) -> NoReturn:
         """Refuse: the row is not kept."""
         del index, y
-        raise CannotCorrectError("a sparse posterior keeps no rows: learn the corrected log anew")
+        raise CannotCorrectError("a sparse posterior keeps no rows: learn the corrected log again")
 
     def remove(self, index: int) -> NoReturn:
         """Refuse: the row is not kept."""
         del index
-        raise CannotCorrectError("a sparse posterior keeps no rows: learn the log anew without this one")
+        raise CannotCorrectError("a sparse posterior keeps no rows: learn the log again without this one")
 
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; points and belief stay as they are."""

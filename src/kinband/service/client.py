@@ -176,7 +176,7 @@ class KinbandClient:
     ) -> None:
         token = token.strip()  # a file that holds a token ends with a line break
         if not token.isascii() or any(mark.isspace() for mark in token):
-            raise ValueError("this is no token: one is kb_, letters, digits, '_' and '-', without spaces")
+            raise ValueError("this is not a token: one is kb_, letters, digits, '_' and '-', without spaces")
         if not base_url.startswith(("http://", "https://")):
             raise BadInputError(f"base_url must begin with http:// or https://, got {base_url!r:.60}")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:

@@ -87,7 +87,7 @@ def _from(source: str, description: str) -> Any:
 
 # --- Examples that the schema shows: one small network --------------------------------------------------------------
 
-_VERDICT: dict[str, Any] = {"outcome": "allowed", "reason": "tilt 6: no rail forbids it", "refusals": []}
+_VERDICT: dict[str, Any] = {"outcome": "allowed", "reason": "tilt=6: no rail forbids it", "refusals": []}
 
 _DECISION: dict[str, Any] = {
     "id": "d000001",
@@ -241,7 +241,7 @@ class Decision(BaseModel):
     model_config = _answer(_DECISION)
 
     id: str = Field(description="What to tell its outcome by.")
-    station: str = Field(description="Whom it is for.")
+    station: str = Field(description="The station.")
     slot: str | None = Field(description="Your name of its slot.")
     at: datetime = Field(description="When it was asked for.")
     mode: Mode = Field(description="The mode of its station then.")
@@ -339,7 +339,7 @@ class Explanation(BaseModel):
     model_config = _answer(_EXPLANATION, extra="allow")
 
     id: str = Field(description="The decision.")
-    station: str = Field(description="Whom it is for.")
+    station: str = Field(description="The station.")
     text: str = Field(description="One paragraph.")
     kind: str = Field(description="exploitation, trial, held back or unscored.")
     guard: GuardSaid | None = Field(description="What the guard made of it; null where it was not asked.")
@@ -420,7 +420,7 @@ class Rails(BaseModel):
     model_config = _answer(_RAILS)
 
     text: str = Field(description="Their file; empty where there is none.")
-    digest: str | None = Field(description="What tells them from others; null where there is no file.")
+    digest: str | None = Field(description="Identifies this version; null where there is no file.")
     at: datetime | None = Field(description="When they were put in force; null where none ever were.")
     actor: str = Field(description="Who did.")
     comment: str = Field(description="Why.")
@@ -432,7 +432,7 @@ class RefusedByRails(BaseModel):
     """Something that waits and would be refused."""
 
     decision: str = Field(description="The decision.")
-    station: str = Field(description="Whom it is for.")
+    station: str = Field(description="The station.")
     rails: list[Code] = Field(description="What refuses it.")
     reason: str = Field(description="The same for people.")
 

@@ -47,8 +47,8 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
         if newest is None or not _replaced(told, text):
             return rails, text
         _LOG.warning(
-            "%s was in force before and %s has put other rails in its place, which hold on: change the file to have it "
-            "back, or put it in force again",
+            "%s was in force before and %s has put other rails in its place, which stay in force: change the file "
+            "to have it back, or put it in force again",
             file,
             newest.actor or "somebody",
         )

@@ -126,8 +126,8 @@ def _made_valid(Y: FloatArray) -> FloatArray:
 #
 # A station's conditional distribution of the reward given the context is an operator between two function spaces,
 # estimated from the station's rows (17). Two stations are as alike as a Gaussian of the distance of their operators
-# says, k_Z = exp(−‖O_m − O_m′‖² / 2σ_Z²) (18). The distances (20) are computed exactly in `operators`, or for large
-# networks in `landmarks`.
+# says, k_Z = exp(−‖O_m − O_m′‖² / 2σ_Z²) (18). The distances (20) are computed exactly in `base`, or for large networks
+# in `landmarks`.
 #
 # Choices where the paper is silent: λ as printed, not nλ. The outcome kernel is an RBF whose length-scale is the
 # standard deviation of the rewards. σ_Z is the median distance between two stations, the median norm of an operator, or

@@ -131,10 +131,10 @@ def forward(L: FloatArray, B: FloatArray) -> None:
 
 # --- Inner products of embeddings where comparing every row with every other takes too long: by shared landmarks ----
 #
-# Every operator is split into what it says of the functions that a few landmarks Z span (`nystrom`), and the rest. The
-# first part is S_m = L⁻¹ k(Z, X_m) C_m, LLᵀ = k(Z, Z), with the C_m of `operators`; inner products are those of such
-# vectors, and the work grows with the number of stations instead of its square. Of the rest, each station's own norm is
-# known exactly, since its own kernel matrix is affordable; between two stations it is taken as orthogonal.
+# Every operator is split into what it says of the functions that a few landmarks Z span, and the rest. The first
+# part is S_m = L⁻¹ k(Z, X_m) C_m, LLᵀ = k(Z, Z), with the C_m of `base`; inner products are those of such vectors, and
+# the work grows with the number of stations instead of its square. Of the rest, each station's own norm is known
+# exactly, since its own kernel matrix is affordable; between two stations it is taken as orthogonal.
 #
 # Inner products are then those of real vectors, so distances stay distances and (18) a kernel. By Cauchy and Schwarz
 # they are wrong by √(ρ_m ρ_m′) at most, ρ_m being the squared norm of the rest; the error is far smaller unless two

@@ -94,8 +94,7 @@ def _read_csv(path: Path) -> Parts:
 #
 # A similarity estimator turns a log into one number per pair of stations, the kernel k_Z of (7). `TaskMatrix`
 # carries those numbers together with the names they belong to, the method that found them and its settings. It
-# is checked when it is made, so whoever receives one may factorise it. Storing is in `saving`, drawing in
-# `picture`.
+# is checked when it is made, so whoever receives one may factorise it. Drawing is in `picture`.
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +278,7 @@ class TaskMatrix:
             path_of(path, what="a picture"),
             ordered.matrix,
             stations=ordered.stations,
-            title=f"Likeness by {self.method}" if title is None else title,
+            title=f"Similarity by {self.method}" if title is None else title,
         )
 
     def _index(self, station: str) -> int:

@@ -113,7 +113,7 @@ def _plain(value: Any, *, name: str, station: str) -> Value | None:
         raise BadInputError(f"descriptor {name!r} of {station!r} must be finite, got {number}")
     if abs(number) > LARGEST:
         raise BadInputError(
-            f"descriptor {name!r} of {station!r} is {number:g}, which is too large to reckon with: repair it, or give "
+            f"descriptor {name!r} of {station!r} is {number:g}, which is too large to compute with: repair it, or give "
             "it in a larger unit"
         )
     return number
@@ -392,7 +392,7 @@ def _checked_similarity(similarity: Any, stations: Sequence[str], newcomer: str)
     tasks, found = {name: task for task, name in enumerate(stations)}, {}
     for name, value in similarity.items():
         if not isinstance(name, str) or name not in tasks:
-            raise NotFoundError(f"similarity of {newcomer!r} names {name!r}, which is no station of this controller")
+            raise NotFoundError(f"similarity of {newcomer!r} names {name!r}, which is not a station of this controller")
         number = finite_number(value, name=f"similarity to {name!r}")
         if not -1.0 <= number <= 1.0:
             raise BadInputError(f"similarity of {newcomer!r} to {name!r} must lie between -1 and 1, got {number:g}")

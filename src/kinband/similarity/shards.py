@@ -189,7 +189,7 @@ class Shards:
     Example:
         >>> K_Z = np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.0], [0.9, 0.0, 1.0]])
         >>> print(shard_stations(K_Z, stations=["a", "b", "c"], size=2))
-        3 stations in 2 shards of 1 to 2; 10 % of their likeness lies between shards
+        3 stations in 2 shards of 1 to 2; 10 % of their similarity lies between shards
     """
 
     parts: tuple[TaskMatrix, ...]
@@ -209,7 +209,7 @@ class Shards:
         span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
         return (
             f"{sum(sizes):,} stations in {len(sizes)} shards of {span}; "
-            f"{about}{self.lost:.0%} of their likeness lies between shards".replace("%", " %")
+            f"{about}{self.lost:.0%} of their similarity lies between shards".replace("%", " %")
         )
 
     @property
@@ -237,7 +237,7 @@ class Shards:
 
     @property
     def lost(self) -> float:
-        """The share of likeness that is given up, 0 to 1."""
+        """The share of similarity that is given up, 0 to 1."""
         return self.cut / (self.kept + self.cut) if self.cut > 0 else 0.0
 
 
@@ -286,7 +286,7 @@ def shard_blocks(
         >>> north, south = ["n1", "n2", "n3"], ["s1", "s2"]
         >>> pooled = lambda names: np.ones((len(names), len(names)))
         >>> print(shard_blocks([north, south], pooled, rng=np.random.default_rng(0), size=3))
-        5 stations in 2 shards of 2 to 3; about 60 % of their likeness lies between shards
+        5 stations in 2 shards of 2 to 3; about 60 % of their similarity lies between shards
     """
     limit = checked_size(size)
     if not blocks or not all(len(block) for block in blocks):
@@ -376,16 +376,16 @@ def coarse_blocks(
     return found
 
 
-class DescriptorLikeness:
-    """Likeness of stations by what is known of them: a Gaussian of the distance of their descriptors, as in (18).
+class DescriptorSimilarity:
+    """Similarity of stations by what is known of them: a Gaussian of the distance of their descriptors, as in (18).
 
     Args:
         stations: Their names, (M,).
         descriptors: What is known of each, (M, q); each column is standardised.
-        scale: Distance, in standard deviations, at which likeness has fallen to exp(−1/2).
+        scale: Distance, in standard deviations, at which it has fallen to exp(−1/2).
 
     Example:
-        >>> alike = DescriptorLikeness(["a", "b", "c"], [[0.0], [0.0], [3.0]], scale=1.0)
+        >>> alike = DescriptorSimilarity(["a", "b", "c"], [[0.0], [0.0], [3.0]], scale=1.0)
         >>> alike(("a", "b")).round(2).tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
@@ -396,7 +396,7 @@ class DescriptorLikeness:
         self._Z = standardised(descriptors, rows=len(names)) / positive_number(scale, name="scale")
 
     def __call__(self, stations: tuple[str, ...]) -> FloatArray:
-        """Return the likeness of the named stations, (m, m)."""
+        """Return the similarity of the named stations, (m, m)."""
         from scipy.spatial.distance import cdist
 
         try:

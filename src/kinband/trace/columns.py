@@ -20,9 +20,9 @@ from kinband.trace.rewards import WeightedReward, is_sum, weighted_from
 #
 # Logs come from files, data frames and lists, where the same column may be integers here, floats there and
 # strings elsewhere. Each function takes such a column and returns one kind of array: station names are strings,
-# quantities are float64, knob settings are what `plain_scalar` would make of them; times have a module of their own.
-# Clean arrays pass unchanged. A refusal knows the row it is about, so that whoever read the column from a file can say
-# where that is: in which line of a text, or in which row of a table.
+# quantities are float64, knob settings are what `plain_scalar` would make of them, times are in the part
+# below. Clean arrays pass unchanged. A refusal knows the row it is about, so that whoever read the column from a file
+# can say where that is: in which line of a text, or in which row of a table.
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 

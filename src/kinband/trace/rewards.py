@@ -64,7 +64,7 @@ class WeightedReward:
             >>> WeightedReward.parse("much*good")
             Traceback (most recent call last):
                 ...
-            kinband.errors.BadInputError: 'much' in the reward 'much*good' is no number: write a sum of weights and ...
+            kinband.errors.BadInputError: 'much' in the reward 'much*good' is not a number: write a sum of ...
         """
         weights: dict[str, float] = {}
         at = 0
@@ -143,9 +143,9 @@ def _complaint(text: str, at: int, term: re.Match[str] | None) -> str:
     if text.rstrip().endswith(("*", "+", "-")):
         what = f"the reward {text!r} ends without a column"
     elif term is not None and text[term.end() : term.end() + 1] == "*":
-        what = f"{term['name'].strip()!r} in the reward {text!r} is no number"
+        what = f"{term['name'].strip()!r} in the reward {text!r} is not a number"
     else:
-        what = f"{text[at:].strip()!r} in the reward {text!r} is not understood" if at else f"{text!r} is no reward"
+        what = f"{text[at:].strip()!r} in the reward {text!r} is not understood" if at else f"{text!r} is not a reward"
     return f"{what}: write a sum of weights and columns, such as {_EXAMPLE}, with names that hold * + or - in quotes"
 
 

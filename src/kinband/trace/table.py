@@ -232,7 +232,7 @@ class Trace:
             reward_range: Lowest and highest possible reward; a reward outside is an error.
             per_cent: Whether rewards are in per cent, to be turned into shares.
             duplicates: What to do about rows that repeat another exactly; "keep" warns of them.
-            delimiter: What parts the columns of a CSV file.
+            delimiter: What separates the columns of a CSV file.
             decimal_point: The decimal mark of a CSV file.
         """
         file = path_of(path, what="a trace")
@@ -529,7 +529,7 @@ _ROUNDING = 1e-12
 
 
 def reward_in_state(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that is all but the reward itself."""
+    """Return a sentence for every state column that is almost the same as the reward itself."""
     r = trace.reward
     if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
         return []
@@ -541,8 +541,8 @@ def reward_in_state(trace: Trace) -> list[str]:
             correlation = float(np.corrcoef(s, r)[0, 1])
         if abs(correlation) > CLOSE:
             found.append(
-                f"state column {name!r} is all but the reward (correlation {correlation:.3f} over {len(r):,} rows): "
-                f"leave it out of the state (columns={{'ignore': ...}}; on the command line, --ignore {quote(name)}) "
-                "if it was measured in the same slot, since it is then not known when deciding"
+                f"state column {name!r} is almost the same as the reward (correlation {correlation:.3f} over "
+                f"{len(r):,} rows): leave it out of the state (columns={{'ignore': ...}}; on the command line, "
+                f"--ignore {quote(name)}) if it was measured in the same slot, since it is then not known when deciding"
             )
     return found

@@ -179,7 +179,7 @@ def test_rules_that_cannot_be_are_refused(given: Any, weight: Any, said: str) ->
 def test_what_cannot_be_told_together_is_refused_whole() -> None:
     controller = make()
     ids = ask_round(controller)
-    with pytest.raises(BadInputError, match="no station of this controller"):
+    with pytest.raises(BadInputError, match="not a station of this controller"):
         make(NeighbourReward({"a": ["z"]}))
     with pytest.raises(BadInputError, match="takes a NeighbourReward"):
         make({"a": ["b"]})  # type: ignore[arg-type]

@@ -296,7 +296,7 @@ def test_groups_of_a_sparse_engine_that_are_joined_learn_the_log_anew() -> None:
 @pytest.mark.parametrize("engine", ["exact", "schur", "sparse", "auto"])
 def test_every_engine_refuses_to_change_what_stations_share(engine: str) -> None:
     posterior = make_posterior(RBF(), [[1.0, 0.5], [0.5, 1.0]], noise=0.1, engine=engine)
-    with pytest.raises(BadInputError, match="leave the likeness of the 2 there are as it is"):
+    with pytest.raises(BadInputError, match="must leave the similarity of the 2 there are as it is"):
         posterior.extend_tasks([[1.0, 0.4, 0.0], [0.4, 1.0, 0.0], [0.0, 0.0, 1.0]])
     assert len(posterior.K_Z) == 2
 
@@ -407,7 +407,7 @@ def _refuse(add: Callable[[Any], Any], error: type[KinbandError], words: str) ->
         _refuse(lambda c: c.add_station("n", {1: 2}), BadInputError, "must have names"),
         _refuse(lambda c: c.add_station("n", None, 0.5), BadInputError, "must map stations to numbers"),
         _refuse(lambda c: c.add_station("n", None, {}), BadInputError, "must map stations to numbers"),
-        _refuse(lambda c: c.add_station("n", None, {"x": 0.5}), NotFoundError, "names 'x', which is no station"),
+        _refuse(lambda c: c.add_station("n", None, {"x": 0.5}), NotFoundError, "names 'x', which is not a station"),
         _refuse(lambda c: c.add_station("n", None, {"s0": 1.2}), BadInputError, "must lie between -1 and 1, got 1.2"),
         _refuse(lambda c: c.add_station("n", None, {"s0": np.nan}), BadInputError, "must be finite"),
         _refuse(lambda c: c.add_station("n", None, {"s0": True}), BadInputError, "must be a number, got True"),
@@ -454,9 +454,9 @@ def test_the_last_station_stays() -> None:
     ("descriptors", "words"),
     [
         ([1], "must be given by station"),
-        ({"x": {"x_m": 1}}, "names 'x', which is no station"),
+        ({"x": {"x_m": 1}}, "names 'x', which is not a station"),
         ({"a": 3}, "descriptors of 'a' must map names to values"),
-        ({"a": {"x": 1}, "b": {"x": -1e200}}, r"'x' of 'b' is -1e\+200, which is too large to reckon with"),
+        ({"a": {"x": 1}, "b": {"x": -1e200}}, r"'x' of 'b' is -1e\+200, which is too large to compute with"),
         ({"a": {"x": 1}, "b": {"x": "east"}}, "is a number for 'a' and a category for 'b'"),
     ],
 )

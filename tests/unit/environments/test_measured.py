@@ -231,7 +231,7 @@ def test_knobs_are_numbers_where_all_values_are_and_else_categories() -> None:
 def test_numbers_may_be_declared_names() -> None:
     table = MeasuredTable.from_frame(runs(), "seconds", goal="min", categories=["level"])
     assert table.space.categorical == (0,)
-    with pytest.raises(BadInputError, match="'tilt' is no knob, so that it cannot hold names: the knobs are level"):
+    with pytest.raises(BadInputError, match="'tilt' is not a knob, so that it cannot hold names: the knobs are level"):
         MeasuredTable.from_frame(runs(), "seconds", goal="min", categories=["tilt"])
 
 

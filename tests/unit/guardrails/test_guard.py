@@ -65,13 +65,13 @@ def test_the_next_best_that_may_run_takes_the_place_of_what_may_not() -> None:
     verdict = verdict_on(Rails(knobs={"tilt": KnobLimit(high=5)}), [4, 3, 1, 0])
     assert (verdict.outcome, verdict.arm, verdict.asked) == ("replaced", 1, 4)
     assert [(refusal.arm, refusal.code) for refusal in verdict.refusals] == [(4, "range"), (3, "range")]
-    assert verdict.reason == "tilt 2 in place of tilt 8: tilt 8 is not at most 5"
+    assert verdict.reason == "tilt=2 in place of tilt=8: tilt=8 is not at most 5"
 
 
 def test_what_runs_is_kept_rather_than_something_that_is_liked_less() -> None:
     verdict = verdict_on(Rails(knobs={"tilt": KnobLimit(high=5)}), [4, 2, 1])
     assert (verdict.outcome, verdict.arm, verdict.changes) == ("refused", 2, False)
-    assert verdict.reason == "keeps tilt 4: tilt 8 is not at most 5"
+    assert verdict.reason == "keeps tilt=4: tilt=8 is not at most 5"
 
 
 def test_what_runs_is_kept_when_nothing_is_allowed_or_nothing_is_asked_for() -> None:
@@ -110,7 +110,7 @@ def test_a_decision_becomes_a_proposal_with_its_alternatives_behind_it() -> None
 def test_the_stop_switches_stop_everything() -> None:
     stop, go = Stopped(NOON, why="outage"), Resumed(NOON)
     assert verdict_on(Rails(stop=True), [3], past=[go]).codes == ("stop",)
-    assert verdict_on(Rails(), [3], past=[stop]).reason == "keeps tilt 4: everything is stopped: outage"
+    assert verdict_on(Rails(), [3], past=[stop]).reason == "keeps tilt=4: everything is stopped: outage"
     assert verdict_on(Rails(), [3], past=[stop, go]).arm == 3
 
 
@@ -173,7 +173,7 @@ def test_neighbours_do_not_change_in_one_round_whoever_names_whom() -> None:
     wanted = [Proposal("a", 2, [3]), Proposal("b", 2, [3]), Proposal("c", 2, [3])]
     verdicts = Guard(rails, SPACE).review(wanted, History(), now=NOON)
     assert [verdict.changes for verdict in verdicts.values()] == [True, False, True]
-    assert verdicts["b"].reason == "keeps tilt 4: its neighbour 'a' changes in the same round"
+    assert verdicts["b"].reason == "keeps tilt=4: its neighbour 'a' changes in the same round"
     assert verdict_on(rails, [3], past=[changed(-0.9, 1, 0, station="b")]).codes == ("neighbours",)
     assert verdict_on(rails, [3], past=[changed(-1, 1, 0, station="b")]).arm == 3
 
@@ -226,7 +226,7 @@ def with_fallback(**options: Any) -> Rails:
 def test_a_station_returns_to_what_it_ran_before_its_rewards_fell() -> None:
     verdict = verdict_on(with_fallback(), [3], past=FELL)
     assert (verdict.outcome, verdict.arm, verdict.asked) == ("rolled back", 4, 3)
-    assert verdict.reason == "back to tilt 8: its own reward fell from 0.9 to at most 0.8 for 2 slot(s)"
+    assert verdict.reason == "back to tilt=8: its own reward fell from 0.9 to at most 0.8 for 2 slot(s)"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_what_a_person_decided_holds_up_a_roll_back_and_the_verdict_says_so(rail
     verdict = verdict_on(Rails(fallback=Fallback(drop=0.05, slots=2), **rails), [2], past=FELL)
     assert (verdict.outcome, verdict.arm) == ("refused", 2)
     assert verdict.codes[:2] == ("fallback", code)
-    assert "cannot return to tilt 8" in verdict.reason
+    assert "cannot return to tilt=8" in verdict.reason
 
 
 def test_a_roll_back_is_made_outside_windows_where_the_rails_let_it() -> None:

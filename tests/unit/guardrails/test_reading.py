@@ -160,7 +160,7 @@ def test_neighbours_may_come_from_elsewhere() -> None:
         ("neighbours:\n  3714:\n    - 3715\n    - 99", 4, "there is no station '99'"),
         ("maintenance: []", 1, "maintenance lists no window"),
         ("maintenance: {days: mon}", 1, "maintenance must be a list, got a mapping"),
-        ("forbidden:\n  - {why: because}", 2, "forbidden[1] is no window"),
+        ("forbidden:\n  - {why: because}", 2, "forbidden[1] is not a window"),
         ("forbidden:\n  - {days: [mon, funday]}", 2, "must be days such as mon-fri or [sat, sun], got 'funday'"),
         ("forbidden: [{from: 25:00}]", 1, "must be a time of the day from 00:00 to 24:00, got '25:00'"),
         ("forbidden: [{from: 10:00, to: 10:00}]", 1, "is empty"),

@@ -11,9 +11,7 @@ import polars as pl
 import pytest
 
 from kinband import ConfigurationSpace, Controller
-from kinband.cli.options import LARGEST
 from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller.settings import _LARGEST_LOG
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
 from kinband.planning import (
@@ -576,10 +574,6 @@ def test_names_from_outside_are_defused_in_every_file_and_numbers_are_not(tmp_pa
     assert rows_of(tmp_path / "rollback.csv")[0]["set_threshold_dbm"] == "-100"
     (left,) = rows_of(tmp_path / "left_alone.csv")
     assert (left["station"], left["present_threshold_dbm"]) == ("'=HYPERLINK(1)", "'@x")
-
-
-def test_the_command_line_knows_how_many_rows_a_controller_can_start_from() -> None:
-    assert LARGEST == _LARGEST_LOG
 
 
 def test_unknown_knobs_of_steps_are_named() -> None:

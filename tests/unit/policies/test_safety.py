@@ -348,7 +348,7 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
         (lambda: make(safety=Conservative(), running=None), "'s0' has none"),
         (lambda: make(2, safety=Conservative(), running={"s0": TODAY}), "'s1' has none"),
         (lambda: make(running={"knob": "lower"}), "no configuration that 's0' has"),
-        (lambda: make(running={"s9": TODAY}), "'s9', which is no station"),
+        (lambda: make(running={"s9": TODAY}), "'s9', which is not a station"),
         (lambda: make(running="low"), "running must be a configuration"),
         (lambda: make(safety=Conservative(), reward_range=(-1, 1)), "pass least=-1"),
         (lambda: ask(make(safety=Floor(0.1), running=None)), "what 's0' runs, which is not known"),

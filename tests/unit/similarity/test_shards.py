@@ -6,7 +6,7 @@ import pytest
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, NotFoundError
 from kinband.similarity import TaskMatrix
-from kinband.similarity.shards import DescriptorLikeness, Shards, coarse_blocks, shard_blocks, shard_stations
+from kinband.similarity.shards import DescriptorSimilarity, Shards, coarse_blocks, shard_blocks, shard_stations
 
 RNG = np.random.default_rng(20)
 
@@ -54,7 +54,7 @@ def test_a_giant_cluster_is_split_and_its_loss_reported() -> None:
     assert [len(part) for part in shards.parts] == [10, 10, 10]
     # Of 30·29/2 equal pairs, 3·(10·9/2) stay.
     assert shards.lost == pytest.approx(1 - 135 / 435)
-    assert str(shards) == "30 stations in 3 shards of 10; 69 % of their likeness lies between shards"
+    assert str(shards) == "30 stations in 3 shards of 10; 69 % of their similarity lies between shards"
 
 
 def test_the_loss_is_the_share_of_correlation_between_shards() -> None:
@@ -75,7 +75,7 @@ def test_every_shard_has_its_part_of_the_matrix() -> None:
 
 def test_like_stations_are_kept_together_better_than_by_chance() -> None:
     places = RNG.random((200, 2))
-    alike = DescriptorLikeness(names(200), places, scale=0.3)(tuple(names(200)))
+    alike = DescriptorSimilarity(names(200), places, scale=0.3)(tuple(names(200)))
     shards = shard_stations(alike, stations=names(200), size=20)
     home = {name: number for number, part in enumerate(shards.parts) for name in part.stations}
     chance = []
@@ -167,7 +167,7 @@ def test_a_block_is_halved_where_it_is_widest() -> None:
 
 
 def test_likeness_by_descriptors_is_a_gaussian_of_their_distance() -> None:
-    alike = DescriptorLikeness(["a", "b", "c"], [[2.0, 7.0], [4.0, 7.0], [6.0, 7.0]], scale=0.7)
+    alike = DescriptorSimilarity(["a", "b", "c"], [[2.0, 7.0], [4.0, 7.0], [6.0, 7.0]], scale=0.7)
     spread = np.std([2.0, 4.0, 6.0])
     expected = np.exp(-0.5 * (2.0 / spread / 0.7) ** 2)
     assert alike(("c", "b"))[0, 1] == pytest.approx(expected)

@@ -249,7 +249,7 @@ def read_measured(
         descriptors: A file with what is known of the tasks, one row each.
         noise: Standard deviation of a reward where there is one measurement; see `MeasuredEnvironment`.
         seed: As if `reset(seed)` had been called.
-        delimiter: What parts the columns of a CSV file.
+        delimiter: What separates the columns of a CSV file.
         decimal_point: The decimal mark of a CSV file.
         **more: `scale`, `knobs`, `categories`, `ignore`, `failed`, `tasks`: see `MeasuredTable.from_frame`.
 

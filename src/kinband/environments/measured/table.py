@@ -325,7 +325,7 @@ def _configurations(
     marked = [categories] if isinstance(categories, str) else list(categories)
     if unknown := [name for name in marked if name not in coded]:
         raise BadInputError(
-            f"{unknown[0]!r} is no knob, so that it cannot hold names: the knobs are {', '.join(coded)}",
+            f"{unknown[0]!r} is not a knob, so that it cannot hold names: the knobs are {', '.join(coded)}",
             argument="categories",
             value=unknown[0],
         )

@@ -1,4 +1,4 @@
-"""What every request passes: limits, headers, who it is."""
+"""What every request passes: limits on how much and how often, an id, headers, a clock."""
 
 import logging
 import re

@@ -21,7 +21,7 @@ from kinband.service.ledger.schema import secrets as secrets_table
 
 # --- The keys that sign for the service: made at first use, shared by all its processes through the database --------
 #
-# A key alone opens nothing: a session also carries a proof that only the bearer of a token can give (`records`).
+# A key alone opens nothing: a session also carries a proof that only a token's bearer can give (`tokens.proof_of`).
 
 
 def signing_key(ledger: Ledger, name: str) -> bytes:
@@ -50,7 +50,7 @@ def _key(connection: Connection, name: str) -> str | None:
 # --- Sessions of the dashboard: a signed cookie instead of a token that a page would have to keep -------------------
 #
 # The cookie holds the token's id, when it was issued, when it ends, a nonce and the proof of having seen the token
-# (`records.proof_of`), under an HMAC-SHA256 with the service's key. Nothing is stored, so any process can read it; the
+# (`tokens.proof_of`), under an HMAC-SHA256 with the service's key. Nothing is stored, so any process can read it; the
 # token is looked up at every use, so a session ends when its token is revoked or expires. Who steals the key cannot
 # make a cookie for want of the proof, and who steals a cookie cannot make it last longer for want of the key.
 #
@@ -89,7 +89,7 @@ class Session:
 
     Attributes:
         identity: Who.
-        csrf: What every form and every call that changes something has to repeat (`csrf.check_request`).
+        csrf: What every form and every call that changes something has to repeat (`check_request`).
         ends: When the session ends, UTC, in seconds since 1970.
 
     Example:

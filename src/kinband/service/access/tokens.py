@@ -444,7 +444,7 @@ class Tokens:
         return self.confirm(match["id"], proof_of(match["secret"]), reading=reading)
 
     def confirm(self, token_id: str, proof: str, *, reading: bool = False) -> Identity:
-        """Return who comes with the proof of having seen a token (`records.proof_of`), as sessions do."""
+        """Return who comes with the proof of having seen a token (`proof_of`), as sessions do."""
         known = self._look_up(token_id, reading=reading)
         stored = _NOBODY if known is None else known[1]
         if not hmac.compare_digest(stored, hash_of(proof)) or known is None:

@@ -1,4 +1,4 @@
-"""From a request to a function: who may call it, and one at a time."""
+"""From a request to a function: who may call it, and how its body is read."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -80,7 +80,8 @@ def needs(operation: str) -> str:
 # --- Who is let in: every request shows a token, or the service runs without access control on its own machine ------
 #
 # Without access control, whoever reaches the port may do everything; so only the host names of this machine are
-# answered (`access.middleware.LoopbackOnly`), and no page of another site that a browser here has open (`access.csrf`).
+# answered (`access.middleware.LoopbackOnly`), and no page of another site that a browser here has open
+# (`access.sessions.check_origin`).
 
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing: for these a token that was known a moment ago will do while the database is away."""
@@ -251,7 +252,7 @@ class ReadRequest(Request):
 
 
 class GuardedRoute(APIRoute):
-    """A route that needs the role of its operation (`roles`)."""
+    """A route that needs the role of its operation (`ROLES`)."""
 
     yaml_field = ""
     """The field of the body that YAML goes to, where a route takes it."""

@@ -1,4 +1,4 @@
-"""Metrics, and the probes of whoever watches the service."""
+"""Metrics: what Prometheus sees of the service and of its network."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -284,7 +284,7 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
     "mode": "{who} put {whom} into {mode} mode",
     "switch": "{who} turned a switch",
     "switch/stopped": "{who} stopped everything",
-    "switch/resumed": "{who} took the stop back",
+    "switch/resumed": "{who} resumed operation",
     "switch/frozen": "{who} froze {station}",
     "switch/thawed": "{who} thawed {station}",
     "rails": "{who} put guard rails {digest} in force",

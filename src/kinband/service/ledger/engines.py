@@ -92,7 +92,7 @@ def translated(error: exc.DBAPIError, where: str, *, known: bool) -> KinbandErro
     if code in _TAKEN:
         return ConflictError(f"somebody else recorded this in {where} first ({words}): read the ledger and ask again")
     if "not a database" in words:
-        return SavedStateError(f"{where} is no ledger: give the file that kinband serve keeps its events in")
+        return SavedStateError(f"{where} is not a ledger: give the file that kinband serve keeps its events in")
     if code.startswith(_DAMAGED):
         return SavedStateError(f"the ledger {where} is damaged ({words}): restore it from a backup")
     if code in _FULL:
@@ -206,7 +206,9 @@ def ledger_url(url: str | PathLike[str]) -> URL:
     try:
         found = make_url(given)
     except (exc.ArgumentError, ValueError) as error:
-        raise BadInputError(f"{given!r:.80} is no database URL: give a file, or postgresql://user@host/name") from error
+        raise BadInputError(
+            f"{given!r:.80} is not a database URL: give a file, or postgresql://user@host/name"
+        ) from error
     match found.get_backend_name():
         case "sqlite":
             return _file(found)

@@ -265,7 +265,7 @@ def restored(
 
     Args:
         ledger: The truth.
-        settings: What the controller was made with (`origin.read_settings`).
+        settings: What the controller was made with (`read_settings`).
         before: Only the events before this number count.
         snapshots: Whether to start from one; if not, everything is learned anew.
         shown: To whom events are shown on the way.

@@ -1,9 +1,10 @@
 """Operations: a controller next to a network manager, with guard rails, modes and people.
 
-`operations` is the face: asking, telling, and what people do, in the words that `texts` lets through. `review` says
-what becomes of decisions, also of those asked again or reported by the network, under the `rails` in force.
-`read_model` follows the events and shows how things stand, with the `records` of decisions and sums over them;
-`outlooks` says why a decision was made and what is expected, and `writable` whether the ledger takes writes.
+`operations` is the face: asking, telling, and what people do, as far as `checks` lets it through. `turns` makes every
+call one turn of the ledger, which `Writable` of `ledger.store` says takes writes or not. `review` says what becomes of
+decisions, also of those asked again or reported by the network, under the guard rails in force. `read_model` follows
+the events and shows how things stand, with the `records` of decisions and sums over them; `outlooks` says why a
+decision was made and what is expected.
 """
 
 from kinband.service.operations.operations import Clock, Operations

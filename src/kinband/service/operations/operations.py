@@ -675,7 +675,7 @@ def _arm_of(configuration: Mapping[str, Any], index: Any) -> int:
     try:
         return int(index(configuration))
     except (LookupError, ValueError) as error:
-        raise BadInputError(f"this is no configuration of the space: {error}") from error
+        raise BadInputError(f"this is not a configuration of the space: {error}") from error
 
 
 def _names(given: object, what: str) -> list[str]:

@@ -53,7 +53,7 @@ class DecisionRecord:
 
     Example:
         >>> made = Decision("d1", "3714", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
-        >>> verdict = Verdict("3714", "allowed", arm=4, running=2, asked=4, reason="tilt 6: no rail forbids it")
+        >>> verdict = Verdict("3714", "allowed", arm=4, running=2, asked=4, reason="tilt=6: no rail forbids it")
         >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
         >>> item = DecisionRecord(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
         >>> item.wanted, item.ordered, item.changes, item.open
@@ -84,7 +84,7 @@ class DecisionRecord:
 
     @property
     def station(self) -> str:
-        """Whom it is for."""
+        """The station."""
         return self.decision.station
 
     @property
@@ -147,7 +147,7 @@ class RailsOnRecord:
 
     Attributes:
         text: Their file; empty where there are none, or where a program handed them over without it.
-        digest: What tells them from others.
+        digest: Identifies this version.
         at: When they were put in force; None where none ever were.
         actor: Who did.
         comment: What was said about it.

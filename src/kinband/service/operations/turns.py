@@ -91,7 +91,7 @@ class Call:
     """What identifies a call.
 
     Attributes:
-        digest: Of everything that was said (`events.call_digest`).
+        digest: Of everything that was said (`ledger.requests.call_digest`).
         key: The caller's key, under which it is done once; None where it has none.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.

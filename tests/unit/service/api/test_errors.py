@@ -127,7 +127,7 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
         ("/v1/approvals", {"decisions": ["d000001"], "approve": "yes"}, "approve must be true or false, got 'yes'"),
         ("/v1/approvals", {"decisions": [], "approve": True}, "decisions must hold at least 1, got 0"),
         ("/v1/stations", {"name": "n", "similarity": {"a": "much"}}, "similarity.a must be a number"),
-        ("/v1/decisions/d000001/applied", {"configuration": {"tilt": 5}}, "no configuration of the space"),
+        ("/v1/decisions/d000001/applied", {"configuration": {"tilt": 5}}, "not a configuration of the space"),
         (
             "/v1/decisions/d000001/applied",
             {"configuration": {"tilt": [4]}},
@@ -370,7 +370,7 @@ def test_what_a_station_falls_back_to_is_told_by_its_knobs(tmp_path: Path) -> No
     with served(tmp_path, made=made) as service:
         body = {"states": {"a": {"load": 0.5}}, "allowed": {"a": {"tilt": [2, 4]}}}
         detail = problem(service.client("operator").post("/v1/decisions", json=body), 422)
-        assert "falls back to, tilt 6, is not among" in detail
+        assert "falls back to, tilt=6, is not among" in detail
 
 
 @pytest.mark.parametrize("path", ["/v1/events?kind=zz", "/v1/events?kind=outcome&kind=zz"])

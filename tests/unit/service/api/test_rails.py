@@ -81,7 +81,7 @@ def test_rails_hold_for_the_next_decision_and_for_what_is_approved_then(service:
     assert (answer["status"], answer["verdict"]["refusals"][0]["code"]) == ("refused", "range")
     body = {"states": {"b": {"load": 0.5}}, "allowed": {"b": {"tilt": [6]}}}
     [made] = admin.post("/v1/decisions", json=body).json()["decisions"]
-    assert (made["status"], made["verdict"]["reason"]) == ("refused", "keeps tilt 4: tilt 6 is not at most 4")
+    assert (made["status"], made["verdict"]["reason"]) == ("refused", "keeps tilt=4: tilt=6 is not at most 4")
     put(admin, "{}")
     [made] = admin.post("/v1/decisions", json=body).json()["decisions"]
     assert made["status"] == "waiting"
@@ -105,7 +105,7 @@ def test_checking_changes_nothing_and_says_what_the_plan_would_lose(service: Ser
     assert not found["changed"]
     assert found["rails"]["text"] == RAILS
     assert [(one["decision"], one["rails"]) for one in found["refused"]] == [(lost, ["range"])]
-    assert found["refused"][0]["reason"] == "keeps tilt 4: tilt 6 is not at most 4"
+    assert found["refused"][0]["reason"] == "keeps tilt=4: tilt=6 is not at most 4"
     assert len(service.operations.events(limit=1000)) == events
     assert {one["id"] for one in admin.get("/v1/plan").json()["decisions"]} == {kept, lost}
 

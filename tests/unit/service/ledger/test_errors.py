@@ -88,7 +88,7 @@ def test_a_password_is_never_shown() -> None:
 def test_what_never_was_a_ledger_is_not_called_damaged(tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     file.write_text("just some notes, long enough to be looked at as a header" * 20, encoding="utf-8")
-    with pytest.raises(SavedStateError, match="is no ledger: give the file"):
+    with pytest.raises(SavedStateError, match="is not a ledger: give the file"):
         Ledger.open(file)
     assert file.read_text(encoding="utf-8").startswith("just some notes")
 

@@ -38,11 +38,11 @@ def explanation(client: httpx.Client, made: dict[str, Any]) -> dict[str, Any]:
 def test_a_refusal_is_explained_with_its_rail_and_what_ran_instead(client: httpx.Client) -> None:
     found = explanation(client, ask(client, 8))  # the rails allow 6 at most
     assert "should run tilt=8" in found["text"]
-    assert "The guard refused it by the rail range: tilt 8 is not at most 6. The station ran tilt=4" in found["text"]
+    assert "The guard refused it by the rail range: tilt=8 is not at most 6. The station ran tilt=4" in found["text"]
     said = found["guard"]
     assert (said["outcome"], said["rails"], said["ran_instead"]) == ("refused", ["range"], {"tilt": 4})
     assert said["refusals"] == [
-        {"code": "range", "reason": "tilt 8 is not at most 6", "configuration": {"tilt": 8}},
+        {"code": "range", "reason": "tilt=8 is not at most 6", "configuration": {"tilt": 8}},
     ]
 
 
@@ -77,7 +77,7 @@ def test_what_the_guard_lets_through_needs_no_words_of_it(client: httpx.Client) 
     found = explanation(client, ask(client, 6))
     assert "guard" not in found["text"]
     assert found["guard"] == {
-        "outcome": "allowed", "reason": "tilt 6: no rail forbids it", "rails": [], "refusals": [], "ran_instead": None,
+        "outcome": "allowed", "reason": "tilt=6: no rail forbids it", "rails": [], "refusals": [], "ran_instead": None,
     }  # fmt: skip
 
 
@@ -121,4 +121,4 @@ def test_pages_say_what_the_guard_said(tmp_path: Path) -> None:
         assert f"The guard refused it by the rail step: {reason}. The station ran threshold_dbm=-101 instead" in why
         row = client.get("/stations/3714").text.partition("d000001</a>")[2].partition("</tr>")[0]
         assert "<code>step</code>" in row
-        assert f"keeps threshold_dbm -101: {reason}" in row
+        assert f"keeps threshold_dbm=-101: {reason}" in row
