@@ -68,7 +68,7 @@ RayAddress = Annotated[
 Shards = Annotated[
     int | None,
     typer.Option(
-        min=2,
+        min=1,
         metavar="STATIONS",
         help="For thousands of stations: groups of at most so many similar ones learn apart, for example 60 to 100.",
     ),

@@ -116,6 +116,8 @@ class StartOptions:
                     used, space, similarity=similarity_of(self.similarity), shards=self.shards, running=known,
                     reward_range=self.columns.reward_range, seed=self.seed,
                 )  # fmt: skip
+        if "shards" in controller.settings.notes:
+            notes.append(str(controller.settings.notes["shards"]))
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
         return controller
 

@@ -245,6 +245,8 @@ def _row(
     shards = components(current.K_Z)
     most = int(np.abs(row[:-1]).argmax())
     members = next(shard for shard in shards if most in shard)
+    if found == "average":  # as like as the whole network is on average, and no more: nothing says that it belongs here
+        return np.where(np.isin(np.arange(len(row)), [*members, len(everybody)]), row, 0.0), found
     if similarity is not None:
         inside = {current.stations[m] for m in members}
         similarity = {other: value for other, value in similarity.items() if other in inside}

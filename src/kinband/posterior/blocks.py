@@ -298,8 +298,8 @@ class BlockedPosterior(Posterior):
         if len(block):
             sparse.update(block.rows.tasks, block.rows.X, block.rows.y, noise=block.rows.noise)
         sparse.update(rows.tasks, rows.X, rows.y, noise=rows.noise)
-        words = "after %d rows the exact posterior hands over to a sparse one of %d inducing points"
-        _log.log(logging.INFO if len(self.blocks) > 1 else logging.WARNING, words, len(block), self.inducing_points)
+        words = "beyond %d rows a sparse posterior of %d inducing points takes the place of the exact one"
+        _log.log(logging.INFO if len(self.blocks) > 1 else logging.WARNING, words, limit, self.inducing_points)
         return sparse
 
     def _number(self, members: Sequence[IntArray]) -> None:

@@ -82,7 +82,7 @@ def test_it_is_exact_up_to_the_limit_and_sparse_beyond(caplog: pytest.LogCapture
     (said,) = caplog.records
     assert (said.levelno, said.getMessage()) == (
         logging.WARNING,
-        "after 25 rows the exact posterior hands over to a sparse one of 10 inducing points",
+        "beyond 25 rows a sparse posterior of 10 inducing points takes the place of the exact one",
     )
 
 
