@@ -71,7 +71,8 @@ def test_a_day_in_operation(client: KinbandClient, tmp_path: Path) -> None:
     assert [one.id for one in plan] == [one.id for one in made]
     assert plan[0].expected is not None
     assert plan[0].expected.proposed == made[0].mean
-    assert plan[0].expected.gain is None  # what runs was not among what was allowed, so that it has no score
+    assert plan[0].expected.before is None  # what runs was not among what was allowed, so that it has no score
+    assert plan[0].expected.gain == pytest.approx(0.0)  # but the gain over it is worked out: nothing is known of either
     [applied] = client.approve([made[0].id], comment="go")
     assert (applied.status, applied.run) == ("applied", made[0].proposed)
     [rejected] = client.reject([made[1].id])
