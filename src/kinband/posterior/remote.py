@@ -42,7 +42,7 @@ class RemoteBlock(Posterior):
         mean: float = 0.0,
     ) -> None:
         super().__init__(kernel, K_Z, noise=noise, mean=mean)
-        self._on, self._make, self._rows = on, make, 0
+        self._on, self._rows = on, 0
         self._remote = Remote(partial(make, self.K_Z))
         weakref.finalize(self, on.forget, [self._remote.key])
 

@@ -258,12 +258,7 @@ def shard_stations(
         [('a', 'b'), ('c', 'd')]
     """
     limit = checked_size(size)
-    if isinstance(similarity, TaskMatrix):
-        whole = similarity if stations is None else similarity.reindex(stations)
-    elif stations is None:
-        raise BadInputError("a plain matrix does not name its stations: give stations=", argument="stations")
-    else:
-        whole = TaskMatrix(check_stations(stations), _square(similarity, len(stations)), "given")
+    whole = _task_matrix(similarity, stations)
     alike = np.abs(whole.correlation())
     groups = pack(alike, size=limit)
     kept, cut = likeness_within(alike, groups)
@@ -305,12 +300,7 @@ def _between_blocks(blocks: Sequence[tuple[str, ...]], likeness: Likeness, *, rn
     names = [name for block in blocks for name in block]
     block_of = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
     chosen = np.sort(rng.choice(len(names), size=min(_SAMPLE, len(names)), replace=False))
-    found = likeness(tuple(names[m] for m in chosen))
-    K_Z = (
-        found
-        if isinstance(found, TaskMatrix)
-        else TaskMatrix(tuple(names[m] for m in chosen), _square(found, len(chosen)), "given")
-    )
+    K_Z = _task_matrix(likeness(tuple(names[m] for m in chosen)), [names[m] for m in chosen])
     apart = np.not_equal.outer(block_of[chosen], block_of[chosen])
     if not apart.any():
         return 0.0
@@ -319,11 +309,16 @@ def _between_blocks(blocks: Sequence[tuple[str, ...]], likeness: Likeness, *, rn
     return float(np.abs(K_Z.correlation())[apart].mean() * pairs)
 
 
-def _square(K_Z: ArrayLike, size: int) -> FloatArray:
-    matrix = finite_array(K_Z, name="task matrix", ndim=2)
-    if matrix.shape != (size, size):
-        raise BadInputError(f"the task matrix has shape {matrix.shape}, there are {size} stations")
-    return matrix
+def _task_matrix(similarity: ArrayLike | TaskMatrix, stations: Sequence[str] | None) -> TaskMatrix:
+    """Return the task matrix of stations, in their order where they are named."""
+    if isinstance(similarity, TaskMatrix):
+        return similarity if stations is None else similarity.reindex(stations)
+    if stations is None:
+        raise BadInputError("a plain matrix does not name its stations: give stations=", argument="stations")
+    names, K_Z = check_stations(stations), finite_array(similarity, name="task matrix", ndim=2)
+    if K_Z.shape != (len(names), len(names)):
+        raise BadInputError(f"the task matrix has shape {K_Z.shape}, there are {len(names)} stations")
+    return TaskMatrix(names, K_Z, "given")
 
 
 def checked_size(size: Any) -> int:
