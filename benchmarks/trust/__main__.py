@@ -58,9 +58,7 @@ def trust(
     """
     wanted = parts_named(parts or [])
     if trace is not None and not trace.exists():
-        raise BadInputError(
-            f"there is no file {trace}: give the path of a ColO-RAN table, as docs/extend.md makes it"
-        )
+        raise BadInputError(f"there is no file {trace}: give the path of a ColO-RAN table, as docs/extend.md makes it")
     make_folder(out)
     if write is not None:
         check_place(write, (BEGIN, END))

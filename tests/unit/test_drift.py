@@ -390,7 +390,7 @@ def test_one_odd_reward_is_no_change() -> None:
     assert evidence.value < Reset().run_length
 
 
-def test_a_station_that_scatters_more_than_foretold_is_judged_by_its_own_spread() -> None:
+def test_a_station_that_scatters_more_than_predicted_is_judged_by_its_own_spread() -> None:
     rng, steady, wild = np.random.default_rng(11), ChangeDetector(), ChangeDetector()
     for z in rng.standard_normal(60):
         steady.add(z)

@@ -394,7 +394,7 @@ class Journal:
         memo = asked.decision.memo
         return memo if ran is None else replaced_memo(memo, x=asked.x, ran=ran.x, lower=ran.lower)
 
-    def foretold(self, decision_id: str) -> tuple[float, float] | None:
+    def predicted(self, decision_id: str) -> tuple[float, float] | None:
         """Return mean and std that were predicted for what the station ran, when asking; None where none is known."""
         decision, arm = self.find(decision_id).decision, self.ran(decision_id)
         scored: Decision | Alternative | None = decision

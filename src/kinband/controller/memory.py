@@ -141,10 +141,10 @@ class Watch:
         return (ChangePoint(station, len(current.stations), tuple(row.tolist()), told.id, evidence.value),)
 
     def _judge(self, told: Told, journal: Journal) -> None:
-        foretold = journal.foretold(told.id)
-        if foretold is None:  # a policy without a model, or something ran that was far from the best
+        predicted = journal.predicted(told.id)
+        if predicted is None:  # a policy without a model, or something ran that was far from the best
             return
-        mean, std = foretold
+        mean, std = predicted
         z = residual(told.reward, mean=mean, std=std, noise=self._noise + (told.noise or 0.0))
         self._evidence.setdefault(journal.asked[told.id].task, ChangeDetector()).add(z)
 

@@ -23,7 +23,7 @@ from kinband.trace.rewards import Measured
 # learned like one of a log.
 #
 # Stored predictions are used where they were kept, of the best-scored configurations: drift and audits judge a reward
-# by what was foretold of what ran, and leave it out where nothing was.
+# by what was predicted of what ran, and leave it out where nothing was.
 
 
 def ran_instead(

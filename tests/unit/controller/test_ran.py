@@ -372,7 +372,7 @@ def test_budgets_under_floors_of_kpis_are_kept_too() -> None:
 # --- Who judges by predictions --------------------------------------------------------------------------------
 
 
-def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
+def test_drift_is_judged_by_what_was_predicted_of_what_ran() -> None:
     controller = make(drift=Drift(reset=Reset(50.0)), noise=0.004, reward_range=(0, 1))
     wide, said = ConfigurationSpace(tilt=range(60)), list[float]()
     for allowed, arm in (([3], 3), (None, 5)):
@@ -380,7 +380,7 @@ def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
         if arm != decision.arm and allowed is None:
             controller.ran(decision.id, SPACE[arm])
         scored = next(one for one in decision.alternatives if one.arm == arm)
-        assert controller.journal.foretold(decision.id) == (scored.mean, scored.std)
+        assert controller.journal.predicted(decision.id) == (scored.mean, scored.std)
         controller.tell(decision.id, 0.9)
         said.append(controller._memory.watch._evidence[0].value)
     assert said[0] != said[1]
@@ -391,11 +391,11 @@ def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
     assert len(kept) == 32
     many.ran(decision.id, wide[next(arm for arm in range(60) if arm not in kept)])
     many.tell(decision.id, 0.9)
-    assert many.journal.foretold(decision.id) is None
+    assert many.journal.predicted(decision.id) is None
     assert not many._memory.watch._evidence
 
 
-def test_audits_hold_rewards_against_what_was_foretold_of_what_ran() -> None:
+def test_audits_hold_rewards_against_what_was_predicted_of_what_ran() -> None:
     controller = make(noise=0.05)
     for number in range(6):
         decision = controller.ask("ab"[number % 2], {"load": 0.1 * number, "users": 3})
@@ -414,7 +414,7 @@ def test_audits_hold_rewards_against_what_was_foretold_of_what_ran() -> None:
     assert audit(controller).rewards == 6
 
 
-def test_audits_leave_out_what_nothing_was_foretold_of() -> None:
+def test_audits_leave_out_what_nothing_was_predicted_of() -> None:
     space = ConfigurationSpace(tilt=range(60))
     controller = Controller(space, ["a"], noise=0.05, mean=0.5)
     decision = controller.ask("a")
