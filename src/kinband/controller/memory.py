@@ -167,7 +167,7 @@ class DeployedState:
     """The standing of every station, kept up with a journal entry by entry.
 
     Args:
-        budget: Whether pending decisions count in a budget; if not, memos are not looked into.
+        budget: Whether pending decisions count in a budget; if not, policy states are not looked into.
 
     Example:
         >>> import numpy as np
@@ -206,7 +206,7 @@ class DeployedState:
                 self._count(entry.id, journal)
 
     def _count(self, key: str, journal: Journal) -> None:
-        lower = held_lower(journal.memo(key)) if self._budget else None
+        lower = held_lower(journal.policy_state(key)) if self._budget else None
         if lower is not None:
             self._open[key] = journal.find(key).task, min(lower, 0.0) if key in self._called_off else lower
 

@@ -66,7 +66,7 @@ def test_the_budget_that_is_on_by_default_holds_a_first_trial_back_and_says_so()
     controller = Controller.from_trace(log(), running={"tilt": 2}, start=False, beta=3.0)
     decision = controller.ask("a", {"load": 0.5})
     assert decision.configuration == {"tilt": 2}
-    assert decision.memo["safety"]["by"] == "budget"
+    assert decision.policy_state["safety"]["by"] == "budget"
 
 
 def test_the_paper_is_kept_to_the_letter() -> None:

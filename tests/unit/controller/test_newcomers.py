@@ -382,7 +382,7 @@ def test_a_newcomer_under_a_budget_declares_what_it_runs() -> None:
     controller.tell(decision.id, 0.8)
     policy: Any = controller.policy
     assert policy.budget.settled.shape == (3,)
-    assert decision.memo["safety"]["running"] == 3
+    assert decision.policy_state["safety"]["running"] == 3
 
 
 # --- Refusals: one sentence, nothing changed --------------------------------------------------------------
