@@ -199,7 +199,8 @@ class Constrained:
         return [
             replace(
                 draft.plain, arm=draft.arm, score=None if draft.plain.score is None else draft.score,
-                policy_state=self._policy_state(draft), cache=cache if draft.replaced is None else Work(cache, draft.replaced),
+                policy_state=self._policy_state(draft),
+                cache=cache if draft.replaced is None else Work(cache, draft.replaced),
             )
             for draft, cache in zip(drafts, self._caches(drafts), strict=True)
         ]  # fmt: skip
