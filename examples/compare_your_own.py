@@ -1,7 +1,7 @@
 """A similarity and a policy of your own, compared fairly with kinband's on measurements of real systems.
 
 A similarity is an object whose `fit(log)` returns a matrix; a policy is a factory that builds an object with `choose`
-and `learn` from a `Setting`. Everybody gets the same logs, seeds and choice of β; what is saved of learning alone is
+and `learn` from a `PolicySpec`. Everybody gets the same logs, seeds and choice of β; what is saved of learning alone is
 counted in pairs, with intervals.
 
 Run it: python examples/compare_your_own.py
@@ -10,7 +10,7 @@ Run it: python examples/compare_your_own.py
 import numpy as np
 
 import kinband
-from kinband.policies import Setting
+from kinband.policies import PolicySpec
 from kinband.posterior import make_posterior
 from kinband.records import Choice, Observation, Query, Samples
 
@@ -29,8 +29,8 @@ class MeanRewards:
 class EpsilonGreedy:
     """A policy: the best mean, but now and then anything."""
 
-    def __init__(self, setting: Setting) -> None:
-        s = setting
+    def __init__(self, spec: PolicySpec) -> None:
+        s = spec
         self.posterior = make_posterior(s.kernel, s.K_Z, noise=s.noise, mean=s.mean, engine=s.engine)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:

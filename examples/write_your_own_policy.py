@@ -1,8 +1,8 @@
 """A policy of your own: Thompson sampling over kinband's posterior, checked, then played against UCB.
 
-A policy has two methods, `choose` and `learn`, and a factory that builds it from a `Setting`. It may draw only from the
-generator that it is handed, so that a replay decides the same; `check_policy` tries that and the rest of the contract.
-Both policies then play the same trajectories with the same beliefs, so their difference is a difference in pairs.
+A policy has two methods, `choose` and `learn`, and a factory that builds it from a `PolicySpec`. It may draw only from
+the generator that it is handed, so that a replay decides the same; `check_policy` tries that and the rest of the
+contract. Both policies then play the same trajectories with the same beliefs, so their difference is one in pairs.
 
 Run it: python examples/write_your_own_policy.py
 """
@@ -13,7 +13,7 @@ from kinband import ConfigurationSpace, Controller, check_policy
 from kinband.environments import SyntheticBandit
 from kinband.experiments.runner import play
 from kinband.kernels import RBF
-from kinband.policies import PolicyFactory, Setting
+from kinband.policies import PolicyFactory, PolicySpec
 from kinband.posterior import make_posterior
 from kinband.records import Choice, Observation, Query
 
@@ -23,8 +23,8 @@ SLOTS, RUNS = 60, 10
 class Thompson:
     """Draws one reward function from what is believed and plays its best arm."""
 
-    def __init__(self, setting: Setting) -> None:
-        s = setting
+    def __init__(self, spec: PolicySpec) -> None:
+        s = spec
         self.posterior = make_posterior(s.kernel, s.K_Z, noise=s.noise, mean=s.mean, engine=s.engine)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:

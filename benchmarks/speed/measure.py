@@ -14,7 +14,7 @@ import numpy as np
 from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.kernels import RBF
-from kinband.policies import UCB, Policy, Setting
+from kinband.policies import UCB, Policy, PolicySpec
 from kinband.posterior import INDUCING_POINTS
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -184,9 +184,9 @@ def controller_of(
     )
 
 
-def plain_ucb(setting: Setting) -> Policy:
+def plain_ucb(spec: PolicySpec) -> Policy:
     """Return UCB that does not know that arms share a state."""
-    return UCB.build(replace(setting, configurations=None))
+    return UCB.build(replace(spec, configurations=None))
 
 
 # --- The limit: the bare arithmetic of a forward substitution on plain arrays, with nothing around it ---------------

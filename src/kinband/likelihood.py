@@ -469,7 +469,7 @@ def fit(
             bound: an answer, where nobody chose the bound.
 
     Warns:
-        BoundWarning: If a parameter ended at a bound.
+        BoundWarning: If a parameter ended at a bound, other than how much is shared.
 
     Example:
         >>> from kinband.kernels import RBF, FixedTasks
@@ -499,10 +499,11 @@ def fit(
         )
     at_bound = problem.at_bound(z)
     found = Fit(*problem.unpack(z), log_likelihood, at_bound, starts, len(samples), converged, len(problem.blocks))
-    if at_bound and not quiet:
-        more = f" and {len(at_bound) - 4} more" if len(at_bound) > 4 else ""
+    told = [name for name in at_bound if name != "tasks.share"]  # sharing all or nothing is an answer
+    if told and not quiet:
+        more = f" and {len(told) - 4} more" if len(told) > 4 else ""
         warnings.warn(
-            f"fit ended at a bound of {', '.join(at_bound[:4])}{more}: widen the bounds or fix the parameter, "
+            f"fit ended at a bound of {', '.join(told[:4])}{more}: widen the bounds or fix the parameter, "
             "unless it is the length-scale of a column that does not matter",
             BoundWarning,
             stacklevel=2,

@@ -130,14 +130,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
     A station that was never fitted is predicted as a newcomer: its row of the task matrix is that of the stations it
     resembles by `descriptors`, else the network's average, and part of its variance is its own, so that its standard
     deviation is wider. Cross-validation over stations (`GroupKFold`) thus asks what a model says of the next station.
-    Take "joint" for that: with "independent", the default, a station that was never fitted gets the prior mean.
+    With "independent", a station that was never fitted gets the prior mean.
 
     Args:
         kernel: Context kernel, of `kinband.kernels` or of scikit-learn; positions of columns in it are counted without
             the task column. None for an RBF with a length-scale for each column, begun at what suits its spread.
         task: The column of X that says whose row it is: its name in a data frame, or its position, from the end if
             negative. None where `task=` is given with each call, or where there are no stations.
-        similarity: How alike stations are: "joint", which learns how much is shared, as a controller does;
+        similarity: How alike stations are: "joint", the default, which learns how much is shared, as a controller does;
             "independent", "pooled", "embedding", "prediction" or "coregionalisation"; an object with
             `fit(samples)`; a matrix (M, M) in the order of `stations_`; or a `TaskMatrix`, which may know more stations
             than the data: those can be predicted too, and folds may lack some.
@@ -179,7 +179,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         kernel: Any = None,
         *,
         task: str | int | None = None,
-        similarity: Any = "independent",
+        similarity: Any = "joint",
         noise: float | str = "fit",
         mean: float | str = "fit",
         optimise: bool = True,

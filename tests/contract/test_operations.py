@@ -77,7 +77,7 @@ def test_in_shadow_nothing_changes_and_rewards_are_learned_for_what_runs(ledger:
     operations.tell({made["a"].id: 0.7, made["b"].id: 0.4})
     assert learned(operations) == [(0, 0, 0.7), (1, 0, 0.4)]
     assert "applied" not in kinds(operations)
-    assert [card.running for card in operations.read_model.stations.values()] == [0, 0, 0]
+    assert [station_state.running for station_state in operations.read_model.stations.values()] == [0, 0, 0]
 
 
 def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> None:
@@ -87,8 +87,13 @@ def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> Non
     assert seen == [("applied", 2, "allowed"), ("applied", 2, "replaced"), ("kept", 0, "allowed")]
     operations.tell({item.id: 0.1 * n for n, item in enumerate(made.values())})
     assert learned(operations) == [(0, 2, 0.0), (1, 2, 0.1), (2, 0, 0.2)]
-    card = operations.read_model.stations["b"]
-    assert (card.running, card.before, card.changed, card.changed_by) == (2, 0, NOON, "controller")
+    station_state = operations.read_model.stations["b"]
+    assert (station_state.running, station_state.before, station_state.changed, station_state.changed_by) == (
+        2,
+        0,
+        NOON,
+        "controller",
+    )
     assert operations.read_model.counts == {
         "decisions": 3, "pending": 0, "applied": 2, "kept": 1, "replaced": 1, "told": 3,
     }  # fmt: skip
@@ -157,7 +162,7 @@ def test_modes_are_set_for_some_for_all_and_for_newcomers(ledger: Ledger) -> Non
     assert [item.status for item in made.values()] == ["shadow", "applied"]
     operations.set_mode("assist")
     operations.add_station("d", running={"tilt": 3})
-    assert [card.mode for card in operations.read_model.stations.values()] == ["assist"] * 4
+    assert [station_state.mode for station_state in operations.read_model.stations.values()] == ["assist"] * 4
     assert ask(operations, d=4)["d"].status == "waiting"
     with pytest.raises(NotFoundError, match="no station 'nobody'"):
         operations.set_mode("shadow", ["nobody"])
@@ -225,8 +230,8 @@ def test_the_guard_rolls_back_what_made_rewards_fall(ledger: Ledger) -> None:
     assert (back.status, back.arm, back.decision.arm) == ("rolled back", 0, 3)
     operations.tell({back.id: 0.9})
     assert learned(operations)[-1] == (0, 0, 0.9)
-    card = operations.read_model.stations["a"]
-    assert (card.running, card.changed_by, card.before) == (0, "roll-back", None)
+    station_state = operations.read_model.stations["a"]
+    assert (station_state.running, station_state.changed_by, station_state.before) == (0, "roll-back", None)
     clock.pass_(hours=1)
     assert ask(operations, a=3)["a"].verdict.codes == ("retry",)  # type: ignore[union-attr]
     check_the_record(operations)
@@ -256,8 +261,8 @@ def test_a_change_by_hand_counts_as_one_and_is_never_rolled_back(ledger: Ledger)
     assert (item.status, item.running, item.arm) == ("refused", 5, 5)
     assert item.verdict is not None
     assert item.verdict.codes == ("min_time",)
-    card = operations.read_model.stations["a"]
-    assert (card.running, card.before, card.changed_by) == (5, 0, "network")
+    station_state = operations.read_model.stations["a"]
+    assert (station_state.running, station_state.before, station_state.changed_by) == (5, 0, "network")
     for reward in (0.9, 0.1, 0.1):
         operations.tell({item.id: reward})
         clock.pass_(hours=1)
@@ -301,8 +306,14 @@ def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledg
     assert (other.arm, other.comment) == (4, "3 is not supported")
     assert operations.read_model.stations["b"].running == 4
     undone = operations.applied(made["c"].id, {"tilt": 0})
-    card = operations.read_model.stations["c"]
-    assert (undone.arm, card.running, card.before, card.changed, card.changed_by) == (0, 0, None, None, "")
+    station_state = operations.read_model.stations["c"]
+    assert (
+        undone.arm,
+        station_state.running,
+        station_state.before,
+        station_state.changed,
+        station_state.changed_by,
+    ) == (0, 0, None, None, "")
     operations.tell({item.id: 0.5 for item in made.values()})
     assert learned(operations) == [(0, 3, 0.5), (1, 4, 0.5), (2, 0, 0.5)]
     assert [item.status for item in ask(operations, a=5, b=5, c=5).values()] == ["refused", "refused", "applied"]
@@ -341,8 +352,8 @@ def test_a_change_that_was_never_made_says_so_and_may_be_made_after_all(ledger: 
     assert "The network reports that it was not made." in operations.explain(undone.id).text
     assert operations.read_model.latest(status="not made") == [undone]
     done = operations.applied(made["a"].id, actor="nms")
-    card = operations.read_model.stations["a"]
-    assert (done.status, done.arm, card.running, card.changed_by) == ("applied", 3, 3, "controller")
+    station_state = operations.read_model.stations["a"]
+    assert (done.status, done.arm, station_state.running, station_state.changed_by) == ("applied", 3, 3, "controller")
     assert operations.applied(made["a"].id, {"tilt": 0}).status == "not made"
     operations.tell({made["a"].id: 0.5, made["b"].id: 0.25})
     assert learned(operations) == [(0, 0, 0.5), (1, 3, 0.25)]
@@ -390,8 +401,8 @@ def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -
     operations.stop()  # what a person does no rail holds up
     seen = []
     for _ in range(3):
-        card = operations.roll_back("a", comment="complaints", actor="ada")
-        seen.append((card.running, card.before, card.changed_by))
+        station_state = operations.roll_back("a", comment="complaints", actor="ada")
+        seen.append((station_state.running, station_state.before, station_state.changed_by))
     assert seen == [(2, 1, "operator"), (1, 0, "operator"), (0, None, "operator")]
     rolled = operations.decision(item.id)
     assert (rolled.status, rolled.called_off, rolled.comment, rolled.decided_by) == (
@@ -553,8 +564,8 @@ def test_stations_come_go_and_come_back(ledger: Ledger) -> None:
         operations.roll_back("a")
     operations.tell({item.id: 0.2})
     operations.add_station("a", running={"tilt": 5})  # somebody has changed it meanwhile
-    card = operations.read_model.stations["a"]
-    assert (card.active, card.running, card.before) == (True, 5, None)
+    station_state = operations.read_model.stations["a"]
+    assert (station_state.active, station_state.running, station_state.before) == (True, 5, None)
     again = ask(operations, a=4)["a"]
     assert (again.status, again.running, again.arm) == ("applied", 5, 4)
     check_the_record(operations)
@@ -596,7 +607,7 @@ def test_a_controller_s_journal_is_taken_over(ledger: Ledger) -> None:
     expected = {s: controller.consider(s, want(0)).arm for s in "abc"}
     operations = begin(ledger, controller, text=STEPS + FALLING, mode="autonomous")
     with operations.looking() as read_model:
-        assert [card.running for card in read_model.stations.values()] == [4, 1, 0]
+        assert [station_state.running for station_state in read_model.stations.values()] == [4, 1, 0]
         assert (len(read_model.decisions), read_model.pending, read_model.fleet()) == (4, 1, [])
     made = ask(operations, a=5, b=5, c=5)
     assert {s: item.running for s, item in made.items()} == {"a": 4, "b": 1, "c": 0}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
-from kinband.policies import POLICIES, Policy, Setting, check_policy
+from kinband.policies import POLICIES, Policy, PolicySpec, check_policy
 from kinband.policies.baselines import RandomArm
 from kinband.records import Choice, Observation, Query
 
@@ -82,7 +82,7 @@ class Unseeded(RandomArm):
     ],
 )
 def test_the_check_list_catches_broken_policies(broken: type, checks: set[str]) -> None:
-    def factory(setting: Setting) -> Policy:
+    def factory(spec: PolicySpec) -> Policy:
         policy: Policy = broken()
         return policy
 

@@ -268,7 +268,9 @@ def test_no_change_is_made_that_the_rails_forbid_and_what_ran_is_learned(empty: 
     with copy_of(empty) as ledger:
         operations, running = led(ledger, rails, seed, restarts=False)
         referee = referee_of(operations, running)
-        assert {name: card.running for name, card in operations.read_model.stations.items()} == referee.runs
+        assert {
+            name: station_state.running for name, station_state in operations.read_model.stations.items()
+        } == referee.runs
         expected = [(STATIONS.index(referee.station[key]), referee.ran[key], r) for key, r in referee.learned.items()]
         observed = [(one.task, one.arm, one.reward) for one in operations.controller.observations()]
         assert observed == expected

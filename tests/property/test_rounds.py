@@ -11,7 +11,7 @@ from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
-from kinband.policies import UCB, Constant, Setting, Thompson
+from kinband.policies import UCB, Constant, PolicySpec, Thompson
 from kinband.policies.ucb import Pending
 from kinband.posterior import make_posterior
 from kinband.records import Observation, Query
@@ -129,11 +129,11 @@ def aware_by_hand(problem: Problem, *, beta: float) -> list[int]:
 @pytest.mark.parametrize("seed", range(12))
 def test_an_aware_round_decides_as_its_definition_does(seed: int) -> None:
     problem = problem_of(seed, rows=25)
-    setting = Setting(
+    spec = PolicySpec(
         problem.kernel, problem.K_Z, noise=problem.noise, arms=20, mean=problem.mean, exploration=Constant(2.0),
         options={"rounds": "aware"}, configurations=ARMS,
     )  # fmt: skip
-    policy, d = UCB.build(setting), problem.data
+    policy, d = UCB.build(spec), problem.data
     policy.posterior.update(d.tasks, d.X, d.y, noise=d.noise)
     queries = [Query(m, problem.contexts(m), np.ones(20, dtype=bool)) for m in range(4)]
     choices = policy.choose_round(queries, [np.random.default_rng(m) for m in range(4)])
@@ -179,11 +179,11 @@ def test_stations_that_share_nothing_decide_alike_in_plain_and_aware_rounds() ->
 
 @pytest.mark.parametrize("K_Z", [np.ones((4, 4)), np.eye(4)], ids=["one", "apart"])
 def test_draws_have_the_mean_and_covariance_of_the_beliefs(K_Z: FloatArray) -> None:
-    setting = Setting(
+    spec = PolicySpec(
         RBF([0.7, 1.1], variance=0.6), K_Z, noise=0.1, arms=20, mean=0.2, exploration=Constant(0.7),
         configurations=ARMS,
     )  # fmt: skip
-    policy, rng = Thompson.build(setting), np.random.default_rng(5)
+    policy, rng = Thompson.build(spec), np.random.default_rng(5)
     for _ in range(15):
         x = np.append(rng.normal(), ARMS[rng.integers(20)])
         policy.learn(Observation(task=int(rng.integers(4)), x=x, arm=0, reward=float(rng.normal())))

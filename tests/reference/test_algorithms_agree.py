@@ -15,7 +15,7 @@ from tests.reference import naive
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.kernels import RBF, Kernel, Linear
-from kinband.policies.base import Setting
+from kinband.policies.base import PolicySpec
 from kinband.policies.baselines import build_kernel_ucb
 from kinband.policies.exploration import Constant, Exploration, Theorem1
 from kinband.policies.super_ucb import SuperUCB
@@ -38,8 +38,10 @@ class Model:
     noise: float
     mean: float
 
-    def setting(self, arms: int, exploration: Exploration, *, engine: str = "exact", horizon: int = 0) -> Setting:
-        return Setting(
+    def policy_spec(
+        self, arms: int, exploration: Exploration, *, engine: str = "exact", horizon: int = 0
+    ) -> PolicySpec:
+        return PolicySpec(
             self.kernel,
             self.K_Z,
             noise=self.noise,
@@ -112,7 +114,7 @@ def test_ucb_in_rounds_is_algorithm_1(engine: str, together: bool, unrelated: bo
     contexts, rewards = rng.normal(size=(9, 3, 5, 2)), rng.normal(size=(9, 3, 5))
     expected = naive.algorithm1(contexts, rewards, model.slow, model.K_Z, noise=model.noise, beta=beta, mean=model.mean)
     assert expected.margin > NO_TIE
-    policy = UCB.build(model.setting(5, Constant(beta), engine=engine))
+    policy = UCB.build(model.policy_spec(5, Constant(beta), engine=engine))
     found = play_parallel(policy, contexts, rewards, together=together)
     np.testing.assert_array_equal(found, expected.arms)
 
@@ -129,7 +131,7 @@ def test_ucb_one_station_a_slot_is_algorithm_2(engine: str, unrelated: bool, see
         stations, contexts, rewards, model.slow, model.K_Z, noise=model.noise, beta=beta, mean=model.mean
     )
     assert expected.margin > NO_TIE
-    policy = UCB.build(model.setting(5, Constant(beta), engine=engine))
+    policy = UCB.build(model.policy_spec(5, Constant(beta), engine=engine))
     found, _ = play_sequential(policy, stations, contexts, rewards)
     np.testing.assert_array_equal(found, expected.arms)
 
@@ -146,7 +148,7 @@ def test_ucb_with_the_beta_of_theorem_1_is_algorithm_1_with_it(printed: bool) ->
 
     expected = naive.algorithm1(contexts, rewards, model.slow, model.K_Z, noise=model.noise, beta=beta, mean=model.mean)
     assert expected.margin > NO_TIE
-    policy = UCB.build(model.setting(N, Theorem1(delta=delta, norm=c, printed=printed)))
+    policy = UCB.build(model.policy_spec(N, Theorem1(delta=delta, norm=c, printed=printed)))
     found = play_parallel(policy, contexts, rewards, together=True)
     np.testing.assert_array_equal(found, expected.arms)
     rule = Theorem1(delta=delta, norm=c, printed=printed)
@@ -164,7 +166,7 @@ def test_ucb_on_one_task_is_kernel_ucb_with_beta_eta_over_root_gamma(engine: str
     contexts, rewards = rng.normal(size=(30, 5, 2)), rng.normal(size=(30, 5))
     expected = naive.kernel_ucb(contexts, rewards, model.slow, gamma=model.noise, eta=eta)
     assert expected.margin > NO_TIE
-    policy = UCB.build(model.setting(5, Constant(eta / math.sqrt(model.noise)), engine=engine))
+    policy = UCB.build(model.policy_spec(5, Constant(eta / math.sqrt(model.noise)), engine=engine))
     found, _ = play_sequential(policy, np.zeros(30, dtype=np.int64), contexts, rewards)
     np.testing.assert_array_equal(found, expected.arms)
 
@@ -175,8 +177,8 @@ def test_the_kernel_ucb_baseline_is_kernel_ucb_on_every_task_alone(seed: int) ->
     model, eta = random_model(rng, 3), float(rng.uniform(0.1, 1.0))
     stations = rng.integers(0, 3, size=45)
     contexts, rewards = rng.normal(size=(45, 5, 2)), rng.normal(size=(45, 5))
-    setting = replace(model.setting(5, Constant(9.9)), mean=0.0, options={"eta": eta})
-    found, _ = play_sequential(build_kernel_ucb(setting), stations, contexts, rewards)
+    spec = replace(model.policy_spec(5, Constant(9.9)), mean=0.0, options={"eta": eta})
+    found, _ = play_sequential(build_kernel_ucb(spec), stations, contexts, rewards)
     for m in range(3):
         own = stations == m
         expected = naive.kernel_ucb(contexts[own], rewards[own], model.slow, gamma=model.noise, eta=eta)
@@ -200,7 +202,7 @@ def test_super_ucb_is_algorithm_4(engine: str, seed: int) -> None:
     learned = sorted(slot for slots in expected.sets for slot in slots)
     assert len(learned) < T, "no slot was decided by exploiting: the problem tests too little"
     assert expected.sets[1], "no slot was learned from above the first level: the problem tests too little"
-    policy = SuperUCB.build(model.setting(N, Constant(beta), engine=engine, horizon=T))
+    policy = SuperUCB.build(model.policy_spec(N, Constant(beta), engine=engine, horizon=T))
     found, levels = play_sequential(policy, stations, contexts, rewards)
     np.testing.assert_array_equal(found, expected.arms)
     for s, slots in enumerate(expected.sets, start=1):
@@ -215,7 +217,7 @@ def test_super_ucb_weighs_widths_by_its_own_alpha(printed: bool, T: int) -> None
     weight = naive.printed_beta if printed else naive.corrected_beta
     expected = weight(naive.theorem3_alpha(T=T, N=N, delta=delta), c=c, lam=model.noise)
     rule = Theorem1(delta=delta, norm=c, printed=printed)
-    policy = SuperUCB.build(model.setting(N, rule, horizon=T))
+    policy = SuperUCB.build(model.policy_spec(N, rule, horizon=T))
     assert policy.beta == pytest.approx(expected, rel=1e-12)
     assert len(policy.levels) == math.ceil(math.log(T))
 

@@ -15,7 +15,7 @@ import pytest
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.kernels import RBF, Kernel, Linear
-from kinband.policies import Policy, RandomArm, Setting, SuperUCB, Theorem1
+from kinband.policies import Policy, PolicySpec, RandomArm, SuperUCB, Theorem1
 from kinband.posterior import ExactPosterior
 from kinband.records import Observation, Query
 from kinband.theory import gram, largest_prior_variance, log_g, regret_bound
@@ -36,8 +36,8 @@ class Problem:
     norm: float  # of f* − mean
     mean: float = 0.0
 
-    def setting(self, *, delta: float = DELTA, printed: bool = False) -> Setting:
-        return Setting(
+    def policy_spec(self, *, delta: float = DELTA, printed: bool = False) -> PolicySpec:
+        return PolicySpec(
             self.kernel,
             self.K_Z,
             noise=self.noise,
@@ -140,7 +140,7 @@ Games = list[tuple[Problem, SuperUCB, Run]]
 def games_of(kind: str) -> Games:
     """Problems of one kind, each played once by Algorithm 4."""
     problems = [smooth_problem(seed) for seed in range(20)] if kind == "smooth" else [line_problem(s) for s in range(8)]
-    policies = [SuperUCB.build(problem.setting()) for problem in problems]
+    policies = [SuperUCB.build(problem.policy_spec()) for problem in problems]
     pairs = enumerate(zip(problems, policies, strict=True))
     return [(problem, policy, play(policy, problem, np.random.default_rng([s, 1]))) for s, (problem, policy) in pairs]
 
@@ -223,7 +223,7 @@ def coins_problem(*, T: int = 150) -> Problem:
 
 def test_no_level_learns_from_exploiting_decisions() -> None:
     problem = coins_problem()
-    policy = SuperUCB.build(problem.setting(printed=True))  # its small β gets to exploit soon
+    policy = SuperUCB.build(problem.policy_spec(printed=True))  # its small β gets to exploit soon
     run = play(policy, problem, np.random.default_rng(3))
     assert np.count_nonzero(run.levels == 0) > 50
     check_levels_learned_their_own(problem, policy, run)
@@ -248,7 +248,7 @@ def test_with_the_printed_weight_exploiting_decisions_lose_more_than_promised() 
     problem, runs, delta = coins_problem(), 25, 0.01
     failures = 0
     for seed in range(runs):
-        policy = SuperUCB.build(problem.setting(delta=delta, printed=True))
+        policy = SuperUCB.build(problem.policy_spec(delta=delta, printed=True))
         run = play(policy, problem, np.random.default_rng(seed))
         failures += bool(np.any(run.losses[run.levels == 0] > 2.0 / math.sqrt(len(problem.tasks))))
     assert failures > runs * delta + 4.0 * math.sqrt(runs * delta * (1.0 - delta))

@@ -98,7 +98,7 @@ class Network:
         """Ask for all stations in several slots and return the ids of the last; `told`, all but one earn something."""
         ids: list[str] = []
         with self.operations.looking() as read_model:
-            names = [card.station for card in read_model.stations.values() if card.active]
+            names = [station_state.station for station_state in read_model.stations.values() if station_state.active]
         for number in range(rounds):
             self.clock.now += timedelta(hours=1)
             states = {name: {"load": 0.1 + 0.8 * i / len(names)} for i, name in enumerate(names)}

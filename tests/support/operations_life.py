@@ -10,7 +10,7 @@ import numpy as np
 
 from kinband import ConfigurationSpace, Controller
 from kinband.guardrails import Rails, rails_from_text
-from kinband.policies.base import Setting
+from kinband.policies.base import PolicySpec
 from kinband.records import Choice, Observation, Query
 from kinband.service.ledger import Ledger
 from kinband.service.operations import DecisionRecord, Operations
@@ -25,7 +25,7 @@ class Wish:
     """Wants what the state says: the nearer an arm is to it, the better its score; learns nothing."""
 
     @classmethod
-    def build(cls, setting: Setting) -> "Wish":
+    def build(cls, spec: PolicySpec) -> "Wish":
         return cls()
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -92,13 +92,13 @@ def whole(operations: Operations) -> dict[str, Any]:
         stations = list(read_model.stations)
         return {
             "seq": read_model.seq, "mode": read_model.mode, "stopped": read_model.stopped, "rails": read_model.rails,
-            "cards": {name: asdict(card) for name, card in read_model.stations.items()},
+            "cards": {name: asdict(station_state) for name, station_state in read_model.stations.items()},
             "items": dict(read_model.decisions), "order": list(read_model.decisions), "waiting": read_model.waiting(),
             "points": {name: read_model.points(name) for name in stations},
             "latest": [read_model.latest(limit=7)] + [read_model.latest(station=name, limit=3) for name in stations],
             "gains": [[None if isnan(n) else n for n in astuple(read_model.gain(of))] for of in (None, *stations)],
             "recent": {name: read_model.recent(name, 3) for name in stations},
-            "worst": [(card.station, reward) for card, reward in read_model.worst(2)],
+            "worst": [(station_state.station, reward) for station_state, reward in read_model.worst(2)],
             "fleet": read_model.fleet(9), "counts": dict(read_model.counts), "pending": read_model.pending,
             "history": read_model.history,
         }  # fmt: skip

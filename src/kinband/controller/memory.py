@@ -30,7 +30,7 @@ from kinband.controller.stations import CurrentSettings
 from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kpis import NeighbourReward
-from kinband.policies import Policy, PolicyFactory, Setting
+from kinband.policies import Policy, PolicyFactory, PolicySpec
 from kinband.policies.base import KeepsState, correct, extend_tasks, learn_log
 from kinband.policies.budget import held_lower
 from kinband.policies.safety import Constrained
@@ -281,18 +281,18 @@ def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
     Built for all stations at once it may fall into other blocks, and stored beliefs would not fit it.
     """
     factory, current = settings.factory(), CurrentSettings.of(settings)
-    policy = factory(settings.setting())
+    policy = factory(settings.policy_spec())
     for entry in shaping:
         current = current.after(entry)
-        if isinstance(entry, Estimated) or not taken_in(policy, factory, current.setting()):
-            policy = factory(current.setting())
+        if isinstance(entry, Estimated) or not taken_in(policy, factory, current.policy_spec()):
+            policy = factory(current.policy_spec())
     return policy
 
 
-def taken_in(policy: Policy, factory: PolicyFactory, setting: Setting) -> bool:
-    """Let a policy take in the tasks of a longer setting; False where it has to be built and taught anew."""
+def taken_in(policy: Policy, factory: PolicyFactory, spec: PolicySpec) -> bool:
+    """Let a policy take in the tasks of a longer spec; False where it has to be built and taught anew."""
     try:
-        extend_tasks(policy, factory, setting)
+        extend_tasks(policy, factory, spec)
     except CannotCorrectError:  # it cannot, or rows to be joined are no longer kept
         return False
     return True
@@ -488,8 +488,8 @@ class Memory:
 
     def _welcome(self, entry: Newcomer) -> None:
         """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
-        setting = self.current.after(entry).setting()
-        if not taken_in(self.policy, self.settings.factory(), setting):
+        spec = self.current.after(entry).policy_spec()
+        if not taken_in(self.policy, self.settings.factory(), spec):
             self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
         self.note(entry)
 

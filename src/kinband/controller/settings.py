@@ -31,7 +31,7 @@ from kinband.kernels import Kernel, as_kernel, default_kernel
 from kinband.kpis import declared_kpis, fitted_kpis
 from kinband.likelihood import starting_kernel
 from kinband.model import Model, Search, learn_model
-from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, Setting, policy_factory
+from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, PolicySpec, policy_factory
 from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
 from kinband.policies.safety import Safety, constrained
 from kinband.posterior import LARGEST_LOG, SWITCH_ROWS
@@ -117,9 +117,9 @@ class Settings:
                 argument="engine", value=self.config.engine,
             )  # fmt: skip
 
-    def setting(self) -> Setting:
+    def policy_spec(self) -> PolicySpec:
         """Return what the policy is built from."""
-        return Setting(
+        return PolicySpec(
             self.kernel,
             self.K_Z,
             noise=self.noise,

@@ -447,7 +447,7 @@ def compare(
 
     Args:
         learners: Names (of similarities, such as "embedding", or of policies, such as "linucb"), objects with
-            `fit(log)` that return a task matrix, factories that build a policy from a `Setting`, `Learner`s of both;
+            `fit(log)` that return a task matrix, factories that build a policy from a `PolicySpec`, `Learner`s of both;
             one, a list, or a dict that gives them names.
         problems: Names (`kinband.experiments.problems` lists them), environments that know their truth and draw logs,
             tables of measurements, traces, which are parted by time; one, a list, or a dict.

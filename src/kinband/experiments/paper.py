@@ -42,7 +42,7 @@ PRINTED = {
 }
 """Shares of the baseline's regret that the paper saves."""
 
-Setting = tuple[Prior, Beta]
+HyperParameters = tuple[Prior, Beta]
 Tick = Callable[[str, float], None]
 
 # --- What the paper compares ----------------------------------------------------------------------------------------
@@ -162,12 +162,12 @@ def spread_cases(figure: Figure) -> list[Case]:
     return [short.paper_case(one, seed, prior) for prior in figure.grid for one in learners for seed in seeds]
 
 
-def baseline_cases(figure: Figure, settings: Iterable[Setting]) -> list[Case]:
+def baseline_cases(figure: Figure, settings: Iterable[HyperParameters]) -> list[Case]:
     """Return full runs of the baseline at some settings."""
     return [figure.paper_case(alone(beta), seed, prior) for prior, beta in settings for seed in figure.seeds]
 
 
-def sharing_cases(figure: Figure, setting: Setting) -> list[Case]:
+def sharing_cases(figure: Figure, setting: HyperParameters) -> list[Case]:
     """Return the sharing methods at one setting."""
     prior, beta = setting
     learners = [sharing(name, sharing_beta(figure, beta)) for name in SHARING]
@@ -179,16 +179,16 @@ def sharing_beta(figure: Figure, beta: Beta) -> Beta:
     return figure.betas[len(figure.betas) // 2] if beta in figure.baseline_betas else beta
 
 
-def setting_of(case: Case) -> Setting:
+def setting_of(case: Case) -> HyperParameters:
     """Return prior and β of a run of the paper's protocol."""
     if case.prior is None:
         raise AssertionError("the paper's protocol has a prior in every case")
     return case.prior, case.learner.beta
 
 
-def best_settings(curves: Sequence[Curve], *, most: int) -> list[Setting]:
+def best_settings(curves: Sequence[Curve], *, most: int) -> list[HyperParameters]:
     """Return prior and β of the runs with the smallest mean regret, best first."""
-    paid: dict[Setting, list[float]] = {}
+    paid: dict[HyperParameters, list[float]] = {}
     for curve in curves:
         paid.setdefault(setting_of(curve.case), []).append(float(curve.realised[-1]))
     return sorted(paid, key=lambda setting: float(np.mean(paid[setting])))[:most]
@@ -210,10 +210,10 @@ class PaperProtocol:
     """
 
     curves: list[Curve]
-    spread: dict[str, dict[Setting, float]]
+    spread: dict[str, dict[HyperParameters, float]]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> HyperParameters:
         """The prior and the β that were best for the baseline."""
         return setting_of(next(c.case for c in self.curves if c.case.learner.name == BASELINE))
 
@@ -327,9 +327,9 @@ def alone_on_the_grid(figure: Figure) -> list[Case]:
     return [case for case in spread_cases(figure) if case.learner.name == BASELINE]
 
 
-def _savings_by_setting(curves: Sequence[Curve]) -> dict[str, dict[Setting, float]]:
+def _savings_by_setting(curves: Sequence[Curve]) -> dict[str, dict[HyperParameters, float]]:
     """For each method its saving at every setting of the grid that it shares with the baseline."""
-    found: dict[str, dict[Setting, float]] = {}
+    found: dict[str, dict[HyperParameters, float]] = {}
     for setting in dict.fromkeys(setting_of(c.case) for c in curves):
         own = [c for c in curves if setting_of(c.case) == setting]
         for name, saving in savings(own).items():
@@ -337,7 +337,7 @@ def _savings_by_setting(curves: Sequence[Curve]) -> dict[str, dict[Setting, floa
     return found
 
 
-def _named(setting: Setting) -> str:
+def _named(setting: HyperParameters) -> str:
     prior, beta = setting
     return f"length-scale {prior.length_scale:g}, noise {prior.noise:g}, β {beta}"
 

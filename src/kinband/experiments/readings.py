@@ -13,8 +13,8 @@ from kinband.experiments.compare import Beta
 from kinband.experiments.paper import (
     PRINTED,
     Figure,
+    HyperParameters,
     Reproducer,
-    Setting,
     alone,
     alone_on_the_grid,
     baseline_cases,
@@ -106,7 +106,7 @@ class Found:
         }
 
 
-def readings_of(figure: Figure, setting: Setting) -> list[Reading]:
+def readings_of(figure: Figure, setting: HyperParameters) -> list[Reading]:
     """Return the readings of a comparison: the declared setting, what differs from it in one thing, combinations."""
     prior, beta = setting
     slots = min(figure.slots, _SLOTS.get(figure.name, figure.slots))

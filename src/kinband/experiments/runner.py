@@ -55,7 +55,7 @@ class Learner:
     Attributes:
         name: How tables and figures call it.
         similarity: A name of `kinband.similarity.NAMES`, a matrix, or an object with `fit(log)` that returns one.
-        policy: A name of `kinband.policies.POLICIES`, or a factory that builds a policy from a `Setting`.
+        policy: A name of `kinband.policies.POLICIES`, or a factory that builds a policy from a `PolicySpec`.
         beta: Weight of the standard deviation: a number, or the name of a rule.
         engine: Which posterior: one of `kinband.posterior.ENGINES`.
         rounds: How the policy "ucb" decides a round: "plain", or "aware" of the round's other picks.

@@ -41,9 +41,9 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
             f"a change plan weighs every row told, {len(observations):,} here, and can do so for {LARGEST_LOG:,}: "
             "start a controller from the latest of them"
         )
-    setting = settings.setting()
-    engine = "schur" if setting.engine == "schur" else "exact"
-    posterior = replace(setting, engine=engine, configurations=None).posterior()
+    spec = settings.policy_spec()
+    engine = "schur" if spec.engine == "schur" else "exact"
+    posterior = replace(spec, engine=engine, configurations=None).posterior()
     if observations:
         learn_block(posterior, observations)
     return posterior

@@ -143,7 +143,7 @@ _TIE = 1e-12  # a score that is better by rounding alone is not better
 
 
 @dataclass(frozen=True, eq=False)
-class _Desk:
+class _PlanInputs:
     """What every station of a plan is looked at with.
 
     Attributes:
@@ -191,24 +191,24 @@ class _Draft:
     merit: float
 
 
-def _looked_at(desk: _Desk, station: str, present: Present) -> _Draft | LeftAlone:
+def _looked_at(inputs: _PlanInputs, station: str, present: Present) -> _Draft | LeftAlone:
     """Return the change that would be best for a station, or why it is left alone."""
     known = {knob: _python(value) for knob, value in present.configuration.items() if value is not None}
-    if refusal := _refusal(desk, station, present):
+    if refusal := _refusal(inputs, station, present):
         return LeftAlone(station, known, *refusal)
-    arm = desk.space.index(present.configuration)
-    allowed = _within_steps(desk.space, arm, desk.steps)
+    arm = inputs.space.index(present.configuration)
+    allowed = _within_steps(inputs.space, arm, inputs.steps)
     if allowed.sum() == 1:
         reason = "No other configuration of the log is within the steps allowed."
         return LeftAlone(station, known, "no other choice", reason)
-    if desk.beta is None:  # exploring is about what was never tried, and says so
-        rows = np.isin(desk.tried.tasks, np.flatnonzero(desk.settings.K_Z[desk.settings.task(station)]))
-        allowed &= desk.tried.within(rows)
+    if inputs.beta is None:  # exploring is about what was never tried, and says so
+        rows = np.isin(inputs.tried.tasks, np.flatnonzero(inputs.settings.K_Z[inputs.settings.task(station)]))
+        allowed &= inputs.tried.within(rows)
         allowed[arm] = True
         if allowed.sum() == 1:
-            return LeftAlone(station, known, "never tried", _never_reason(desk, np.unique(desk.tried.arms[rows])))
-    draft = _best(desk, station, present, arm=arm, allowed=allowed)
-    refused = _judgement(desk, draft.change, choices=int(allowed.sum()))
+            return LeftAlone(station, known, "never tried", _never_reason(inputs, np.unique(inputs.tried.arms[rows])))
+    draft = _best(inputs, station, present, arm=arm, allowed=allowed)
+    refused = _judgement(inputs, draft.change, choices=int(allowed.sum()))
     return LeftAlone(station, draft.change.present, *refused) if refused else draft
 
 
@@ -216,46 +216,46 @@ def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _refusal(desk: _Desk, station: str, present: Present) -> tuple[Why, str] | None:
+def _refusal(inputs: _PlanInputs, station: str, present: Present) -> tuple[Why, str] | None:
     """Return why nothing can be said about a station, or None if something can."""
-    if station not in desk.settings.active:
+    if station not in inputs.settings.active:
         return "not in the log", "The log has no rows of this station, so it is not known which others it resembles."
-    unset = [knob for knob in desk.space.knobs if present.configuration.get(knob) is None]
+    unset = [knob for knob in inputs.space.knobs if present.configuration.get(knob) is None]
     if unset:
         return "configuration unknown", f"Its present configuration is not known: no {listed(unset)} is given."
     try:
-        desk.space.index(present.configuration)
+        inputs.space.index(present.configuration)
     except KinbandError as error:
         return "configuration unknown", f"Its present configuration never occurs in the log: {error}."
-    names = desk.settings.encoder.state.names
+    names = inputs.settings.encoder.state.names
     missing = [name for name in names if not np.isfinite(present.state.get(name, np.nan))]
     if missing:
         return "state incomplete", f"Its present state is not known: no {listed(missing)} is given."
-    strange = desk.seen.strange(np.array([present.state[name] for name in names]))
+    strange = inputs.seen.strange(np.array([present.state[name] for name in names]))
     return ("state unfamiliar", f"Its state is far outside what the log has seen: {strange}.") if strange else None
 
 
-def _best(desk: _Desk, station: str, present: Present, *, arm: int, allowed: BoolArray) -> _Draft:
+def _best(inputs: _PlanInputs, station: str, present: Present, *, arm: int, allowed: BoolArray) -> _Draft:
     """Return the best change of a station; where nothing beats the present configuration, that one."""
-    task, encoder = desk.settings.task(station), desk.settings.encoder
+    task, encoder = inputs.settings.task(station), inputs.settings.encoder
     X = encoder.contexts({name: present.state[name] for name in encoder.state.names})
     arms = np.flatnonzero(allowed)
-    prediction = desk.beliefs.predict(np.full(len(arms), task), X[arms])
-    score = prediction.mean + (desk.beta or 0.0) * prediction.std  # (12)
+    prediction = inputs.beliefs.predict(np.full(len(arms), task), X[arms])
+    score = prediction.mean + (inputs.beta or 0.0) * prediction.std  # (12)
     here, best = int(np.flatnonzero(arms == arm)[0]), int(np.argmax(score))
     if score[best] <= score[here] + _TIE * max(1.0, abs(float(score[here]))):
         best = here
     x = X[arms[best]]
     change = Change(
         station,
-        present=desk.space[arm],
-        proposed=desk.space[int(arms[best])],
+        present=inputs.space[arm],
+        proposed=inputs.space[int(arms[best])],
         expected=float(prediction.mean[best]),
         expected_unchanged=float(prediction.mean[here]),
-        gain=gain_of(desk.beliefs, task, x, instead_of=X[arm]),
+        gain=gain_of(inputs.beliefs, task, x, instead_of=X[arm]),
         std=float(prediction.std[best]),
         std_alone=np.nan,
-        own_rows=int(desk.own_rows[task]),
+        own_rows=int(inputs.own_rows[task]),
         borrowed=np.nan,
         lenders=(),
         reason="",
@@ -263,16 +263,16 @@ def _best(desk: _Desk, station: str, present: Present, *, arm: int, allowed: Boo
     return _Draft(change, task, int(arms[best]), x, merit=float(score[best] - score[here]))
 
 
-def _judgement(desk: _Desk, change: Change, *, choices: int) -> tuple[Why, str] | None:
+def _judgement(inputs: _PlanInputs, change: Change, *, choices: int) -> tuple[Why, str] | None:
     """Return why a change is not worth making, or None if it is."""
-    explore, gain = desk.beta is not None, change.gain
+    explore, gain = inputs.beta is not None, change.gain
     if not change.moves:
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
         return "best already", f"None of its {choices:,} choices {better} than {present}."
-    if (gain.high if explore else gain.value) < desk.least_gain:
+    if (gain.high if explore else gain.value) < inputs.least_gain:
         less = "even at best less" if explore else "less"
-        return "gain too small", f"{_promise(change)}, {less} than the {desk.least_gain:g} that is worth a change."
+        return "gain too small", f"{_promise(change)}, {less} than the {inputs.least_gain:g} that is worth a change."
     if not explore and gain.low <= 0:
         return "gain not certain", f"{_promise(change)}, which may be a loss."
     return None
@@ -319,10 +319,10 @@ def plan_changes(
     """
     _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
     stations = _stations(now, controller.settings)
-    desk = _desk(controller, explore=explore, beta=beta, least_gain=least_gain, steps=steps or {})
+    inputs = _plan_inputs(controller, explore=explore, beta=beta, least_gain=least_gain, steps=steps or {})
     found: dict[str, _Draft | LeftAlone] = {}
     for station, present in stations.items():
-        found[station] = _looked_at(desk, station, present)
+        found[station] = _looked_at(inputs, station, present)
         if tick is not None:
             tick(station)
     drafts = sorted((d for d in found.values() if isinstance(d, _Draft)), key=lambda draft: -draft.merit)
@@ -331,7 +331,7 @@ def plan_changes(
         reason = f"{_promise(change)}, but others are more worthwhile and the plan is limited to {most}."
         found[change.station] = LeftAlone(change.station, change.present, "beyond the limit", reason)
     left_alone = tuple(station for station in found.values() if isinstance(station, LeftAlone))
-    return ChangePlan(tuple(desk.space.knobs), _attributed(desk, drafts[:most]), left_alone, explore)
+    return ChangePlan(tuple(inputs.space.knobs), _attributed(inputs, drafts[:most]), left_alone, explore)
 
 
 def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) -> None:
@@ -361,9 +361,9 @@ def _stations(now: Mapping[str, Present] | Any, settings: Settings) -> Mapping[s
     return present_of(now, settings.encoder.space, state=settings.encoder.state.names)
 
 
-def _desk(
+def _plan_inputs(
     controller: Controller, *, explore: bool, beta: float | None, least_gain: float, steps: Mapping[str, float]
-) -> _Desk:
+) -> _PlanInputs:
     settings = controller.current
     for knob, step in steps.items():
         check_step(settings.encoder.space, knob, step=step)
@@ -371,7 +371,7 @@ def _desk(
     tasks, X = told_rows(beliefs)
     rule = settings.exploration if beta is None else Constant(beta)
     weight = rule.beta(known=len(beliefs), arms=len(settings.encoder.space), noise=settings.noise)
-    return _Desk(
+    return _PlanInputs(
         settings,
         beliefs,
         Seen.of(settings.encoder.state, X),
@@ -386,22 +386,22 @@ def _desk(
 _NAMED = 3  # how many of the stations that contributed are named
 
 
-def _attributed(desk: _Desk, drafts: Sequence[_Draft]) -> tuple[Change, ...]:
+def _attributed(inputs: _PlanInputs, drafts: Sequence[_Draft]) -> tuple[Change, ...]:
     """Return changes with whose rows they rest on, solved for all together, and their reasons."""
     if not drafts:
         return ()
     tasks, X = np.array([draft.task for draft in drafts]), np.array([draft.x for draft in drafts])
     changes = []
-    for draft, row in zip(drafts, shares(desk.beliefs, tasks, X, K_Z=desk.settings.K_Z), strict=True):
+    for draft, row in zip(drafts, shares(inputs.beliefs, tasks, X, K_Z=inputs.settings.K_Z), strict=True):
         row[draft.task] = 0.0
         top = [int(m) for m in np.argsort(-row, kind="stable")[:_NAMED] if row[m] > 0]
         change = replace(
             draft.change,
-            std_alone=std_alone(desk.beliefs, draft.task, x=draft.x, K_Z=desk.settings.K_Z),
+            std_alone=std_alone(inputs.beliefs, draft.task, x=draft.x, K_Z=inputs.settings.K_Z),
             borrowed=float(row.sum()),
-            lenders=tuple((desk.settings.stations[m], float(row[m])) for m in top),
+            lenders=tuple((inputs.settings.stations[m], float(row[m])) for m in top),
         )
-        reasons = (_gain_reason(change, explore=desk.beta is not None), _tried_reason(desk, draft))
+        reasons = (_gain_reason(change, explore=inputs.beta is not None), _tried_reason(inputs, draft))
         changes.append(replace(change, reason=" ".join(filter(None, [*reasons, _evidence_reason(change)]))))
     return tuple(changes)
 
@@ -447,26 +447,26 @@ def _evidence_reason(change: Change) -> str:
     )
 
 
-def _tried_reason(desk: _Desk, draft: _Draft) -> str:
+def _tried_reason(inputs: _PlanInputs, draft: _Draft) -> str:
     """Return whose trials a change rests on, where its station never ran what is proposed; else nothing."""
-    ran = desk.tried.stations(draft.arm)
+    ran = inputs.tried.stations(draft.arm)
     if draft.task in ran:
         return ""
-    similar = int((desk.settings.K_Z[draft.task, ran] > 0).sum())
+    similar = int((inputs.settings.K_Z[draft.task, ran] > 0).sum())
     never = f"{draft.change.station} never ran {configuration_text(draft.change.proposed, -1)}"
     others = counted(similar, "similar station") if similar else "no similar station"
-    if desk.tried.within(desk.tried.tasks == draft.task)[draft.arm]:
+    if inputs.tried.within(inputs.tried.tasks == draft.task)[draft.arm]:
         return f"{never}, but settings on both sides of it; {others} did."
     if similar:
         return f"{never}; this rests on {others} that did."
     return f"{never}, and {others} did: this is a guess from other settings."
 
 
-def _never_reason(desk: _Desk, ran: IntArray) -> str:
+def _never_reason(inputs: _PlanInputs, ran: IntArray) -> str:
     """Return why a station has nothing to change to, where all it can learn from ran these configurations."""
     if len(ran) == 1:
         return (
             "The log holds no trials: of all that this station can learn from, every row ran "
-            f"{configuration_text(desk.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
+            f"{configuration_text(inputs.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
         )
     return "No other choice lies within what was tried by any station that it can learn from."

@@ -7,7 +7,7 @@ contract, with a floor and a switching cost, `budget` and `kpi_floors` are two m
 around any policy.
 """
 
-from kinband.policies.base import Policy, PolicyFactory, Setting
+from kinband.policies.base import Policy, PolicyFactory, PolicySpec
 from kinband.policies.baselines import FixedArm, LinUCB, RandomArm, build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
 from kinband.policies.budget import Conservative
 from kinband.policies.constraints import Floor, SwitchingCost
@@ -29,8 +29,8 @@ __all__ = [
     "LinUCB",
     "Policy",
     "PolicyFactory",
+    "PolicySpec",
     "RandomArm",
-    "Setting",
     "SuperUCB",
     "SwitchingCost",
     "Theorem1",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's policy_state
 # (JSON-able, stored in the log); work it would rather not repeat goes into its cache (never stored).
 #
-# A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
+# A policy is built from a `PolicySpec` by a factory, so that it can be built again and taught the log anew. Run
 # `kinband.policies.check_policy(factory)` on yours.
 #
 # Further methods make a policy faster, each by itself: `choose_round` decides many stations together, `learn_log` takes
@@ -96,22 +96,22 @@ def correct(policy: Policy, index: int, reward: float) -> None:
     in_place(index, reward)
 
 
-def extend_tasks(policy: Policy, factory: "PolicyFactory", setting: "Setting") -> None:
-    """Take in the tasks of a longer setting in place, or raise `CannotCorrectError`.
+def extend_tasks(policy: Policy, factory: "PolicyFactory", spec: "PolicySpec") -> None:
+    """Take in the tasks of a longer spec in place, or raise `CannotCorrectError`.
 
     Ours follow a pattern, empty and of the same factory (`extend_like`), since a factory may use the task matrix in
     its own way; one of the user's own is handed the matrix (`extend_tasks`), if it has that.
     """
     if (follow := getattr(policy, "extend_like", None)) is not None:
-        follow(factory(setting))
+        follow(factory(spec))
     elif (take := getattr(policy, "extend_tasks", None)) is not None:
-        take(setting.K_Z)
+        take(spec.K_Z)
     else:
         raise CannotCorrectError("the policy cannot take in tasks in place: learn the log again")
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class PolicySpec:
     """What a policy is built from.
 
     Attributes:
@@ -129,7 +129,7 @@ class Setting:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> Setting(RBF(0.5), np.eye(3), noise=0.1, arms=5).exploration
+        >>> PolicySpec(RBF(0.5), np.eye(3), noise=0.1, arms=5).exploration
         Constant(value=1.0)
     """
 
@@ -146,7 +146,7 @@ class Setting:
     on: "OnRay | None" = None
 
     def posterior(self, K_Z: FloatArray | None = None) -> BlockedPosterior:
-        """Return a posterior with nothing learned yet, on the setting's task matrix or another."""
+        """Return a posterior with nothing learned yet, on the spec's task matrix or another."""
         return make_posterior(
             self.kernel,
             self.K_Z if K_Z is None else K_Z,
@@ -159,7 +159,7 @@ class Setting:
         )
 
 
-PolicyFactory = Callable[[Setting], Policy]
+PolicyFactory = Callable[[PolicySpec], Policy]
 
 
 def check_choice(choice: Choice, query: Query) -> Choice:
@@ -191,12 +191,12 @@ def check_choice(choice: Choice, query: Query) -> Choice:
     return replace(choice, arm=int(arm), arms=scored)
 
 
-def check_options(setting: "Setting", *known: str) -> Mapping[str, Any]:
-    """Return the options of a setting, or say which of them a policy does not know."""
-    for name in setting.options:
+def check_options(spec: "PolicySpec", *known: str) -> Mapping[str, Any]:
+    """Return the options of a spec, or say which of them a policy does not know."""
+    for name in spec.options:
         if name not in known:
             raise BadInputError(f"the policy has no option {name!r}: it knows {', '.join(known) or 'none'}")
-    return setting.options
+    return spec.options
 
 
 def pick_best(score: FloatArray, rng: np.random.Generator) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, pick_best
+from kinband.policies.base import PolicySpec, check_options, pick_best
 from kinband.policies.exploration import Constant, Exploration, KrauseOng
 from kinband.policies.ucb import UCB
 from kinband.records import Choice, Observation, Query
@@ -25,9 +25,9 @@ class RandomArm:
     """
 
     @classmethod
-    def build(cls, setting: Setting) -> "RandomArm":
-        """Return the policy; it needs nothing of the setting."""
-        check_options(setting)
+    def build(cls, spec: PolicySpec) -> "RandomArm":
+        """Return the policy; it needs nothing of the spec."""
+        check_options(spec)
         return cls()
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -51,11 +51,11 @@ class FixedArm:
         self.arm = arm
 
     @classmethod
-    def build(cls, setting: Setting) -> "FixedArm":
-        """Return the policy for a setting; its options name the `arm`."""
-        arm = check_options(setting, "arm").get("arm")
-        if isinstance(arm, bool) or not isinstance(arm, int) or not 0 <= arm < setting.arms:
-            raise BadInputError(f"the fixed policy needs an arm from 0 to {setting.arms - 1}: options={{'arm': 0}}")
+    def build(cls, spec: PolicySpec) -> "FixedArm":
+        """Return the policy for a spec; its options name the `arm`."""
+        arm = check_options(spec, "arm").get("arm")
+        if isinstance(arm, bool) or not isinstance(arm, int) or not 0 <= arm < spec.arms:
+            raise BadInputError(f"the fixed policy needs an arm from 0 to {spec.arms - 1}: options={{'arm': 0}}")
         return cls(arm)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
@@ -130,10 +130,10 @@ class LinUCB:
         self._known: dict[int, int] = {}
 
     @classmethod
-    def build(cls, setting: Setting) -> "LinUCB":
-        """Return the policy for a setting; options: `ridge`, `per_arm`."""
-        options = check_options(setting, "ridge", "per_arm")
-        return cls(setting.exploration, mean=setting.mean, noise=setting.noise, **options)
+    def build(cls, spec: PolicySpec) -> "LinUCB":
+        """Return the policy for a spec; options: `ridge`, `per_arm`."""
+        options = check_options(spec, "ridge", "per_arm")
+        return cls(spec.exploration, mean=spec.mean, noise=spec.noise, **options)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest θᵀx + β√(xᵀA⁻¹x)."""
@@ -173,49 +173,49 @@ def _with_constant(X: FloatArray) -> FloatArray:
 # them measures sharing and exploration, nothing else.
 
 
-def build_kernel_ucb(setting: Setting) -> UCB:
+def build_kernel_ucb(spec: PolicySpec) -> UCB:
     """Return Kernel-UCB (Valko et al. 2013) for each task alone.
 
-    Their std is ours over √γ, with γ the noise: option `eta` gives β = η/√γ; without it, the setting's β stands.
+    Their std is ours over √γ, with γ the noise: option `eta` gives β = η/√γ; without it, the spec's β stands.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> build_kernel_ucb(Setting(RBF(), np.eye(2), noise=0.25, arms=5, options={"eta": 1.0})).exploration
+        >>> build_kernel_ucb(PolicySpec(RBF(), np.eye(2), noise=0.25, arms=5, options={"eta": 1.0})).exploration
         Constant(value=2.0)
     """
-    eta = check_options(setting, "eta").get("eta")
+    eta = check_options(spec, "eta").get("eta")
     if eta is None:
-        return _alone(setting, setting.exploration)
-    return _alone(setting, Constant(positive_number(eta, name="eta") / sqrt(setting.noise)))
+        return _alone(spec, spec.exploration)
+    return _alone(spec, Constant(positive_number(eta, name="eta") / sqrt(spec.noise)))
 
 
-def build_cgp_ucb(setting: Setting) -> UCB:
+def build_cgp_ucb(spec: PolicySpec) -> UCB:
     """Return CGP-UCB (Krause and Ong 2011) for each task alone.
 
-    The setting's kernel is their product of a kernel on states and one on actions. β follows their schedule with
+    The spec's kernel is their product of a kernel on states and one on actions. β follows their schedule with
     the option `delta` (0.1), or is the constant of the option `beta`.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> build_cgp_ucb(Setting(RBF(), np.eye(2), noise=0.25, arms=5)).exploration
+        >>> build_cgp_ucb(PolicySpec(RBF(), np.eye(2), noise=0.25, arms=5)).exploration
         KrauseOng(delta=0.1)
     """
-    options = check_options(setting, "beta", "delta")
+    options = check_options(spec, "beta", "delta")
     constant = options.get("beta")
     rule: Exploration = KrauseOng(options.get("delta", 0.1)) if constant is None else Constant(constant)
-    return _alone(setting, rule)
+    return _alone(spec, rule)
 
 
-def build_pooled_ucb(setting: Setting) -> UCB:
+def build_pooled_ucb(spec: PolicySpec) -> UCB:
     """Return UCB that takes all tasks for one.
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> build_pooled_ucb(Setting(RBF(), np.eye(2), noise=0.25, arms=5)).posterior.K_Z.tolist()
+        >>> build_pooled_ucb(PolicySpec(RBF(), np.eye(2), noise=0.25, arms=5)).posterior.K_Z.tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    return UCB.build(replace(setting, K_Z=np.ones_like(setting.K_Z)))
+    return UCB.build(replace(spec, K_Z=np.ones_like(spec.K_Z)))
 
 
-def _alone(setting: Setting, rule: Exploration) -> UCB:
-    return UCB(setting.posterior(np.eye(len(setting.K_Z))), rule, noise=setting.noise, per_task=True)
+def _alone(spec: PolicySpec, rule: Exploration) -> UCB:
+    return UCB(spec.posterior(np.eye(len(spec.K_Z))), rule, noise=spec.noise, per_task=True)

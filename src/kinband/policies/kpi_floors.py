@@ -21,7 +21,7 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, positive_number
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import Kernel, kernel_from_dict
-from kinband.policies.base import Setting, sweeps
+from kinband.policies.base import PolicySpec, sweeps
 from kinband.policies.constraints import Constraint, Draft, Narrowed
 from kinband.posterior import Prediction
 from kinband.records import Observation, Query
@@ -165,16 +165,16 @@ class KpiBelief:
 
     Args:
         kpi: Its model.
-        setting: Task matrix, engine and configurations, as the reward's.
+        spec: Task matrix, engine and configurations, as the reward's.
 
     Attributes:
         posterior: Over g, the KPI less its mean in units of its scale.
         rows: For each row of the posterior the number of the reward that it came with, ascending.
     """
 
-    def __init__(self, kpi: Kpi, setting: Setting) -> None:
+    def __init__(self, kpi: Kpi, spec: PolicySpec) -> None:
         self.kpi = kpi
-        self.posterior = replace(setting, kernel=kpi.kernel, noise=kpi.noise, mean=0.0, on=None).posterior()
+        self.posterior = replace(spec, kernel=kpi.kernel, noise=kpi.noise, mean=0.0, on=None).posterior()
         self.rows: list[int] = []
 
     def learn(self, numbered: Sequence[tuple[int, Observation]]) -> None:
@@ -260,15 +260,15 @@ class KpiFloors(Constraint):
 
     Args:
         kpis: Their models.
-        setting: Task matrix, engine and configurations, as the reward's.
+        spec: Task matrix, engine and configurations, as the reward's.
         alone: Whether no other constraint needs a way back.
 
     Attributes:
         beliefs: What is believed about each.
     """
 
-    def __init__(self, kpis: Sequence[Kpi], setting: Setting, *, alone: bool) -> None:
-        self.beliefs = [KpiBelief(kpi, setting) for kpi in kpis]
+    def __init__(self, kpis: Sequence[Kpi], spec: PolicySpec, *, alone: bool) -> None:
+        self.beliefs = [KpiBelief(kpi, spec) for kpi in kpis]
         self._alone, self._told = alone, 0
 
     def narrow(self, queries: Sequence[Query]) -> Sequence[Query]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF
-from kinband.policies.base import Policy, PolicyFactory, Setting, check_choice
+from kinband.policies.base import Policy, PolicyFactory, PolicySpec, check_choice
 from kinband.policies.baselines import FixedArm, LinUCB, RandomArm, build_cgp_ucb, build_kernel_ucb, build_pooled_ucb
 from kinband.policies.exploration import Constant
 from kinband.policies.super_ucb import SuperUCB
@@ -40,7 +40,7 @@ def policy_factory(policy: Any) -> PolicyFactory:
         >>> policy_factory(RandomArm())
         Traceback (most recent call last):
             ...
-        kinband.errors.BadInputError: a policy must be a name or a factory that builds it from a Setting, not a ...
+        kinband.errors.BadInputError: a policy must be a name or a factory that builds it from a PolicySpec, not a ...
     """
     if isinstance(policy, str):
         if policy not in POLICIES:
@@ -51,7 +51,7 @@ def policy_factory(policy: Any) -> PolicyFactory:
         return build
     if not callable(policy):
         kind = type(policy).__name__
-        raise BadInputError(f"a policy must be a name or a factory that builds it from a Setting, not a {kind}")
+        raise BadInputError(f"a policy must be a name or a factory that builds it from a PolicySpec, not a {kind}")
     factory: PolicyFactory = policy
     return factory
 
@@ -93,12 +93,12 @@ def check_policy(
         ['choice', 'policy_state', 'asking', 'generator', 'replay']
     """
     factory = policy_factory(policy)
-    setting = Setting(
+    spec = PolicySpec(
         RBF(0.7), np.full((_TASKS, _TASKS), 0.5) + 0.5 * np.eye(_TASKS), noise=0.05, arms=_ARMS, mean=0.3,
         exploration=Constant(1.3), options=options or {},
     )  # fmt: skip
     queries = _queries(np.random.default_rng(seed))
-    online, again, taught = factory(setting), factory(setting), factory(setting)
+    online, again, taught = factory(spec), factory(spec), factory(spec)
     arms, log = _run(online, queries, seed)
     _same(arms, _run(again, queries, seed)[0], "generator", "two policies of one factory, asked alike, differ")
     for observation in log:

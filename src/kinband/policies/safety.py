@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.policies.base import KeepsState, Policy, PolicyFactory, Setting, choose_round, correct, learn_log
+from kinband.policies.base import KeepsState, Policy, PolicyFactory, PolicySpec, choose_round, correct, learn_log
 from kinband.policies.budget import Budget, Conservative, RewardBudget, Work
 from kinband.policies.constraints import NOTE, Constraint, Draft, Floor, SwitchingCost
 from kinband.policies.exploration import exploration_from_dict, exploration_to_dict
@@ -248,18 +248,18 @@ def constrained(factory: PolicyFactory, *, safety: Safety | None = None, kpis: S
     if safety is None and not kpis:
         return factory
 
-    def build(setting: Setting) -> Policy:
-        inner = factory(setting)
-        constraints = _constraints(inner, setting, safety, kpis)
+    def build(spec: PolicySpec) -> Policy:
+        inner = factory(spec)
+        constraints = _constraints(inner, spec, safety, kpis)
         kind = StoredConstrained if isinstance(inner, KeepsState) else Constrained
         return kind(inner, constraints)
 
     return build
 
 
-def _constraints(inner: Policy, setting: Setting, safety: Safety | None, kpis: Sequence[Kpi]) -> list[Constraint]:
+def _constraints(inner: Policy, spec: PolicySpec, safety: Safety | None, kpis: Sequence[Kpi]) -> list[Constraint]:
     """Return the constraints of a policy in the order in which they judge."""
-    floors = [KpiFloors(kpis, setting, alone=safety is None)] if kpis else []
+    floors = [KpiFloors(kpis, spec, alone=safety is None)] if kpis else []
     if safety is None:
         return [*floors]
     if not isinstance(inner, UCB):
@@ -270,7 +270,7 @@ def _constraints(inner: Policy, setting: Setting, safety: Safety | None, kpis: S
     rule, budget = safety.conservative, list[Constraint]()
     if rule is not None:
         kind = RewardBudget if rule.of == "rewards" else Budget
-        budget = [kind(rule, inner.posterior, tasks=len(setting.K_Z), noise=inner.noise)]
+        budget = [kind(rule, inner.posterior, tasks=len(spec.K_Z), noise=inner.noise)]
     return [one for one in (safety.cost, *floors, safety.floor, *budget) if one is not None]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, pick_best
+from kinband.policies.base import PolicySpec, check_options, learn_block, pick_best
 from kinband.policies.exploration import Constant, Theorem1, theorem1_alpha
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -54,8 +54,8 @@ class SuperUCB:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> setting = Setting(RBF(0.5), np.eye(2), noise=0.1, arms=2, options={"horizon": 100})
-        >>> policy = SuperUCB.build(setting)
+        >>> spec = PolicySpec(RBF(0.5), np.eye(2), noise=0.1, arms=2, options={"horizon": 100})
+        >>> policy = SuperUCB.build(spec)
         >>> query = Query(1, np.array([[0.0], [3.0]]), np.array([True, True]))
         >>> policy.choose(query, np.random.default_rng(0)).policy_state["level"]
         1
@@ -67,19 +67,19 @@ class SuperUCB:
         self.horizon = horizon
 
     @classmethod
-    def build(cls, setting: Setting) -> "SuperUCB":
-        """Return the policy for a setting; options: `horizon`. Its exploration gives δ and c, or a constant β."""
-        horizon = check_options(setting, "horizon").get("horizon", 0)
+    def build(cls, spec: PolicySpec) -> "SuperUCB":
+        """Return the policy for a spec; options: `horizon`. Its exploration gives δ and c, or a constant β."""
+        horizon = check_options(spec, "horizon").get("horizon", 0)
         if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
             raise BadInputError("super-ucb needs to know how many decisions are planned: options={'horizon': 4000}")
-        rule = setting.exploration
+        rule = spec.exploration
         if isinstance(rule, Theorem1):
-            beta = super_beta(horizon, arms=setting.arms, noise=setting.noise, rule=rule)
+            beta = super_beta(horizon, arms=spec.arms, noise=spec.noise, rule=rule)
         elif isinstance(rule, Constant):
             beta = rule.value
         else:
             raise BadInputError("super-ucb takes a constant beta, 'corrected', 'printed' or a Theorem1 rule")
-        levels: list[Posterior] = [setting.posterior() for _ in range(super_levels(horizon))]
+        levels: list[Posterior] = [spec.posterior() for _ in range(super_levels(horizon))]
         return cls(levels, beta=beta, horizon=horizon)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:

@@ -11,7 +11,7 @@ Draws are keyed by the decision, as all randomness of a controller is, so that a
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.policies.base import Setting, check_options
+from kinband.policies.base import PolicySpec, check_options
 from kinband.policies.ucb import UCB
 from kinband.posterior import Prediction
 from kinband.records import Choice, Query
@@ -26,7 +26,7 @@ class Thompson(UCB):
     Example:
         >>> from kinband.kernels import RBF
         >>> from kinband.records import Observation
-        >>> policy = Thompson.build(Setting(RBF(0.5), np.ones((2, 2)), noise=0.01, arms=2))
+        >>> policy = Thompson.build(PolicySpec(RBF(0.5), np.ones((2, 2)), noise=0.01, arms=2))
         >>> for _ in range(50):
         ...     policy.learn(Observation(task=0, x=np.array([0.0]), arm=0, reward=-1.0))
         ...     policy.learn(Observation(task=0, x=np.array([3.0]), arm=1, reward=1.0))
@@ -36,10 +36,10 @@ class Thompson(UCB):
     """
 
     @classmethod
-    def build(cls, setting: Setting) -> "Thompson":
-        """Return the policy for a setting, with nothing learned yet."""
-        check_options(setting)
-        return cls(setting.posterior(), setting.exploration, noise=setting.noise)
+    def build(cls, spec: PolicySpec) -> "Thompson":
+        """Return the policy for a spec, with nothing learned yet."""
+        check_options(spec)
+        return cls(spec.posterior(), spec.exploration, noise=spec.noise)
 
     def _choice(
         self, query: Query, prediction: Prediction, rng: np.random.Generator, *, std: FloatArray | None = None

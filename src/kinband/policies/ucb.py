@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.policies.base import Setting, check_options, learn_block, pick_best, sweeps
+from kinband.policies.base import PolicySpec, check_options, learn_block, pick_best, sweeps
 from kinband.policies.exploration import Exploration
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, Query
@@ -34,7 +34,7 @@ class UCB:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> policy = UCB.build(Setting(RBF(0.5), np.ones((2, 2)), noise=0.1, arms=2))
+        >>> policy = UCB.build(PolicySpec(RBF(0.5), np.ones((2, 2)), noise=0.1, arms=2))
         >>> policy.learn(Observation(task=0, x=np.array([0.0]), arm=0, reward=-1.0))
         >>> query = Query(1, np.array([[0.0], [3.0]]), np.array([True, True]))
         >>> policy.choose(query, np.random.default_rng(0)).arm
@@ -58,12 +58,12 @@ class UCB:
         self._known: dict[int, int] = {}
 
     @classmethod
-    def build(cls, setting: Setting) -> "UCB":
-        """Return the policy for a setting, with nothing learned yet."""
-        rounds = check_options(setting, "rounds").get("rounds", "plain")
+    def build(cls, spec: PolicySpec) -> "UCB":
+        """Return the policy for a spec, with nothing learned yet."""
+        rounds = check_options(spec, "rounds").get("rounds", "plain")
         if rounds not in get_args(Rounds):
             raise BadInputError(f"rounds must be one of {', '.join(get_args(Rounds))}, got {rounds!r}")
-        return cls(setting.posterior(), setting.exploration, noise=setting.noise, rounds=rounds)
+        return cls(spec.posterior(), spec.exploration, noise=spec.noise, rounds=rounds)
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
         """Return the arm with the largest f̂ + βσ among those allowed."""

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.kernels import RBF
-from kinband.policies.base import Policy, Setting
+from kinband.policies.base import Policy, PolicySpec
 from kinband.policies.baselines import RandomArm
 from kinband.records import Alternatives, Choice, Observation, Query, Samples
 from kinband.space import Range
@@ -403,7 +403,7 @@ class Stubborn(RandomArm):
 
 
 def stubborn(**changes: Any) -> Controller:
-    def factory(setting: Setting) -> Policy:
+    def factory(spec: PolicySpec) -> Policy:
         policy = Stubborn()
         for name, value in changes.items():
             setattr(policy, name, value)

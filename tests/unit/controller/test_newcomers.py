@@ -16,7 +16,7 @@ from kinband import ConfigurationSpace, Controller
 from kinband.controller import storage
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError, SavedStateError
 from kinband.kernels import RBF, components
-from kinband.policies import Conservative, Setting
+from kinband.policies import Conservative, PolicySpec
 from kinband.posterior import BlockedPosterior, make_posterior
 from kinband.records import Choice, Observation, Query
 from kinband.similarity.newcomers import (
@@ -305,8 +305,8 @@ def test_a_policy_of_the_users_own_is_taught_anew_or_takes_the_matrix() -> None:
     built: list[int] = []
 
     class Counting:
-        def __init__(self, setting: Setting) -> None:
-            built.append(len(setting.K_Z))
+        def __init__(self, spec: PolicySpec) -> None:
+            built.append(len(spec.K_Z))
             self.rewards: list[float] = []
 
         def choose(self, query: Query, rng: np.random.Generator) -> Choice:

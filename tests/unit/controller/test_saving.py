@@ -10,7 +10,7 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.controller import storage
 from kinband.errors import BadInputError, SavedStateError
-from kinband.policies import Policy, Setting
+from kinband.policies import Policy, PolicySpec
 from kinband.policies.baselines import RandomArm
 
 
@@ -186,8 +186,8 @@ def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_policy_of_ones_own_must_be_handed_in_again(tmp_path: Path) -> None:
-    def factory(setting: Setting) -> Policy:
-        return RandomArm.build(setting)
+    def factory(spec: PolicySpec) -> Policy:
+        return RandomArm.build(spec)
 
     made = Controller(ConfigurationSpace(tilt=range(6)), ["a"], policy=factory, seed=3)
     made.tell(made.ask("a").id, 0.5)

@@ -15,7 +15,7 @@ from kinband.environments import MeasuredTable, SyntheticBandit
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.compare import Comparison, compare, in_words, learner_of
 from kinband.experiments.runner import Case, Curve, Learner
-from kinband.policies import Setting
+from kinband.policies import PolicySpec
 from kinband.records import Choice, Observation, Query
 
 SMALL: dict[str, Any] = {"seeds": 2, "rounds": 2, "log_rows": 3, "n_jobs": 1, "betas": [0.3]}
@@ -31,7 +31,7 @@ class Half:
 class FirstArm:
     """A policy of one's own."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, spec: PolicySpec) -> None:
         self.seen = 0
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:

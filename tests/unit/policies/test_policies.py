@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import RBF
-from kinband.policies import UCB, Constant, KrauseOng, LinUCB, Setting, Theorem1, policy_factory
+from kinband.policies import UCB, Constant, KrauseOng, LinUCB, PolicySpec, Theorem1, policy_factory
 from kinband.policies.base import check_choice, pick_best
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
 from kinband.policies.super_ucb import SuperUCB, super_levels
@@ -182,7 +182,7 @@ def test_linucb_is_ridge_regression_per_arm() -> None:
 def test_a_round_equals_the_same_stations_one_by_one() -> None:
     draws = np.random.default_rng(5)
     K_Z = 0.7 * np.ones((4, 4)) + 0.3 * np.eye(4)
-    policy = UCB.build(Setting(RBF(0.6, variance=1.4), K_Z, noise=0.04, arms=40, mean=0.1))
+    policy = UCB.build(PolicySpec(RBF(0.6, variance=1.4), K_Z, noise=0.04, arms=40, mean=0.1))
     for _ in range(200):
         policy.learn(Observation(int(draws.integers(4)), draws.random(2), 0, float(draws.random())))
     queries = [Query(m % 4, draws.random((40, 2)), draws.random(40) < 0.7) for m in range(37)]

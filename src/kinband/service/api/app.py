@@ -2,7 +2,7 @@
 
 From the outside in, HEAD is answered like GET, a request's path is taken apart, it gets an id, is measured, its answer
 gets security headers, its host and size are checked; what breaks unexpectedly is caught inside of all that, so that
-such an answer has the headers too. Then the gate, the strict reader and the handler (`gate`).
+such an answer has the headers too. Then `authentication`, the strict reader (`routing`) and the handler.
 """
 
 import asyncio
@@ -28,9 +28,10 @@ from kinband.service.access.middleware import (
 )
 from kinband.service.access.tokens import Tokens
 from kinband.service.api import errors
-from kinband.service.api.gate import ROLES, Gate, Limits, Segments, needs
+from kinband.service.api.authentication import ROLES, Authenticator, Limits, needs
 from kinband.service.api.metrics import Metrics
 from kinband.service.api.routes import ROUTERS
+from kinband.service.api.routing import Segments
 from kinband.service.operations import Operations
 from kinband.service.problems import MEDIA_TYPE, phrase
 from kinband.service.schemas import Problem
@@ -76,12 +77,12 @@ def create_app(
         >>> ledger.close()
         >>> folder.cleanup()
     """
-    gate = Gate(tokens, insecure_local, limits or Limits.usual())
+    authenticator = Authenticator(tokens, insecure_local, limits or Limits.usual())
     app = FastAPI(
         title="kinband", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
         lifespan=_noting(tokens),
     )  # fmt: skip
-    app.state.operations, app.state.gate = operations, gate
+    app.state.operations, app.state.authenticator = operations, authenticator
     app.state.metrics = Metrics(operations)
     _add_routes(app, pages, missing)
     app.add_middleware(Unexpected)

@@ -101,7 +101,10 @@ class Network(Collector):
                 read_model.counts.get("told", 0),
                 recent_reward(read_model),
             )
-            stations, pending = sum(card.active for card in read_model.stations.values()), read_model.pending
+            stations, pending = (
+                sum(station_state.active for station_state in read_model.stations.values()),
+                read_model.pending,
+            )
             judged = settings.config.policy not in NO_DEVIATIONS
             z = recent_z(operations.controller.journal, noise=settings.noise) if judged else []
         statuses, refusals = self._tallied(seq, items)
@@ -132,7 +135,7 @@ class Network(Collector):
 
 def recent_reward(read_model: ReadModel) -> float | None:
     """Return the mean over active stations of what they earned of late; the read model must be held."""
-    found = (read_model.recent(name) for name, card in read_model.stations.items() if card.active)
+    found = (read_model.recent(name) for name, station_state in read_model.stations.items() if station_state.active)
     known = [reward for reward in found if reward is not None]
     return fmean(known) if known else None
 

@@ -123,7 +123,7 @@ def _refused(sentence: str, value: object) -> PydanticCustomError:
 
 Number = Annotated[float, PlainValidator(number), WithJsonSchema(_NUMBER)]
 Variance = Annotated[float, Field(strict=True, gt=0, le=LARGEST, allow_inf_nan=False)]
-Setting = Annotated[Scalar, PlainValidator(scalar), WithJsonSchema(_SCALAR)]
+CheckedScalar = Annotated[Scalar, PlainValidator(scalar), WithJsonSchema(_SCALAR)]
 Measured = Annotated[
     float | tuple[float, float], PlainValidator(measured), WithJsonSchema({"anyOf": [_NUMBER, _NUMBERS]})
 ]
@@ -154,7 +154,7 @@ Comment = Annotated[
     str, Field(strict=True, max_length=LONGEST_COMMENT, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$")
 ]
 """What people say, in one line or several."""
-Configuration = Annotated[dict[Name, Setting], Field(min_length=1, max_length=100)]
+Configuration = Annotated[dict[Name, CheckedScalar], Field(min_length=1, max_length=100)]
 State = Annotated[dict[Name, Number], Field(max_length=1_000)]
 Names = Annotated[list[Name], Field(min_length=1, max_length=MOST)]
 
@@ -282,7 +282,7 @@ class StationBody(BaseModel):
     model_config = _body(name="3716", similarity={"3714": 0.8}, running={"tilt": 4})
 
     name: Name = Field(description="Its name.")
-    descriptors: Annotated[dict[Name, Setting], Field(max_length=1_000)] | None = Field(
+    descriptors: Annotated[dict[Name, CheckedScalar], Field(max_length=1_000)] | None = Field(
         default=None, description="What describes it, where stations are described."
     )
     similarity: Annotated[dict[Name, Number], Field(max_length=MOST)] | None = Field(

@@ -14,7 +14,6 @@ from kinband.errors import ConflictError
 from kinband.service import schemas, tables
 from kinband.service.access.middleware import LOG
 from kinband.service.api.errors import AGAIN, RefusedError
-from kinband.service.api.gate import Caller, Fresh, GuardedRoute, Key, Service, StationName, YamlRoute, router
 from kinband.service.api.metrics import Metrics
 from kinband.service.api.requests import (
     AppliedBody,
@@ -31,6 +30,7 @@ from kinband.service.api.requests import (
     StationBody,
     WhyBody,
 )
+from kinband.service.api.routing import Caller, Fresh, GuardedRoute, Key, Service, StationName, YamlRoute, router
 from kinband.service.ledger import LedgerUnavailableError
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.checks import far_outside

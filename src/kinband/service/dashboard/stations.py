@@ -143,7 +143,7 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
         gain, recent = read_model.gain(name), read_model.recent(name)
     points = items[::-1]
     shown = {
-        "card": state,
+        "station_state": state,
         "running": names.text(state.running),
         "before": names.text(state.before),
         "fixed": names.text(state.fixed),

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from kinband.controller import Explanation, Settings
 from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
-from kinband.policies import PolicyFactory, Setting
+from kinband.policies import PolicyFactory, PolicySpec
 from kinband.records import Decision, same_decision
 from kinband.service.ledger.events import Event
 from kinband.service.ledger.requests import Request, ask
@@ -104,7 +104,7 @@ def replay(
     found = restored(ledger, settings, before=mates[0].seq, snapshots=snapshots)
     ask(found.controller, asked, together=event.round is not None)
     recorded, again = _entry(settings, event), found.controller.journal.find(decision_id)
-    same = _same(recorded, again, found.controller.current.setting())
+    same = _same(recorded, again, found.controller.current.policy_spec())
     reason = explain(
         recorded,
         reward=_earned(ledger, decision_id),
@@ -126,11 +126,11 @@ def _round(ledger: Ledger, event: Event) -> list[Event]:
         return [Event(*row) for row in connection.execute(wanted)]
 
 
-def _same(recorded: Asked, again: Asked, setting: Setting) -> bool:
+def _same(recorded: Asked, again: Asked, spec: PolicySpec) -> bool:
     """Return whether a question and its answer are those on record."""
     if recorded.task != again.task or recorded.state != again.state:
         return False
-    spread = sqrt(float(setting.K_Z[again.task, again.task] * setting.kernel.diag(again.x[None])[0]))
+    spread = sqrt(float(spec.K_Z[again.task, again.task] * spec.kernel.diag(again.x[None])[0]))
     return same_decision(recorded.decision, again.decision, spread=spread)
 
 

@@ -87,7 +87,7 @@ class Operations:
         >>> operations.approve(["d000001"], actor="ada")[0].status
         'applied'
         >>> with operations.looking() as read_model:
-        ...     [card.running for card in read_model.stations.values()], len(read_model.waiting())
+        ...     [station_state.running for station_state in read_model.stations.values()], len(read_model.waiting())
         ([1, 0], 1)
         >>> [item.status for item in operations.tell({"d000001": 0.8, "d000002": 0.7})]
         ['applied', 'expired']
@@ -296,8 +296,8 @@ class Operations:
             for station, (arm, before) in by_hand.items()
             if before is not None
         ]
-        cards = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
-        review = Review(self.guard, self.read_model.history.after(changes), cards, turn.controller, at)
+        states = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
+        review = Review(self.guard, self.read_model.history.after(changes), states, turn.controller, at)
         reviewed = with_gains(review.of(decisions, asked), turn.controller)
         for one in reviewed:
             if one.arm is not None and one.arm != one.decision.arm:
@@ -383,19 +383,19 @@ class Operations:
         """Record what a station runs in the slot of its present decision."""
         item = self.read_model.decision(decision_id)
         self._check_last(item)
-        runs, card = item.ordered if arm is None else arm, self.read_model.stations[item.station]
+        runs, station_state = item.ordered if arm is None else arm, self.read_model.stations[item.station]
         if self.read_model.reported(item.station) == (item.id, runs, comment):
             return
         if runs is not None:
             turn.controller.ran(item.id, self.space[runs])
             turn.append()
-        note = reported(item, card, runs, self.now(), comment=comment)
+        note = reported(item, station_state, runs, self.now(), comment=comment)
         turn.note("applied", note, station=item.station, decision=item.id)
 
     def _check_last(self, item: DecisionRecord) -> None:
         """Refuse reports on what a station ran in a slot that is over."""
-        card = self.read_model.stations[item.station]
-        if card.last != item.id or not item.open or not card.active:
+        station_state = self.read_model.stations[item.station]
+        if station_state.last != item.id or not item.open or not station_state.active:
             raise ConflictError(
                 f"decision {item.id} is not the present one of {item.station!r}: say what it runs when asking next"
             )
@@ -481,15 +481,17 @@ class Operations:
             return self.read_model.station(station)
 
     def _roll_back(self, turn: Turn, station: str, *, comment: str) -> None:
-        card = self.read_model.station(station)
-        if card.before is None or not card.active:
-            why = "no change of it is on record" if card.active else "it was removed"
-            raise ConflictError(f"there is nothing to roll back at {card.station!r}: {why}")
-        item = None if card.last is None else self.read_model.decisions[card.last]
+        station_state = self.read_model.station(station)
+        if station_state.before is None or not station_state.active:
+            why = "no change of it is on record" if station_state.active else "it was removed"
+            raise ConflictError(f"there is nothing to roll back at {station_state.station!r}: {why}")
+        item = None if station_state.last is None else self.read_model.decisions[station_state.last]
         current = item if item is not None and item.open else None
         status = None if current is None else _ROLLED_BACK.get(current.status)
-        note = applied_note(card.before, card.running, self.now(), by="operator", comment=comment, status=status)
-        turn.note("applied", note, station=card.station, decision=None if current is None else current.id)
+        note = applied_note(
+            station_state.before, station_state.running, self.now(), by="operator", comment=comment, status=status
+        )
+        turn.note("applied", note, station=station_state.station, decision=None if current is None else current.id)
         if current is not None:
             turn.controller.call_off(current.id)
 

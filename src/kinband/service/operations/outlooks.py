@@ -161,39 +161,45 @@ class Outlooks:
             known = self._known[station.station] = seq, self._outlook(controller, station)
         return known[1]
 
-    def _outlook(self, controller: Controller, card: StationState) -> Outlook:
+    def _outlook(self, controller: Controller, station_state: StationState) -> Outlook:
         """Return the outlook of a station in the state that it was last asked with."""
-        if card.state is None:
+        if station_state.state is None:
             raise BadInputError(
-                f"{card.station!r} was never asked for, so that nothing is known of its state: ask first"
+                f"{station_state.station!r} was never asked for, so that nothing is known of its state: ask first"
             )
-        if not card.active:
-            raise BadInputError(f"{card.station!r} was removed: nothing is decided for it")
+        if not station_state.active:
+            raise BadInputError(f"{station_state.station!r} was removed: nothing is decided for it")
         space = controller.space
-        running = None if card.running is None else space[card.running]
-        choice = controller.consider(card.station, card.state, running=running, time=_time(controller, card))
+        running = None if station_state.running is None else space[station_state.running]
+        choice = controller.consider(
+            station_state.station, station_state.state, running=running, time=_time(controller, station_state)
+        )
         return Outlook(
-            card.station,
-            card.state,
+            station_state.station,
+            station_state.state,
             tuple(choice.arms.tolist()),
             tuple(space[arm] for arm in choice.arms.tolist()),
             _values(choice.mean),
             _values(choice.std),
             choice.arm,
-            card.running,
-            self._lenders(controller, card, choice),
+            station_state.running,
+            self._lenders(controller, station_state, choice),
         )
 
-    def _lenders(self, controller: Controller, card: StationState, choice: Choice) -> dict[str, float]:
+    def _lenders(self, controller: Controller, station_state: StationState, choice: Choice) -> dict[str, float]:
         """Whose evidence the choice rests on; nobody's where that cannot be told, as for policies without a model."""
         if rewards_known(controller) > MOST_ROWS:
             return {}
         try:
-            state = dict(card.state or {}) | ({} if card.clock is None else {CLOCK: card.clock})
+            state = dict(station_state.state or {}) | (
+                {} if station_state.clock is None else {CLOCK: station_state.clock}
+            )
             x = controller.settings.encoder.contexts(state)[choice.arm]
             present = controller.current
             tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
-            found = contributions(self._with_rows(controller), present.task(card.station), x=x, similarity=tasks)
+            found = contributions(
+                self._with_rows(controller), present.task(station_state.station), x=x, similarity=tasks
+            )
         except KinbandError:
             return {}
         ranked = sorted(found.items(), key=lambda pair: -pair[1])
@@ -215,12 +221,12 @@ def rewards_known(controller: Controller) -> int:
     return len(controller) + (0 if start is None else len(start))
 
 
-def _time(controller: Controller, card: StationState) -> Any:
+def _time(controller: Controller, station_state: StationState) -> Any:
     """When it was last asked for, as the controller's clock takes it."""
     drift = controller.settings.config.drift
-    if drift is None or not drift.forgets or card.clock is None or drift.clock == "decisions":
+    if drift is None or not drift.forgets or station_state.clock is None or drift.clock == "decisions":
         return None
-    return datetime.fromtimestamp(card.clock, UTC) if drift.clock == "dates" else card.clock
+    return datetime.fromtimestamp(station_state.clock, UTC) if drift.clock == "dates" else station_state.clock
 
 
 def _values(column: FloatArray | None) -> tuple[float, ...] | None:

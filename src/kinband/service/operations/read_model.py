@@ -94,7 +94,7 @@ class ReadModel:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], running={"tilt": 4})
         >>> read_model = ReadModel(controller.settings)
-        >>> [(card.station, card.mode, card.running) for card in read_model.stations.values()]
+        >>> [(s.station, s.mode, s.running) for s in read_model.stations.values()]
         [('a', 'shadow', 1), ('b', 'shadow', 1)]
     """
 
@@ -205,8 +205,8 @@ class ReadModel:
 
     def points(self, station: str, last: int = 500) -> list[Point]:
         """Return the last slots of a station, oldest first."""
-        card = self.station(station)
-        items = [self.decisions[key] for key in islice(reversed(card.slots), last)][::-1]
+        station_state = self.station(station)
+        items = [self.decisions[key] for key in islice(reversed(station_state.slots), last)][::-1]
         return [
             Point(i.at, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
             for i in items
@@ -230,20 +230,24 @@ class ReadModel:
 
     def recent(self, station: str, slots: int = 24) -> float | None:
         """Return the mean reward of a station's last slots whose reward is known."""
-        card = self.station(station)
-        kept = reversed(self._recent.get(station, ())) if slots <= KEPT_RECENT else self._rewards(card)
+        station_state = self.station(station)
+        kept = reversed(self._recent.get(station, ())) if slots <= KEPT_RECENT else self._rewards(station_state)
         last = list(islice(kept, slots))
         return sum(last) / len(last) if last else None
 
-    def _rewards(self, card: StationState) -> Iterator[float]:
+    def _rewards(self, station_state: StationState) -> Iterator[float]:
         """Give the known rewards of a station, newest slot first."""
-        items = map(self.decisions.__getitem__, reversed(card.slots))
+        items = map(self.decisions.__getitem__, reversed(station_state.slots))
         return (item.reward for item in items if item.reward is not None)
 
     def worst(self, count: int = 10, slots: int = 24) -> list[tuple[StationState, float]]:
         """Return the stations that earned least of late, the lowest first."""
-        found = ((card, self.recent(card.station, slots)) for card in self.stations.values() if card.active)
-        known = [(card, reward) for card, reward in found if reward is not None]
+        found = (
+            (station_state, self.recent(station_state.station, slots))
+            for station_state in self.stations.values()
+            if station_state.active
+        )
+        known = [(station_state, reward) for station_state, reward in found if reward is not None]
         return sorted(known, key=lambda pair: pair[1])[:count]
 
     def fleet(self, last: int = 500) -> list[tuple[datetime, float, float | None, int]]:
@@ -276,18 +280,18 @@ class ReadModel:
 
     def _take_decision(self, event: Event, entry: Asked) -> None:
         """Take in a decision; what becomes of it is said by the verdict that follows."""
-        decision, card = entry.decision, self.station(entry.decision.station)
-        if card.last is not None:
-            self._expire(card.last)
+        decision, station_state = entry.decision, self.station(entry.decision.station)
+        if station_state.last is not None:
+            self._expire(station_state.last)
         at = datetime.fromisoformat(event.at)
         self.decisions[decision.id] = DecisionRecord(
-            decision, event.seq, at, event.slot, card.mode, "applied", None,
-            running=card.running, arm=decision.arm, baseline=self._expected(decision), actor=event.actor,
+            decision, event.seq, at, event.slot, station_state.mode, "applied", None,
+            running=station_state.running, arm=decision.arm, baseline=self._expected(decision), actor=event.actor,
         )  # fmt: skip
         state = {} if entry.state is None else dict(entry.state)
-        card.last, card.clock, card.state = decision.id, state.pop(CLOCK, None), state
-        card.running = decision.arm
-        card.slots.append(decision.id)
+        station_state.last, station_state.clock, station_state.state = decision.id, state.pop(CLOCK, None), state
+        station_state.running = decision.arm
+        station_state.slots.append(decision.id)
         self._count("decisions")
         self._count("pending")
 
@@ -299,34 +303,39 @@ class ReadModel:
 
     def _runs_on(self, key: str) -> None:
         """What a station runs whose last decision has no verdict: what it ran last, as a controller takes it."""
-        card = self.stations[self.decisions[key].station]
-        if card.last is None or self.decisions[card.last].verdict is not None:
+        station_state = self.stations[self.decisions[key].station]
+        if station_state.last is None or self.decisions[station_state.last].verdict is not None:
             return
-        known = (self.decisions[slot] for slot in reversed(card.slots))
+        known = (self.decisions[slot] for slot in reversed(station_state.slots))
         ran = (item.arm for item in known if not item.called_off or item.arm != item.decision.arm)
-        card.running = next(ran, card.fixed)
+        station_state.running = next(ran, station_state.fixed)
 
     def _take_leave(self, entry: Left) -> None:
-        card = self.stations[entry.station]
-        card.active = False
-        if card.last is not None:
-            self._expire(card.last)
+        station_state = self.stations[entry.station]
+        station_state.active = False
+        if station_state.last is not None:
+            self._expire(station_state.last)
 
     def _take_return(self, entry: Returned) -> None:
-        card = self.stations[entry.station]
-        card.active = True
-        if entry.running is not None and entry.running != card.running:
+        station_state = self.stations[entry.station]
+        station_state.active = True
+        if entry.running is not None and entry.running != station_state.running:
             self._trails[entry.station] = Trail()
-            card.running, card.before, card.changed, card.changed_by = entry.running, None, None, ""
+            station_state.running, station_state.before, station_state.changed, station_state.changed_by = (
+                entry.running,
+                None,
+                None,
+                "",
+            )
 
     # What guard and people did
 
     def _take_verdict(self, event: Event, said: Mapping[str, Any]) -> None:
         verdict, item = Verdict.from_dict(said["verdict"]), self.decisions[str(event.decision)]
         status, at = said["status"], datetime.fromisoformat(said["at"])
-        card = self.stations[item.station]
-        card.running = verdict.running
-        card.fixed = verdict.running if card.fixed is None else card.fixed
+        station_state = self.stations[item.station]
+        station_state.running = verdict.running
+        station_state.fixed = verdict.running if station_state.fixed is None else station_state.fixed
         baseline = self._expected(item.decision) if item.baseline is None else item.baseline
         self._count(status)
         if verdict.outcome not in ("allowed", status):
@@ -349,22 +358,27 @@ class ReadModel:
 
     def _take_applied(self, event: Event, said: Mapping[str, Any]) -> None:
         """Take in what a station runs, by whomever, or that its last change was not carried out after all."""
-        card, at = self.stations[event.station], datetime.fromisoformat(said["at"])
+        station_state, at = self.stations[event.station], datetime.fromisoformat(said["at"])
         arm, before, by = said["arm"], said["before"], said["by"]
-        self._changes[card.station].append(Change(at, arm, before, by, event.actor))
-        trail = self._trails.get(card.station, Trail())
+        self._changes[station_state.station].append(Change(at, arm, before, by, event.actor))
+        trail = self._trails.get(station_state.station, Trail())
         known = before is not None or by != "network"  # else it was only found out what the station runs
         if said.get("taken_back"):
-            self._fresh.append(TakenBack(at, card.station))
+            self._fresh.append(TakenBack(at, station_state.station))
             trail = trail.taken_back()
         elif arm != before and known:
             to_guard = _TO_THE_GUARD.get(by, "operator")
-            self._fresh.append(Changed(at, card.station, arm=arm, before=before, by=to_guard))
+            self._fresh.append(Changed(at, station_state.station, arm=arm, before=before, by=to_guard))
             trail = trail.after(arm, before=before, at=at, by=by)
-        self._trails[card.station] = trail
+        self._trails[station_state.station] = trail
         self._note_report(event, said)
-        card.fixed = before if card.fixed is None else card.fixed
-        card.running, card.before, card.changed, card.changed_by = arm, trail.before, trail.changed, trail.by
+        station_state.fixed = before if station_state.fixed is None else station_state.fixed
+        station_state.running, station_state.before, station_state.changed, station_state.changed_by = (
+            arm,
+            trail.before,
+            trail.changed,
+            trail.by,
+        )
         if event.decision is not None:
             self._take_report(event.decision, event.actor, said, at)
 
@@ -407,8 +421,8 @@ class ReadModel:
     def _take_switch(self, _: Event, said: Mapping[str, Any]) -> None:
         self._fresh.append(event_from(said["event"]))
         frozen = self.history.frozen
-        for name, card in self.stations.items():
-            card.frozen = frozen.get(name)
+        for name, station_state in self.stations.items():
+            station_state.frozen = frozen.get(name)
 
     def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
         at = datetime.fromisoformat(event.at)

@@ -211,8 +211,8 @@ class StationState:
         slots: Its decisions, oldest first.
 
     Example:
-        >>> card = StationState("3714", "assist", running=2)
-        >>> card.active, len(card.slots)
+        >>> station_state = StationState("3714", "assist", running=2)
+        >>> station_state.active, len(station_state.slots)
         (True, 0)
     """
 

@@ -347,18 +347,18 @@ _OURS = ("controller", "roll-back")  # who makes changes that were ordered
 
 
 def reported(
-    item: DecisionRecord, card: StationState, runs: int | None, at: datetime, *, comment: str = ""
+    item: DecisionRecord, station_state: StationState, runs: int | None, at: datetime, *, comment: str = ""
 ) -> dict[str, Any]:
     """Return what an event says of a report.
 
     Args:
         item: The present decision of the station.
-        card: The station as it stands.
+        station_state: The station as it stands.
         runs: Arm of what it runs.
         at: When it was reported.
         comment: What was said about it.
     """
-    undone = card.changed_by in _OURS and item.arm != item.running and runs == item.running
+    undone = station_state.changed_by in _OURS and item.arm != item.running and runs == item.running
     made_after_all = item.status == "not made" and runs == item.ordered
     status: Status | None = None
     if undone:
@@ -366,7 +366,7 @@ def reported(
     elif made_after_all or (item.status == "waiting" and runs == item.wanted):
         status = _made(item)
     by = ("roll-back" if status == "rolled back" else "controller") if made_after_all else "network"
-    note = applied_note(runs, card.running, at, by=by, comment=comment, status=status, taken_back=undone)
+    note = applied_note(runs, station_state.running, at, by=by, comment=comment, status=status, taken_back=undone)
     return note | {"reported": True}
 
 

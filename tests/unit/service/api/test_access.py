@@ -12,7 +12,7 @@ from tests.support.http_service import Served, served
 from kinband.errors import BadInputError
 from kinband.service.access import Limiter, Role
 from kinband.service.api import Limits, create_app
-from kinband.service.api.gate import ROLES
+from kinband.service.api.authentication import ROLES
 
 CALLS: dict[str, tuple[str, str, Any]] = {
     "ask": ("POST", "/v1/decisions", {"states": {"a": {"load": 0.5}}}),

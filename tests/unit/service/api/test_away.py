@@ -13,7 +13,7 @@ from tests.support.http_service import Served, served
 
 from kinband.service.access import NotSignedInError, Sessions, Tokens
 from kinband.service.access.tokens import REMEMBERED, WHILE_AWAY
-from kinband.service.api.gate import STALE
+from kinband.service.api.routing import STALE
 from kinband.service.ledger import Ledger, LedgerUnavailableError
 from kinband.service.operations.operations import ASKED_AGAIN
 

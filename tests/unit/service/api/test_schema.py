@@ -12,7 +12,7 @@ from tests.support.http_service import Served, served
 
 from kinband.service import schemas
 from kinband.service.api import requests
-from kinband.service.api.gate import ROLES, needs
+from kinband.service.api.authentication import ROLES, needs
 from kinband.version import __version__
 
 ROOT = Path(__file__).parents[4]

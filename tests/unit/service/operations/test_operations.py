@@ -194,15 +194,15 @@ def test_a_controller_with_a_clock_is_asked_with_times(ledger: Ledger) -> None:
     for hour in range(4):
         items = operations.ask({"a": {"load": 0.2}, "b": {"load": 0.6}}, time=hour)
         operations.tell({item.id: 0.1 * hour for item in items})
-    card = operations.read_model.stations["a"]
-    assert (card.clock, card.state) == (3.0, {"load": 0.2})
+    station_state = operations.read_model.stations["a"]
+    assert (station_state.clock, station_state.state) == (3.0, {"load": 0.2})
     assert len(operations.outlook("a").arms) == len(SPACE)
     with pytest.raises(BadInputError):
         operations.ask({"a": {"load": 0.2}}, time=1)
     assert whole(again(operations)) == {**whole(operations), "rails": RailsOnRecord()}
 
 
-def test_a_station_that_starts_anew_keeps_its_card(ledger: Ledger) -> None:
+def test_a_station_that_starts_anew_keeps_its_state(ledger: Ledger) -> None:
     controller = Controller(SPACE, ["a", "b", "c"], noise=0.0004, mean=0.8, reward_range=(0, 1), drift=Drift(),
                             running={"tilt": 2}, seed=1)  # fmt: skip
     operations = Operations.open(ledger, controller, clock=Clock(), mode="shadow")
@@ -230,7 +230,7 @@ def test_slots_that_were_asked_for_one_by_one_are_shown_as_one(ledger: Ledger) -
     assert [row[1] for row in rows] == pytest.approx([0.5, 0.6, 0.7])
     assert [row[3] for row in rows] == [3, 3, 3]
     assert [len(operations.read_model.fleet(last)) for last in (1, 2)] == [1, 2]
-    assert [card.station for card, _ in operations.read_model.worst(2)] == ["a", "b"]
+    assert [station_state.station for station_state, _ in operations.read_model.worst(2)] == ["a", "b"]
     assert operations.read_model.recent("c", 2) == pytest.approx(1.05)
     assert operations.read_model.recent("a", 1) == pytest.approx(0.4)
 
@@ -410,7 +410,7 @@ def test_a_ledger_that_was_put_back_is_read_anew(ledger: Ledger, tmp_path: Path)
     with pytest.raises(Exception, match="went back"):
         ask(operations, c=1)
     assert ask(operations, c=1)["c"].id == "d000002"
-    assert [card.running for card in operations.read_model.stations.values()] == [3, 0, 1]
+    assert [station_state.running for station_state in operations.read_model.stations.values()] == [3, 0, 1]
     assert whole(again(operations)) == whole(operations)
 
 

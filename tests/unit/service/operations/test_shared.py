@@ -52,9 +52,9 @@ def test_rails_that_another_process_put_on_record_hold_here_too(operations: Oper
 
 def test_what_a_person_rolled_back_is_not_to_be_run_and_its_reward_is_refused(operations: Operations) -> None:
     item = next(one for _ in range(6) for one in operations.ask({"a": {}}) if one.changes and one.status == "applied")
-    card = operations.roll_back("a", actor="ada")
+    station_state = operations.roll_back("a", actor="ada")
     after = operations.decision(item.id)
-    assert (after.status, after.arm, after.called_off) == ("rolled back", card.running, True)
+    assert (after.status, after.arm, after.called_off) == ("rolled back", station_state.running, True)
     assert after.arm == item.running
     with pytest.raises(ConflictError, match="rolled back within its slot"):
         operations.tell({item.id: 0.3})

@@ -1,10 +1,8 @@
-"""From a request to a function: who may call it, and how its body is read."""
+"""From a request to a function: routes that ask who calls, then read the body, and paths with names in them."""
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from email.message import Message
-from math import ceil
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -16,154 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kinband.errors import BadInputError
-from kinband.service.access.middleware import LOG, Around, Limiter, address_of, failure_limits, request_limits
-from kinband.service.access.sessions import check_origin
-from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
+from kinband.service.access.middleware import Around
+from kinband.service.access.tokens import Identity
+from kinband.service.api.authentication import ROLES, Authenticator
 from kinband.service.api.errors import RefusedError
 from kinband.service.operations import Operations
 from kinband.service.paths import read
-
-# --- Which role every operation needs: the whole table, in one place ------------------------------------------------
-#
-# Viewers look. Operators do what a shift does: ask, tell, approve, roll back, freeze, stop, and resume as well, since
-# the one who stopped in a hurry must be able to go on. Admins change how the network is run: modes, stations, rails.
-# Open to anybody is what has `None`: a probe has no token. An operation that is not in the table cannot be made.
-
-VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
-
-ROLES: dict[str, Role | None] = {
-    "ask": OPERATOR,
-    "list_decisions": VIEWER,
-    "get_decision": VIEWER,
-    "explain": VIEWER,
-    "report_applied": OPERATOR,
-    "call_off": OPERATOR,
-    "tell": OPERATOR,
-    "correct": OPERATOR,
-    "approve": OPERATOR,
-    "get_plan": VIEWER,
-    "list_stations": VIEWER,
-    "add_station": ADMIN,
-    "get_station": VIEWER,
-    "remove_station": ADMIN,
-    "get_outlook": VIEWER,
-    "get_history": VIEWER,
-    "roll_back": OPERATOR,
-    "freeze": OPERATOR,
-    "thaw": OPERATOR,
-    "get_mode": VIEWER,
-    "set_mode": ADMIN,
-    "stop": OPERATOR,
-    "resume": OPERATOR,
-    "list_configurations": VIEWER,
-    "get_similarity": VIEWER,
-    "list_events": VIEWER,
-    "get_rails": VIEWER,
-    "set_rails": ADMIN,
-    "export_decisions": VIEWER,
-    "export_events": VIEWER,
-    "export_outcomes": VIEWER,
-    "health": None,
-    "ready": None,
-    "metrics": VIEWER,
-}
-"""The least role by operation."""
-
-
-def needs(operation: str) -> str:
-    """Return in words what an operation needs."""
-    role = ROLES[operation]
-    return "Open to anybody." if role is None else f"Needs the role {role}."
-
-
-# --- Who is let in: every request shows a token, or the service runs without access control on its own machine ------
-#
-# Without access control, whoever reaches the port may do everything; so only the host names of this machine are
-# answered (`access.middleware.LoopbackOnly`), and no page of another site that a browser here has open
-# (`access.sessions.check_origin`).
-
-READS = frozenset({"GET", "HEAD"})
-"""Methods that change nothing: for these a token that was known a moment ago will do while the database is away."""
-CHALLENGE = 'Bearer realm="kinband"'
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much callers may ask for.
-
-    Attributes:
-        requests: By identity.
-        failures: Failed sign-ins, by address.
-
-    Example:
-        >>> Limits.usual().requests.take("k3Vq90Xz")
-        0.0
-    """
-
-    requests: Limiter
-    failures: Limiter
-
-    @classmethod
-    def usual(cls) -> "Limits":
-        """Return those of a service that was not told otherwise."""
-        return cls(request_limits(), failure_limits())
-
-
-@dataclass(frozen=True)
-class Gate:
-    """Lets requests in.
-
-    Attributes:
-        tokens: Who is known; None only without access control.
-        insecure_local: Whether there is no access control.
-        limits: How much callers may ask for.
-    """
-
-    tokens: Tokens | None
-    insecure_local: bool
-    limits: Limits
-
-    def __post_init__(self) -> None:
-        if self.tokens is None and not self.insecure_local:
-            raise BadInputError("a service needs tokens, or insecure_local to run without access control")
-
-    def admit(self, request: Request, role: Role) -> Identity:
-        """Return who sends a request that needs a role, or refuse it."""
-        if self.insecure_local:
-            check_origin(request.method, request.headers)
-        identity = Identity.local() if self.insecure_local else self._known(request)
-        wait = self.limits.requests.take(identity.id or identity.name)
-        if wait:
-            raise _later(wait, "too many requests")
-        identity.require(role)
-        return identity
-
-    def _known(self, request: Request) -> Identity:
-        scheme, _, text = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not text.strip():
-            raise RefusedError(
-                401,
-                "this needs a token: send the header Authorization: Bearer kb_...",
-                headers={"WWW-Authenticate": CHALLENGE},
-            )
-        assert self.tokens is not None  # noqa: S101
-        try:
-            return self.tokens.authenticate(text.strip(), reading=request.method in READS)
-        except NotSignedInError as error:
-            host = request.client.host if request.client else None
-            wait = self.limits.failures.take(address_of(host))
-            LOG.warning("a token was refused: %s", error.reason)
-            if wait:
-                raise _later(wait, "too many tokens were refused from this address") from error
-            raise
-
-
-def _later(wait: float, what: str) -> RefusedError:
-    seconds = max(1, ceil(wait))
-    sentence = f"{what}: try again in {seconds} second{'s' if seconds > 1 else ''}"
-    return RefusedError(429, sentence, headers={"Retry-After": str(seconds)})
-
 
 # --- Routes that let in first and read then, and JSON as its standard has it ----------------------------------------
 #
@@ -258,14 +114,14 @@ class GuardedRoute(APIRoute):
     """The field of the body that YAML goes to, where a route takes it."""
 
     def get_route_handler(self) -> Handler:
-        """Return what answers: first the gate, then the reader, then the handler."""
+        """Return what answers: first authentication, then the reader, then the handler."""
         handle, role = super().get_route_handler(), ROLES[str(self.operation_id)]
         reads = self.body_field is not None
 
         async def guarded(request: Request) -> Response:
             if role is not None:
-                gate: Gate = request.app.state.gate
-                request.state.identity = await run_in_threadpool(gate.admit, request, role)
+                authenticator: Authenticator = request.app.state.authenticator
+                request.state.identity = await run_in_threadpool(authenticator.admit, request, role)
             known = ReadRequest(request, field=self.yaml_field)
             if reads:
                 await known.read()
