@@ -354,8 +354,10 @@ def test_columns_of_a_kernel_are_named_or_counted_without_the_task_column() -> N
     frame = case.frame.assign(vendor=case.rng.integers(0, 3, size=30))
     named = RBF(0.7, columns=["power"]) * Categorical(0.6, columns=["vendor"])
     counted = RBF(0.7, columns=[1]) * Categorical(0.6, columns=[2])
-    fixed = {"task": "station", "optimise": False, "random_state": 0}
-    models = [MultiTaskRegressor(k, **fixed).fit(frame, case.y) for k in (named, counted)]
+    models = [
+        MultiTaskRegressor(k, task="station", optimise=False, random_state=0).fit(frame, case.y)
+        for k in (named, counted)
+    ]
     np.testing.assert_array_equal(models[0].predict(frame), models[1].predict(frame))
     assert MultiTaskRegressor(task="station", starts=1).fit(frame, case.y).kernel_.names == (
         "rbf.length_scale[load]",
