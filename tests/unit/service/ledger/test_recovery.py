@@ -1,0 +1,252 @@
+"""A ledger after something went wrong: what is taken up again, what is refused, and what a backup leaves behind."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select, text, update
+from tests.support.journals import Written
+from tests.support.ledger_stores import OnRecord, live, new_controller
+
+from kinband.errors import BadInputError, ConflictError, SavedStateError
+from kinband.policies.base import KeepsState
+from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
+from kinband.service.ledger.backups import back_up, standing_of
+from kinband.service.ledger.restoring import (
+    EntryReader,
+    newest_snapshot,
+    read_settings,
+    restored,
+    superfluous,
+    write_snapshot,
+)
+from kinband.service.ledger.schema import parts, snapshots
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    opened = Ledger.open(tmp_path / "ledger.db", timeout=5)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def life(ledger: Ledger) -> OnRecord:
+    """A controller with some history, and no snapshot but those that a test takes."""
+    found = OnRecord(ledger, new_controller(53), snapshot_every=10_000)
+    live(found, np.random.default_rng(2), 25)
+    return found
+
+
+def last_of(ledger: Ledger) -> int:
+    return standing_of(ledger).events
+
+
+def beliefs_of(life: OnRecord) -> dict[str, Any]:
+    policy = life.controller.policy
+    assert isinstance(policy, KeepsState)
+    return policy.state()
+
+
+def taken(life: OnRecord, ledger: Ledger, *, every: int = 1) -> int:
+    """Take a snapshot of what is believed now, and return after which event."""
+    seq = last_of(ledger)
+    write_snapshot(ledger, seq, beliefs_of(life), every=every)
+    return seq
+
+
+# --- The file -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_recorded_in_a_file_that_was_removed(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.append([Draft("applied", {})])
+    (tmp_path / "ledger.db").rename(tmp_path / "elsewhere.db")
+    with pytest.raises(LedgerUnavailableError, match="was moved, removed or replaced") as caught:
+        ledger.append([Draft("applied", {})])
+    assert (caught.value.code, caught.value.recorded) == ("moved", False)
+    (tmp_path / "elsewhere.db").rename(tmp_path / "ledger.db")
+    assert ledger.append([Draft("applied", {})]) == [2]
+
+
+def test_nothing_is_recorded_in_a_file_that_took_the_place_of_ours(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.append([Draft("applied", {})])
+    back_up(ledger, tmp_path / "copy.db")
+    (tmp_path / "copy.db").rename(tmp_path / "ledger.db")
+    with pytest.raises(LedgerUnavailableError, match="was moved, removed or replaced"):
+        ledger.append([Draft("applied", {})])
+    ledger.close()
+    assert ledger.append([Draft("applied", {})]) == [2]
+
+
+def test_events_of_one_station_are_not_those_of_the_next_in_the_alphabet(ledger: Ledger) -> None:
+    ledger.append([Draft("applied", {}, station=name, actor=name) for name in "abc"])
+    assert [event.seq for event in ledger.read(station="b")] == [2]
+    assert [event.seq for event in ledger.read(actor="b")] == [2]
+
+
+def test_a_ledger_of_an_older_schema_is_not_read_without_bringing_it_up(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.append([Draft("applied", {})])
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = 'v0002'"))
+    with pytest.raises(SavedStateError, match="has the older schema v0002"):
+        Ledger.open(tmp_path / "ledger.db", create=False)
+    Ledger.open(tmp_path / "ledger.db").close()
+    assert ledger.verify() == 1
+
+
+# --- Settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [{"beta": 7.5}, {"similarity": np.eye(3)}], ids=["a number", "an array"])
+def test_settings_that_differ_in_one_thing_are_other_settings(ledger: Ledger, change: dict[str, object]) -> None:
+    OnRecord(ledger, new_controller(43))
+    OnRecord(ledger, new_controller(43))
+    with pytest.raises(ConflictError, match="other settings"):
+        OnRecord(ledger, new_controller(43, **change))
+
+
+# --- Snapshots ------------------------------------------------------------------------------------------------------
+
+
+def test_beliefs_come_from_the_snapshot_and_what_came_after_it_is_learned(life: OnRecord, ledger: Ledger) -> None:
+    seq = taken(life, ledger)
+    live(life, np.random.default_rng(3), 10)
+    found = restored(ledger, read_settings(ledger))
+    assert (found.snapshot, found.seq) == (seq, last_of(ledger))
+    assert Written(found.controller) == Written(life.controller)
+
+
+def test_the_snapshot_before_an_event_was_taken_before_it(life: OnRecord, ledger: Ledger) -> None:
+    first = taken(life, ledger)
+    live(life, np.random.default_rng(3), 10)
+    second = taken(life, ledger)
+    found = [newest_snapshot(ledger, before=seq) for seq in (first, first + 1, second, second + 1)]
+    assert [None if one is None else one.seq for one in found] == [None, first, first, second]
+
+
+@pytest.mark.parametrize("column", ["checksum", "chained"])
+@pytest.mark.parametrize("digit", ["0", "f"])
+def test_a_snapshot_that_its_checksums_do_not_fit_is_passed_over(
+    life: OnRecord, ledger: Ledger, *, column: str, digit: str
+) -> None:
+    taken(life, ledger)
+    with ledger.connected(writes=True) as connection:
+        connection.execute(update(snapshots).values({column: digit * 64}))
+    assert newest_snapshot(ledger) is None
+    found = restored(ledger, read_settings(ledger))
+    assert found.snapshot == 0
+    assert Written(found.controller) == Written(life.controller)
+
+
+def test_a_snapshot_that_cannot_be_unpacked_is_passed_over(
+    life: OnRecord, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken(life, ledger)
+    torn = b"PK\x03\x04 and then nothing"
+    with ledger.connected(writes=True) as connection:
+        connection.execute(update(parts).values(data=torn))
+        connection.execute(update(snapshots).values(checksum=hashlib.sha256(torn).hexdigest()))
+    with caplog.at_level(logging.WARNING):
+        assert newest_snapshot(ledger) is None
+    assert "passed over" in caplog.text
+    assert Written(restored(ledger, read_settings(ledger)).controller) == Written(life.controller)
+
+
+def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
+    life: OnRecord, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_snapshot(ledger, last_of(ledger), {"something": np.zeros(3)}, every=1)
+    with caplog.at_level(logging.WARNING):
+        found = restored(ledger, read_settings(ledger))
+    assert "all is learned anew" in caplog.text
+    assert (found.snapshot, found.size) == (0, 0)
+    assert Written(found.controller) == Written(life.controller)
+
+
+def test_old_snapshots_go_with_all_their_parts(life: OnRecord, ledger: Ledger) -> None:
+    beliefs, last = beliefs_of(life), last_of(ledger)
+    for seq in range(1, last + 1):
+        write_snapshot(ledger, seq, beliefs, every=1)
+    with ledger.reading() as connection:
+        kept = list(connection.execute(select(snapshots.c.seq).order_by(snapshots.c.seq)).scalars())
+        whole = set(connection.execute(select(parts.c.seq)).scalars())
+    assert kept[-2:] == [last - 1, last]
+    assert len(kept) <= 2 + last.bit_length()
+    assert whole == set(kept)
+
+
+def test_of_each_age_the_oldest_snapshot_stays() -> None:
+    # Ages 5, 4, 3 and 2; the newest two are not looked at. Of 4 to 7 the one at 10 stays, of 2 to 3 the one at 30.
+    assert superfluous([10, 20, 30, 40, 50, 60], every=10) == [20, 40]
+
+
+# --- Events that cannot be right ------------------------------------------------------------------------------------
+
+
+def test_events_that_do_not_fit_together_are_told_in_one_sentence(life: OnRecord, ledger: Ledger) -> None:
+    reward = next(ledger.read(kinds=["outcome"])).payload
+    reward["entry"]["id"] = "d999999"
+    ledger.append([Draft("outcome", reward)])
+    with pytest.raises(SavedStateError, match="do not fit together"):
+        restored(ledger, read_settings(ledger))
+
+
+def test_an_event_without_its_entry_is_named(life: OnRecord, ledger: Ledger) -> None:
+    [seq] = ledger.append([Draft("outcome", {"entry": {}})])
+    event = next(ledger.read(after=seq - 1))
+    with pytest.raises(SavedStateError, match=f"event {seq} of the ledger cannot be read"):
+        EntryReader(read_settings(ledger)).entry(event)
+
+
+# --- Backups --------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_the_whole_ledger_and_nothing_beside_it(life: OnRecord, ledger: Ledger, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    back_up(ledger, copy)
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
+    opened = Ledger.open(copy, create=False)
+    assert list(opened.read()) == list(ledger.read())
+    assert Written(OnRecord(opened).controller) == Written(life.controller)
+    opened.close()
+
+
+def test_a_backup_replaces_no_file_and_makes_no_folder(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "there.db").write_text("mine", encoding="utf-8")
+    with pytest.raises(BadInputError, match="is there already"):
+        back_up(ledger, tmp_path / "there.db")
+    assert (tmp_path / "there.db").read_text(encoding="utf-8") == "mine"
+    with pytest.raises(BadInputError, match="there is no folder"):
+        back_up(ledger, tmp_path / "none" / "copy.db")
+
+
+def test_a_backup_of_a_ledger_with_a_broken_chain_is_refused_and_leaves_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.append([Draft("applied", {"arm": arm}) for arm in range(3)])
+    with ledger.connected(writes=True) as connection:
+        connection.execute(text("DROP TRIGGER events_stay_UPDATE"))
+        connection.execute(text("UPDATE events SET payload = :text WHERE seq = 2"), {"text": json.dumps({"arm": 7})})
+    with pytest.raises(SavedStateError, match="2"):
+        back_up(ledger, tmp_path / "copy.db")
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_a_copy_left_by_a_backup_that_was_killed_is_in_nobodys_way(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.append([Draft("applied", {})])
+    for rest in ("", "-journal", "-wal", "-shm"):
+        (tmp_path / f"copy.db.part{rest}").write_bytes(b"half of a page")
+    back_up(ledger, tmp_path / "copy.db")
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
+
+
+def test_how_a_ledger_stands_is_counted(ledger: Ledger) -> None:
+    empty = standing_of(ledger)
+    assert (empty.events, empty.first, empty.last, empty.checksum, empty.kinds) == (0, None, None, None, {})
+    ledger.append([Draft("applied", {}), Draft("applied", {}), Draft("outcome", {})])
+    found, written = standing_of(ledger), list(ledger.read())
+    assert (found.events, found.snapshots, found.kinds) == (3, 0, {"applied": 2, "outcome": 1})
+    assert (found.first, found.last, found.checksum) == (written[0].at, written[-1].at, written[-1].checksum)
