@@ -18,6 +18,7 @@ from kinband.version import __version__
 
 COMMANDS = {
     "demo": "demo:demo",
+    "counters": "counters:counters",
     "reproduce": "reproduce:reproduce",
     "compare": "compare:compare",
     "similarity": "similarity:similarity",
