@@ -1,7 +1,7 @@
 """A log."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -40,9 +40,11 @@ from kinband.trace.rewards import (
     WeightedReward,
     as_shares,
     check_counted,
+    is_sum,
     looks_like_per_cent,
     noise_of_shares,
     range_of,
+    weighted_from,
 )
 
 if TYPE_CHECKING:
@@ -542,7 +544,8 @@ def read_log(
     `Trace.from_frame`.
     """
     file = path_of(path, what="a trace")
-    text = [*named_columns(columns), *([beside] if beside is not None else [])]
+    alone = beside is not None and beside not in _claimed(columns)
+    text = [*named_columns(columns), *([beside] if alone and beside is not None else [])]
     reading = read_table(file, text=text, noted=columns is None, **marks)
     space = None
     if reading.note is not None:
@@ -599,7 +602,7 @@ def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str,
     if columns is not None and not isinstance(columns, Mapping):
         return columns  # type: ignore[unreachable]  # which is refused where it is used
     table, made, notes = reading.cleaned.table, dict(columns or {}), reading.cleaned.notes
-    claimed = {name for value in made.values() for name in ([value] if isinstance(value, str) else list(value or []))}
+    claimed = _claimed(columns)
     station = guessed_station(name for name in table.column_names if name not in claimed)
     if "station" not in made and station not in (None, "station"):
         made["station"] = station
@@ -612,6 +615,25 @@ def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str,
     if isinstance(time, str) and "+" in time and time not in table.column_names:
         _join(reading, made, time)
     return made
+
+
+def _claimed(columns: ColumnMap | None) -> set[str]:
+    """The columns that a map names for anything; what is no map is refused where it is used."""
+    if not isinstance(columns, Mapping):
+        return set()
+    found: set[str] = set()
+    for value in columns.values():
+        listed = value.values() if isinstance(value, Mapping) else value
+        found |= {listed} if isinstance(listed, str) else set(listed) if isinstance(listed, Iterable) else set()
+    return found | set(_weights(columns.get("reward")))
+
+
+def _weights(reward: object) -> list[str]:
+    """The columns of a weighted reward; none where it is one column, or not understood."""
+    try:
+        return list(weighted_from(reward).weights) if is_sum(reward) else []
+    except BadInputError:
+        return []
 
 
 def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
