@@ -17,6 +17,7 @@ from kinband.errors import KinbandError
 from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.describe import Described, described
+from kinband.trace.files import bundled_file
 
 _COLUMNS, _WIDE = 40, 6  # rows of the table of columns, and columns of the first rows that are shown
 
@@ -37,7 +38,7 @@ def look(
 
     Example: kinband look export.csv --configuration tilt --reward thp --save-profile vendor.yaml
     """
-    notes: list[str] = []
+    log, notes = bundled_file("city.parquet") if str(log) == "bundled" else log, list[str]()
     with about(log), ctrl_c_ends_at_once(), noted(notes):
         found = described(log, columns.columns, marks=columns.written, categories=columns.category or ())
     trace, needed = _trace(log, columns, notes)

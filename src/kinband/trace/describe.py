@@ -60,15 +60,18 @@ def described(
         ([('cell', 'station', 0), ('tilt', 'configuration', 0), ('thp', 'reward', 1)], 1)
     """
     reading = read_table(path, text=named_columns(columns), noted=columns is None, **marks)
+    table_of(reading.cleaned.table)  # which refuses repeated names
+    if not len(reading.cleaned.table):
+        raise BadInputError(f"{path} has columns but no rows: a trace needs at least one")
     columns = reading.note["columns"] if reading.note else understood_columns(reading, columns)
     roles = _known_roles(reading, columns)
     table = reading.cleaned.table
     problems = [one for one in problems_of(reading, roles) if one.column not in categories]
-    first = table.slice(0, _FIRST).to_pylist() if len(set(table.column_names)) == table.num_columns else []
+    first = table.slice(0, _FIRST).to_pylist()
     shown = [{name: None if value is None else _plain(value) for name, value in row.items()} for row in first]
     return Described(
-        _how(reading), len(table), tuple(_column(reading, name, roles) for name in dict.fromkeys(table.column_names)),
-        tuple(shown), tuple(told(reading, problems)), int(bad_rows(problems, len(table)).sum()),
+        _how(reading), len(table) + reading.cut, tuple(_column(reading, name, roles) for name in dict.fromkeys(table.column_names)),
+        tuple(shown), tuple(told(reading, problems)), int(bad_rows(problems, len(table)).sum()) + reading.cut,
     )  # fmt: skip
 
 

@@ -161,6 +161,7 @@ class Reading:
         note: What kinband noted about the columns when it wrote the file.
         left_out: Sentences on lines that are no rows.
         uneven: A sentence on lines with more or fewer cells than the header.
+        cut: How many of these there are; they are not in the table.
     """
 
     path: Path
@@ -169,6 +170,7 @@ class Reading:
     note: dict[str, Any] | None = None
     left_out: list[str] = field(default_factory=list)
     uneven: str | None = None
+    cut: int = 0
 
 
 def read_table(
@@ -370,10 +372,8 @@ def _read_text(path: Path, form: TextFormat, *, types: Mapping[str, str]) -> Rea
             return _read_text(path, replace(form, encoding="cp1252"), types=types)
         reason = uneven_lines(path, delimiter=form.delimiter) or str(error).splitlines()[0]
         raise BadInputError(f"{path} cannot be read as CSV: {reason}") from error
-    said = uneven_lines(path, delimiter=form.delimiter) if uneven else None
-    return Reading(
-        path, Cleaned(table), form=form, uneven=said or (f"{uneven} line(s) are cut short" if uneven else None)
-    )
+    said = uneven_lines(path, delimiter=form.delimiter) or "some lines are cut short" if uneven else None
+    return Reading(path, Cleaned(table), form=form, uneven=said, cut=uneven)
 
 
 def _parsed(data: Any, form: TextFormat, types: Mapping[str, str]) -> tuple[Any, int]:
@@ -431,7 +431,7 @@ def _drop_what_is_no_row(reading: Reading) -> None:
             for name, column in texts
         ])  # fmt: skip
         if again.any():
-            reading.left_out.append(f"{counted(int(again.sum()), 'line')} repeat the header and are left out")
+            reading.left_out.append(f"left out, since they repeat the header: {counted(int(again.sum()), 'line')}")
             table = table.filter(pa.array(~again))
     if len(table) and all(column.null_count or column.type == pa.string() for column in table.columns):
         blank = np.logical_and.reduce([
@@ -439,7 +439,7 @@ def _drop_what_is_no_row(reading: Reading) -> None:
              else pc.is_null(column)).to_numpy() for column in table.columns
         ])  # fmt: skip
         if blank.any():
-            reading.left_out.append(f"{counted(int(blank.sum()), 'line')} hold no value and are left out")
+            reading.left_out.append(f"left out, since they hold no value: {counted(int(blank.sum()), 'line')}")
             table = table.filter(pa.array(~blank))
     reading.cleaned = Cleaned(table)
 

@@ -117,10 +117,10 @@ def sound_rows(
     if not problems and not reading.uneven:
         return table, None
     bad, words = bad_rows(problems, len(table)), "; ".join(told(reading, problems))
-    share = f"{counted(int(bad.sum()), 'row')} of {len(table):,}"
+    share = f"{counted(int(bad.sum()) + reading.cut, 'row')} of {len(table) + reading.cut:,}"
     if not skip_bad:
         raise BadInputError(
-            f"{reading.path}: {share} cannot be used: {words}" if bad.any() else f"{reading.path}: {words}",
+            f"{reading.path}: {share} cannot be used: {words}",
             hint="repair them, leave such columns out, or pass skip_bad=True", code="bad_rows",
         )  # fmt: skip
     if bad.all():

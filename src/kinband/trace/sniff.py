@@ -120,7 +120,9 @@ def _cut(lines: list[str], form: TextFormat) -> Cut:
         first = next(((line, cells) for line, cells in records if any(cells)), (1, [""]))
         return (0.0,), replace(form, header=first[0], names=tuple(first[1])), []
     usual, often = max(widths.items(), key=lambda item: (item[1], item[0]))
-    place = next(place for place, (_, cells) in enumerate(records) if _may_head(cells, usual))
+    heads = [place for place, (_, cells) in enumerate(records) if _may_head(cells, usual)]
+    heads += [place for place, (_, cells) in enumerate(records) if len(cells) == usual]
+    place = heads[0]
     line, header = records[place]
     below = [cells for _, cells in records[place + 1 :]]
     wide = len(header) == usual - 1 and all(cells[-1] == "" for cells in below if len(cells) == usual)
@@ -138,7 +140,7 @@ def _cut(lines: list[str], form: TextFormat) -> Cut:
 def _may_head(cells: list[str], usual: int) -> bool:
     """Whether a line may be the header of rows of so many cells; rows may end with one delimiter more."""
     if len(cells) == usual:
-        return True
+        return 2 * sum(bool(cell.strip()) for cell in cells) > usual  # a title has empty cells beside it
     return len(cells) == usual - 1 and len(cells) > 1 and all(cell.strip() for cell in cells)
 
 

@@ -558,11 +558,11 @@ def read_log(
         return trace, None if beside is None else _labels(full, beside)
     for name in set(categories) & set(reading.cleaned.bad):
         _as_words(reading, name)
+    if beside is not None and beside not in reading.cleaned.table.column_names:
+        raise BadInputError(f"there is no column {beside!r}; the columns are {some_names(reading.cleaned.table)}")
     columns = understood_columns(reading, columns)
     with located(file, delimiter=marks.get("delimiter")):
         roles = _roles(reading, columns)
-    if beside is not None and beside not in reading.cleaned.table.column_names:
-        raise BadInputError(f"there is no column {beside!r}; the columns are {some_names(reading.cleaned.table)}")
     table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=() if beside is None else (beside,))
     for note in (*reading.cleaned.notes, *reading.left_out):
         warnings.warn(note, UserWarning, stacklevel=3)

@@ -86,7 +86,7 @@ def test_whether_days_or_months_come_first_is_decided_by_the_whole_column() -> N
 
 def test_a_repeated_header_is_left_out_and_said(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(text(";", ",", again=True))
-    with pytest.warns(UserWarning, match="1 line repeat the header"):
+    with pytest.warns(UserWarning, match="repeat the header: 1 line"):
         assert Trace.read(tmp_path / "log.csv", COLUMNS) == expected()
 
 
@@ -138,7 +138,7 @@ def test_all_problems_are_told_in_one_sentence_with_counts_and_places(tmp_path: 
     with pytest.raises(BadInputError) as caught:
         Trace.read(spoilt(tmp_path), COLUMNS)
     said = str(caught.value)
-    assert "3 rows of 39 cannot be used" in said
+    assert "4 rows of 40 cannot be used" in said
     assert "column 'thp': 2 cells are not numbers, first 'err' in line 8" in said
     assert "column 'tilt': 1 cell is missing, first in line 13" in said
     assert "line 22 has 4 column(s), the header has 5" in said
@@ -146,7 +146,7 @@ def test_all_problems_are_told_in_one_sentence_with_counts_and_places(tmp_path: 
 
 
 def test_bad_rows_are_skipped_when_asked_for_and_counted(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="3 rows of 39 skipped.*2 cells are not numbers"):
+    with pytest.warns(UserWarning, match="4 rows of 40 skipped.*2 cells are not numbers"):
         trace = Trace.read(spoilt(tmp_path), COLUMNS, skip_bad=True)
     assert len(trace) == 36
     with (
@@ -295,6 +295,6 @@ def test_an_hour_that_clocks_repeat_is_said(tmp_path: Path) -> None:
 
 def test_rows_may_end_with_a_delimiter_and_columns_be_empty(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("station;tilt;reward\na;2;0,5;\nb;4;0,25;\n;;;\n")
-    with pytest.warns(UserWarning, match="1 line hold no value"):
+    with pytest.warns(UserWarning, match="hold no value: 1 line"):
         trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
     assert trace.reward.tolist() == [0.5, 0.25]
