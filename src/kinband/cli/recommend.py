@@ -93,7 +93,7 @@ def recommend(
         space = _tried(trace.space())
         with located(now, delimiter=columns.marks["delimiter"]):
             present = read_present(
-                now, space, state=trace.state_names, station=columns.station or "station", **columns.marks
+                now, space, state=trace.state_names, station=columns.station_in(now), **columns.marks
             )
         steps = _steps(step or [], space)
         alike = similarity_of(similarity)

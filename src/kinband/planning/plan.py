@@ -95,8 +95,8 @@ def read_present(
     *,
     state: Sequence[str],
     station: str = "station",
-    delimiter: str = ",",
-    decimal_point: str = ".",
+    delimiter: str | None = None,
+    decimal_point: str | None = None,
 ) -> dict[str, Present]:
     r"""Read the stations as they are now from a .csv, .csv.gz or .parquet file.
 
