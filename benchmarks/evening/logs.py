@@ -39,18 +39,18 @@ class Log:
 
 
 def _varied() -> list[Log]:
-    """Trials at random, hour by hour, in logs of many sizes."""
-    tilts = [(24, 96), (40, 120), (60, 144), (100, 96)]
-    pairs = [(24, 200), (40, 168), (60, 96), (100, 200)]
-    one = [Log(f"varied, {M} x {T}, tilt", Recipe(M, T), quick=M == 24) for M, T in tilts]
-    two = [Log(f"varied, {M} x {T}, threshold x hysteresis", Recipe(M, T, HANDOVER)) for M, T in pairs]
+    """Trials at random, hour by hour, in logs of many sizes that begin and end at any hour of the day."""
+    tilts = [(24, 96, 4), (40, 120, 15), (60, 144, 21), (100, 96, 9)]
+    pairs = [(24, 200, 4), (40, 168, 15), (60, 96, 21), (100, 200, 9)]
+    one = [Log(f"varied, {M} x {T}, tilt", Recipe(M, T, begins=at), quick=M == 24) for M, T, at in tilts]
+    two = [Log(f"varied, {M} x {T}, threshold x hysteresis", Recipe(M, T, HANDOVER, begins=at)) for M, T, at in pairs]
     return one + two
 
 
 def _city() -> list[Log]:
     """Few settings tried a cell, six hours each, in many cells; the first 60 of them by themselves, too."""
-    some = Recipe(1_500, 96, tried=(3, 6), hold=6)
-    all_of_it = Recipe(20_000, 96, tried=(3, 6), hold=6)
+    some = Recipe(1_500, 96, begins=4, tried=(3, 6), hold=6)
+    all_of_it = Recipe(20_000, 96, begins=4, tried=(3, 6), hold=6)
     return [
         Log("city, 1,500 x 96", some, also=60),
         Log("city, its first 60 by themselves", some, only=60),

@@ -67,7 +67,8 @@ def run(arguments: Sequence[str], folder: Path, *, limit: float) -> Answer:
     seconds = time.monotonic() - begun
     if process.returncode:
         last = complained.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-        return Answer(seconds, most, f"exit code {process.returncode}: {' '.join(last)}", {})
+        why = " ".join(last).replace(f"{folder}{os.sep}", "")  # the place of a file on this machine tells nobody else
+        return Answer(seconds, most, f"exit code {process.returncode}: {why}", {})
     return Answer(seconds, most, "", json.loads(printed.read_text(encoding="utf-8")))
 
 

@@ -42,6 +42,7 @@ class Recipe:
         hours: Rows of each.
         knobs: Values of each knob.
         noise: Standard deviation of a reward around its mean, in Mbit/s.
+        begins: The hour of the day at which the log begins.
         tried: Fewest and most settings that a station tried; all of them if None.
         hold: Hours that a setting stays.
         habit: How far what a station usually runs follows the best of its kind, 0 to 1.
@@ -55,6 +56,7 @@ class Recipe:
     hours: int = 168
     knobs: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: TILT)
     noise: float = 0.5
+    begins: int = 0
     tried: tuple[int, int] | None = None
     hold: int = 1
     habit: float = 0.0
@@ -138,7 +140,11 @@ class World:
     def frame(self) -> pd.DataFrame:
         """Return the log, hour by hour within each station."""
         M, T = self.arms.shape
-        hours = pd.date_range(BEGUN, periods=T, freq="h").strftime("%Y-%m-%d %H:%M").to_numpy()
+        hours = (
+            pd.date_range(f"{BEGUN} {self.recipe.begins:02d}:00", periods=T, freq="h")
+            .strftime("%Y-%m-%d %H:%M")
+            .to_numpy()
+        )
         columns = {"cell": np.repeat(self.names, T), "time": np.tile(hours, M)}
         columns |= {STATE: self.load[:, : -WEEK - 1].ravel().round(4)}
         values = settings_of(self.recipe.knobs)[self.arms.ravel()]
@@ -219,7 +225,7 @@ def _spread(kinds: int, knobs: int, rng: np.random.Generator) -> FloatArray:
 
 def _loads(recipe: Recipe, late: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Loads (M, 1 + T + WEEK): a daily wave that comes some hours late (M,), and what lingers for some hours."""
-    hours = np.arange(-1, recipe.hours + WEEK)
+    hours = recipe.begins + np.arange(-1, recipe.hours + WEEK)
     wave = 0.5 - 0.3 * np.cos(2 * np.pi * (hours - 3 - late[:, None]) / 24)
     linger = np.zeros_like(wave)
     for t in range(1, wave.shape[1]):
@@ -253,8 +259,7 @@ def _links(stations: int, rng: np.random.Generator) -> IntArray:
 def _disturbed(recipe: Recipe, rng: np.random.Generator) -> FloatArray:
     """Noise and shocks, (M, T)."""
     M, T = recipe.stations, recipe.hours
-    day = np.arange(T) // 24
-    shocks = recipe.day_shock * rng.normal(size=(1, T // 24 + 1)) + recipe.station_shock * rng.normal(
-        size=(M, T // 24 + 1)
-    )
+    day = (recipe.begins + np.arange(T)) // 24
+    shocks = recipe.day_shock * rng.normal(size=(1, day[-1] + 1))
+    shocks = shocks + recipe.station_shock * rng.normal(size=(M, day[-1] + 1))
     return np.asarray(recipe.noise * (rng.normal(size=(M, T)) + shocks[:, day]))
