@@ -69,9 +69,10 @@ def described(
     problems = [one for one in problems_of(reading, roles) if one.column not in categories]
     first = table.slice(0, _FIRST).to_pylist()
     shown = [{name: None if value is None else _plain(value) for name, value in row.items()} for row in first]
+    columns_found = tuple(_column(reading, name, roles) for name in table.column_names)
     return Described(
-        _how(reading), len(table) + reading.cut, tuple(_column(reading, name, roles) for name in dict.fromkeys(table.column_names)),
-        tuple(shown), tuple(told(reading, problems)), int(bad_rows(problems, len(table)).sum()) + reading.cut,
+        _how(reading), len(table) + reading.cut, columns_found, tuple(shown), tuple(told(reading, problems)),
+        int(bad_rows(problems, len(table)).sum()) + reading.cut,
     )  # fmt: skip
 
 

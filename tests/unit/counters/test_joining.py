@@ -267,7 +267,7 @@ def test_the_command_proposes_a_mapping_that_makes_a_log(
         (["pm", "--map", "map.yaml"], "give it with --cm"),
         (["pm", "--map", "map.yaml", "--cm", "cm.csv"], "map.yaml cannot be read"),
         (["pm", "--propose", "pm"], "pm exists"),
-        (["pm", "--map", "m.yaml", "--cm", "cm.csv", "--out", "log.txt"], "none of the suffixes"),
+        (["pm", "--map", "m.yaml", "--cm", "cm.csv", "--out", "log.doc"], "none of the suffixes"),
     ],
 )
 def test_the_command_answers_nonsense_with_a_sentence(
