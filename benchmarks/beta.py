@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.beta", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/simulator.md makes it")
+    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/extend.md makes it")
     parser.add_argument("--out", type=Path, default=Path("out/claims"), help="where runs are kept (%(default)s)")
     given = parser.parse_args(arguments)
     chosen = [*contests(given.coloran), LONG]

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     size, folder = (QUICK if given.quick else FULL), Path(given.out)
     if given.coloran is not None and not Path(given.coloran).is_file():
-        print(f"there is no file {given.coloran}: make it as docs/simulator.md says", file=sys.stderr)
+        print(f"there is no file {given.coloran}: make it as docs/extend.md says", file=sys.stderr)
         return 2
     chosen = [c for c in contests(given.coloran) if not given.only or any(word in c.name for word in given.only)]
     if not given.long:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(findings, folder / "savings.png", others=None if given.quick else botorch_savings(met))
         print(f"figure: {folder / 'savings.png'}")
     if given.coloran is None:
-        print("left out: ColO-RAN, whose table is given with --coloran (docs/simulator.md says how to make it)")
+        print("left out: ColO-RAN, whose table is given with --coloran (docs/extend.md says how to make it)")
     if given.peers and not botorch_installed():
         print(MISSING)
     return 0
@@ -284,7 +284,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="few seeds on the quick problems: three minutes")
     parser.add_argument("--long", action="store_true", help="also 40 rounds on two of the tables: half an hour more")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="problems whose name holds one of these words")
-    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/simulator.md makes it")
+    parser.add_argument("--coloran", type=Path, help="the table of ColO-RAN, as docs/extend.md makes it")
     parser.add_argument("--newcomers", action="store_true", help="also tasks that join a network: ten minutes")
     parser.add_argument("--cost", action="store_true", help="also seconds, on a machine with nothing else to do")
     parser.add_argument("--peers", action="store_true", help="BoTorch, scikit-learn and others on some of them, too")

@@ -53,7 +53,7 @@ class Contest:
 
 
 def contests(coloran: Path | None) -> list[Contest]:
-    """Return the problems; those of ColO-RAN, which is not ours to ship, where its table is (docs/simulator.md)."""
+    """Return the problems; those of ColO-RAN, which is not ours to ship, where its table is (docs/extend.md)."""
     runs = f"runs:{coloran}"
     traces = [
         Contest("ColO-RAN, 10 rows", runs, 600, 10, "sequential", real=True, intervals=False),

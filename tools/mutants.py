@@ -2,9 +2,9 @@
 
 A mutant is the room's source with one small fault (cosmic-ray's operators: a comparison turned, a number moved by one,
 a `not` added, a loop that never runs). It is killed if one of the room's own tests fails. Places are drawn at random
-with a seed, each once, then one of the faults possible there. The tree of a commit is copied into a temporary folder,
-so the work tree is never touched. cosmic-ray may live in an environment of its own: KINBAND_PYTHON then names the
-interpreter that runs the tests.
+with a seed, each once, then one of the faults possible there; one that cosmic-ray cannot make is passed over. The tree
+of a commit is copied into a temporary folder, so the work tree is never touched. cosmic-ray may live in an environment
+of its own: KINBAND_PYTHON then names the interpreter that runs the tests.
 """
 
 # ruff: noqa: T201, S603, S607  (a report on the screen is all it does; it runs git, tar and pytest)
@@ -64,20 +64,22 @@ def judge(room: str, tree: Path, *, count: int, seed: int, write: Path | None) -
         sys.exit(f"the tests of {room} fail without any fault: {' '.join(tests)}")
     usual = time.perf_counter() - began
     known = recorded(room, write)
-    killed = 0
-    drawn = places(source, seed=seed)[:count]
-    for number, (file, name, occurrence, line) in enumerate(drawn):
+    killed = seen = 0
+    for file, name, occurrence, line in places(source, seed=seed):
         key = f"{room}:{file.relative_to(tree)}:{line}:{name}:{occurrence}"
         if key not in known:
-            known[key] = tried(file, name, occurrence, tests=tests, tree=tree, timeout=3.0 * usual + 30.0)
+            noticed = tried(file, name, occurrence, tests=tests, tree=tree, timeout=3.0 * usual + 30.0)
+            if noticed is None:
+                continue
+            known[key] = noticed
             if write is not None:
                 with write.open("a") as lines:
-                    lines.write(json.dumps({"mutant": key, "killed": known[key]}) + "\n")
-        killed += known[key]
-        print(
-            f"{number + 1:>4} of {len(drawn)}, {killed} killed  {'' if known[key] else 'SURVIVED ' + key}", flush=True
-        )
-    print(f"{room}: {killed} of {len(drawn)} mutants killed ({killed / max(1, len(drawn)):.1%})")
+                    lines.write(json.dumps({"mutant": key, "killed": noticed}) + "\n")
+        seen, killed = seen + 1, killed + known[key]
+        print(f"{seen:>4} of {count}, {killed} killed  {'' if known[key] else 'SURVIVED ' + key}", flush=True)
+        if seen == count:
+            break
+    print(f"{room}: {killed} of {seen} mutants killed ({killed / max(1, seen):.1%})")
 
 
 def paths(room: str, tree: Path) -> tuple[Path, list[str]]:
@@ -126,13 +128,26 @@ def walk(node: Any) -> Any:
         yield from walk(child)
 
 
-def tried(file: Path, name: str, occurrence: int, *, tests: list[str], tree: Path, timeout: float) -> bool:
-    """Return whether the tests notice one fault; one that cannot be made, or never ends, counts as noticed."""
-    from cosmic_ray.mutating import use_mutation
+def tried(file: Path, name: str, occurrence: int, *, tests: list[str], tree: Path, timeout: float) -> bool | None:
+    """Return whether the tests notice one fault, as they do one that never ends; None where it cannot be made.
+
+    An operator may find a place that it cannot change: that of exceptions does not know names with a dot.
+    """
+    from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    with use_mutation(file, get_operator(name)(), occurrence) as (_before, after):
-        return after is None or not passes(tests, tree, timeout=timeout)
+    before = file.read_text()
+    try:
+        after = mutate_code(before, get_operator(name)(), occurrence)
+    except AttributeError:
+        return None
+    if after is None:
+        return None
+    file.write_text(after)
+    try:
+        return not passes(tests, tree, timeout=timeout)
+    finally:
+        file.write_text(before)
 
 
 def passes(tests: list[str], tree: Path, *, timeout: float) -> bool:

@@ -40,7 +40,7 @@ def trust(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for results; runs that are there are kept.")] = Path("out/trust"),
     trace: Annotated[
-        Path | None, typer.Option(help="A table of ColO-RAN (docs/simulator.md), for parts that play on real stations.")
+        Path | None, typer.Option(help="A table of ColO-RAN (docs/extend.md), for parts that play on real stations.")
     ] = None,
     write: Annotated[
         Path | None, typer.Option(help="A Markdown page with a place for the table, such as docs/tables/trust.md.")
@@ -58,9 +58,7 @@ def trust(
     """
     wanted = parts_named(parts or [])
     if trace is not None and not trace.exists():
-        raise BadInputError(
-            f"there is no file {trace}: give the path of a ColO-RAN table, as docs/simulator.md makes it"
-        )
+        raise BadInputError(f"there is no file {trace}: give the path of a ColO-RAN table, as docs/extend.md makes it")
     make_folder(out)
     if write is not None:
         check_place(write, (BEGIN, END))

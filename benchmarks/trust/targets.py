@@ -36,7 +36,7 @@ class Size:
         runs: Seeds of every part; None for as many as each part's targets take.
         seed: The first of them.
         short: Whether to play small versions, for a look in two minutes.
-        trace: Where a trace of real base stations is (docs/simulator.md), for parts that play on one.
+        trace: Where a trace of real base stations is (docs/extend.md), for parts that play on one.
 
     Example:
         >>> list(Size(runs=2, seed=7).seeds(usual=50)), Size().command("safety")

@@ -17,11 +17,11 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.html import table
 from kinband.stats import counted
 
-Memo = Mapping[str, Any]
+PolicyState = Mapping[str, Any]
 """What a policy wants to be handed again together with the reward; JSON-able, part of the log."""
 
-NO_MEMO: Memo = {}
-"""The memo of most decisions, one for all."""
+NO_POLICY_STATE: PolicyState = {}
+"""The policy_state of most decisions, one for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Choice:
         mean: Predicted reward f̂ (9), (m,); None for policies without a model.
         std: Standard deviation σ of f (11), noise excluded (LinUCB: its own √(xᵀA⁻¹x)), (m,); None likewise.
         score: What was maximised, (m,), for UCB f̂ + βσ (12); None likewise.
-        memo: What the policy needs again when the reward comes; goes into the log.
+        policy_state: What the policy needs again when the reward comes; goes into the log.
         cache: Work that would otherwise be repeated when the reward comes; never stored.
 
     Example:
@@ -141,7 +141,7 @@ class Choice:
     mean: FloatArray | None = None
     std: FloatArray | None = None
     score: FloatArray | None = None
-    memo: Memo = field(default_factory=dict)
+    policy_state: PolicyState = field(default_factory=dict)
     cache: Any = None
 
 
@@ -155,7 +155,7 @@ class Observation:
         arm: The arm that was played.
         reward: What it earned.
         noise: Known part of the reward's variance.
-        memo: The memo of the choice.
+        policy_state: The policy_state of the choice.
         cache: The cache of the choice, if it is still at hand.
         kpis: Further KPIs that came with the reward, by name: value and variance, None where that is not known.
 
@@ -169,7 +169,7 @@ class Observation:
     arm: int
     reward: float
     noise: float | None = None
-    memo: Memo = field(default_factory=dict)
+    policy_state: PolicyState = field(default_factory=dict)
     cache: Any = None
     kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
 
@@ -349,7 +349,7 @@ class Decision:
         alternatives: The best-scored configurations, the chosen one among them, best first.
         known: How many rewards were known when deciding.
         round: Number of the round for decisions made together, else None.
-        memo: What the policy needs again when the reward comes.
+        policy_state: What the policy needs again when the reward comes.
 
     Example:
         >>> Decision(id="d1", station="3714", arm=0, configuration={"threshold": -98}, mean=0.9, std=0.1, ucb=1.0).id
@@ -366,7 +366,7 @@ class Decision:
     alternatives: Sequence[Alternative] = ()
     known: int = 0
     round: int | None = None
-    memo: Memo = field(default_factory=dict)
+    policy_state: PolicyState = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         mine = (self.configuration, self.mean, self.std, self.ucb)
@@ -396,14 +396,14 @@ def alternative_of(decision: Decision, arm: int) -> Alternative | None:
 TOLERANCE = 1e-9
 """What a replay may be off by: of a score for choices, of the prior's standard deviation for means and widths."""
 
-_NOT_COMPARED = ("lane", "lanes", "arm", "column")  # in memos of earlier versions: how a column had been solved
+_NOT_COMPARED = ("lane", "lanes", "arm", "column")  # in policy states of earlier versions: how a column had been solved
 
 
 def same_decision(recorded: Decision, again: Decision, *, spread: float) -> bool:
     """Return whether a decision that was made again is the one on record.
 
     It is if the recorded choice is again the best within `TOLERANCE` of its score, the means and widths of all that
-    was considered agree to `TOLERANCE` of `spread`, the prior's standard deviation, and memos say the same.
+    was considered agree to `TOLERANCE` of `spread`, the prior's standard deviation, and policy states say the same.
 
     Example:
         >>> others = [Alternative(0, None, 0.8, 0.05, 0.9), Alternative(1, None, 0.7, 0.1, 0.9 - 1e-12)]
@@ -424,7 +424,9 @@ def same_decision(recorded: Decision, again: Decision, *, spread: float) -> bool
     mine = [(o.arm, o.mean, o.std, o.ucb) for o in recorded.alternatives if o.arm in theirs]
     found = [(arm, theirs[arm].mean, theirs[arm].std, theirs[arm].ucb) for arm, *_ in mine]
     scores = [(d.configuration, d.mean, d.std, d.ucb) for d in (recorded, again)]
-    return _close([scores[0], mine], [scores[1], found], scale) and _close(recorded.memo, again.memo, scale)
+    return _close([scores[0], mine], [scores[1], found], scale) and _close(
+        recorded.policy_state, again.policy_state, scale
+    )
 
 
 def _close(one: Any, other: Any, scale: float) -> bool:

@@ -41,10 +41,10 @@ class Forgetful(RandomArm):
 
 
 class Secretive(RandomArm):
-    """Hides an object in its memo."""
+    """Hides an object in its policy_state."""
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        return Choice(int(query.arms[0]), query.arms, memo={"thoughts": object()})
+        return Choice(int(query.arms[0]), query.arms, policy_state={"thoughts": object()})
 
 
 class Private(RandomArm):

@@ -305,7 +305,7 @@ def test_lives_see_everything_that_the_contract_speaks_of() -> None:
         for entry in controller.journal:
             if type(entry) in seen:
                 seen[type(entry)] += 1
-        held = [asked.decision.memo["safety"].get("by") for asked in controller.journal.asked.values()]
+        held = [asked.decision.policy_state["safety"].get("by") for asked in controller.journal.asked.values()]
         seen["budget"], seen["floor"] = seen["budget"] + held.count("budget"), seen["floor"] + held.count("floor")
         state = controller.policy.state()  # type: ignore[attr-defined]
         seen["sparse"] += any(name.endswith("is_sparse") and bool(state[name][0]) for name in state)
@@ -329,7 +329,9 @@ def test_decisions_never_told_do_not_matter_to_what_is_believed() -> None:
 # --- What is the same, and what is not ------------------------------------------------------------------------------
 
 OTHERS = [Alternative(0, None, 0.8, 0.05, 0.9), Alternative(1, None, 0.7, 0.1, 0.9 - 1e-12)]
-MADE = Decision("d1", "a", 0, None, 0.8, 0.05, 0.9, OTHERS, memo={"lane": 3, "safety": {"lower": 0.5, "by": "floor"}})
+MADE = Decision(
+    "d1", "a", 0, None, 0.8, 0.05, 0.9, OTHERS, policy_state={"lane": 3, "safety": {"lower": 0.5, "by": "floor"}}
+)
 
 
 @pytest.mark.parametrize(
@@ -342,10 +344,10 @@ MADE = Decision("d1", "a", 0, None, 0.8, 0.05, 0.9, OTHERS, memo={"lane": 3, "sa
         ({"arm": 1, "mean": 0.7, "std": 0.1, "ucb": 0.9 - 1e-12}, True),
         ({"arm": 1, "mean": 0.7, "std": 0.1, "ucb": 0.95}, False),
         ({"alternatives": [OTHERS[0], replace(OTHERS[1], mean=0.71)]}, False),
-        ({"memo": {"safety": {"lower": 0.5 + 1e-11, "by": "floor"}}}, True),
-        ({"memo": {"safety": {"lower": 0.51, "by": "floor"}}}, False),
-        ({"memo": {"safety": {"lower": 0.5, "by": "budget"}}}, False),
-        ({"memo": {}}, False),
+        ({"policy_state": {"safety": {"lower": 0.5 + 1e-11, "by": "floor"}}}, True),
+        ({"policy_state": {"safety": {"lower": 0.51, "by": "floor"}}}, False),
+        ({"policy_state": {"safety": {"lower": 0.5, "by": "budget"}}}, False),
+        ({"policy_state": {}}, False),
         ({"known": 4}, False),
         ({"station": "b"}, False),
     ],

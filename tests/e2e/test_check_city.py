@@ -127,5 +127,5 @@ def test_a_city_of_four_layers_is_checked_and_drawn_with_all_of_them(tmp_path: P
 
 
 def test_the_page_shows_every_figure() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
     assert all(f"(figures/{name})" in page for name in FIGURES)

@@ -246,6 +246,6 @@ def test_names_that_look_like_numbers_can_be_marked(log: Path, capsys: pytest.Ca
     columns = {"station": "cell", "reward": "good", "configuration": ["tilt"]}
     trace = Trace.read(log, columns)
     marked = trace.with_space(ConfigurationSpace.from_list(trace.space(), categories=["tilt"]))
-    for likeness, used in zip(found, (trace, marked), strict=True):
+    for median, used in zip(found, (trace, marked), strict=True):
         K_Z = Controller.from_trace(used, similarity="embedding", seed=0).similarity.matrix
-        assert likeness == pytest.approx(np.median([K_Z[i, j] for i in range(4) for j in range(i)]))
+        assert median == pytest.approx(np.median([K_Z[i, j] for i in range(4) for j in range(i)]))

@@ -33,8 +33,8 @@ def test_a_cross_check_without_its_package_is_skipped_in_one_sentence(script: st
     assert done.stderr == ""
 
 
-def test_every_cross_check_is_on_the_page_of_the_simulator() -> None:
-    page = (TOOLS.parent / "docs" / "simulator.md").read_text(encoding="utf-8")
+def test_every_cross_check_is_on_the_page_that_describes_the_simulator() -> None:
+    page = (TOOLS.parent / "docs" / "extend.md").read_text(encoding="utf-8")
     assert all(f"tools/{script.name}" in page for script in TOOLS.glob("cross_check_*.py"))
 
 

@@ -26,5 +26,5 @@ def test_nothing_that_breaks_a_floor_is_played_while_something_keeps_it(seed: in
             bound = mean - std - floor.at_least if floor.at_most is None else floor.at_most - mean - std
             assume(np.abs(bound).min() > 1e-9)  # one exactly on its floor tells nothing
             keeps &= bound >= 0
-        assert decision.memo["kpis"]["open"] == (keeps.sum() or 1)
-        assert keeps[decision.arm] == keeps.any() == decision.memo["kpis"]["kept"]
+        assert decision.policy_state["kpis"]["open"] == (keeps.sum() or 1)
+        assert keeps[decision.arm] == keeps.any() == decision.policy_state["kpis"]["kept"]

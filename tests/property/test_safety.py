@@ -218,7 +218,7 @@ def test_the_witness_sees_trials_and_refusals() -> None:
             for _ in range(12):
                 decision = controller.ask("a", contexts=problem.contexts()[0])
                 controller.tell(decision.id, 0.8)
-                note = decision.memo["safety"]
+                note = decision.policy_state["safety"]
                 changed = decision.arm != note["running"]
                 verdicts.add(f"back by {note['by']}" if changed and "by" in note else "trial" if changed else "stays")
                 verdicts.add(note.get("by"))

@@ -120,7 +120,7 @@ def test_decisions_are_those_of_a_budget_that_asks_for_its_beliefs_anew(
     monkeypatch.setattr(Prediction, "column", lambda *_: None)
     plain = controller_of(seed, per_station=per_station)
     expected = live(plain, np.random.default_rng(seed), 300)
-    notes, plain_notes = ([d.memo["safety"] for d in some] for some in (made, expected))
+    notes, plain_notes = ([d.policy_state["safety"] for d in some] for some in (made, expected))
     assert [d.arm for d in made] == [d.arm for d in expected]
     np.testing.assert_allclose([n["lower"] for n in notes], [n["lower"] for n in plain_notes], rtol=1e-6, atol=1e-8)
     one, other = quick.policy.state(), plain.policy.state()  # type: ignore[attr-defined]

@@ -191,9 +191,9 @@ def play(
             made = [controller.ask(STATIONS[t], contexts=X[t]) for t in asked]
         assert [d.arm for d in made] == witness.decide(asked, X)
         lowers = [e.lower for e in witness.made[-len(asked) :]]
-        np.testing.assert_allclose([d.memo["safety"]["lower"] for d in made], lowers, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose([d.policy_state["safety"]["lower"] for d in made], lowers, rtol=1e-6, atol=1e-9)
         ids += [d.id for d in made]
-        held_back += sum(d.memo["safety"].get("by") == "budget" for d in made)
+        held_back += sum(d.policy_state["safety"].get("by") == "budget" for d in made)
         for number in rng.permutation(len(ids))[: rng.integers(2, 9)]:
             entry = witness.made[number]
             if entry.reward is not None:

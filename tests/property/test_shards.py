@@ -1,10 +1,10 @@
-"""Groups of bounded size: a partition, within the limit, as full as can be, whatever the likeness."""
+"""Groups of bounded size: a partition, within the limit, as full as can be, whatever the similarity."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinband.similarity.shards import likeness_within, link, pack, refill
+from kinband.similarity.shards import link, pack, refill, similarity_within
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,7 +30,7 @@ def test_what_is_kept_and_what_is_cut_make_up_the_whole(count: int, size: int, s
     A = rng.normal(size=(count, count))
     A = A + A.T
     groups = pack(np.abs(A), size=size)
-    kept, cut = likeness_within(A, groups)
+    kept, cut = similarity_within(A, groups)
     home = np.empty(count, dtype=int)
     for number, group in enumerate(groups):
         home[group] = number
@@ -66,4 +66,4 @@ def test_refilling_never_parts_more_than_before(count: int, size: int, seed: int
     assert max(map(len, after)) <= size
     assert len(after) <= len(before)
     assert sorted(np.concatenate(after).tolist()) == list(range(count))
-    assert likeness_within(A, after)[1] <= likeness_within(A, before)[1] + 1e-9
+    assert similarity_within(A, after)[1] <= similarity_within(A, before)[1] + 1e-9

@@ -103,9 +103,9 @@ class Stepwise:
         """The most correlated point."""
         best, cell = -1.0, 0
         for j, (t, z) in enumerate(self.points):
-            likeness = abs(k[j]) / math.sqrt(self.K_Z[t, t] * self.kernel(z, z))
-            if j != leave_out and likeness > best:
-                best, cell = likeness, j
+            similarity = abs(k[j]) / math.sqrt(self.K_Z[t, t] * self.kernel(z, z))
+            if j != leave_out and similarity > best:
+                best, cell = similarity, j
         return cell
 
     def _joined(self, A: FloatArray, residual: float, y: float, noise: float) -> tuple[FloatArray, FloatArray]:

@@ -80,7 +80,7 @@ def play_parallel(policy: UCB, contexts: FloatArray, rewards: FloatArray, *, tog
         for m, choice in enumerate(choices):
             a = arms[t, m] = choice.arm
             x, reward = contexts[t, m, a], float(rewards[t, m, a])
-            policy.learn(Observation(m, x, choice.arm, reward, memo=choice.memo, cache=choice.cache))
+            policy.learn(Observation(m, x, choice.arm, reward, policy_state=choice.policy_state, cache=choice.cache))
     return arms
 
 
@@ -94,9 +94,11 @@ def play_sequential(
     for t, task in enumerate(stations):
         choice = policy.choose(query(int(task), contexts[t]), rng)
         a = arms[t] = choice.arm
-        levels.append(choice.memo.get("level"))
+        levels.append(choice.policy_state.get("level"))
         x, reward = contexts[t, a], float(rewards[t, a])
-        policy.learn(Observation(int(task), x, choice.arm, reward, memo=choice.memo, cache=choice.cache))
+        policy.learn(
+            Observation(int(task), x, choice.arm, reward, policy_state=choice.policy_state, cache=choice.cache)
+        )
     return arms, levels
 
 

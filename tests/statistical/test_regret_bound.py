@@ -101,12 +101,12 @@ def play(policy: Policy, problem: Problem, rng: np.random.Generator) -> Run:
     for t, task in enumerate(problem.tasks):
         X, truth = problem.contexts[t], problem.truth[t]
         choice = policy.choose(Query(int(task), X, np.ones(len(X), dtype=np.bool_)), rng)
-        arms[t], levels[t] = choice.arm, int(choice.memo.get("level", 0))
+        arms[t], levels[t] = choice.arm, int(choice.policy_state.get("level", 0))
         rewards[t] = float(rng.random() < truth[choice.arm])
         losses[t] = truth.max() - truth[choice.arm]
         if choice.std is not None:
             widths[t] = choice.std[list(choice.arms).index(choice.arm)]
-        observation = Observation(int(task), X[choice.arm], choice.arm, rewards[t], memo=choice.memo)
+        observation = Observation(int(task), X[choice.arm], choice.arm, rewards[t], policy_state=choice.policy_state)
         policy.learn(replace(observation, cache=choice.cache))
     return Run(arms, rewards, losses, levels, widths)
 

@@ -129,9 +129,9 @@ def network(
         name: {"x_m": 500.0 * (i // 3), "y_m": 80.0 * (i // 3), "azimuth_deg": 120.0 * (i % 3)}
         for i, name in enumerate(stations)
     }
-    likeness = [[1.0 if a == b else 0.4 for b in stations] for a in stations]
+    similarity = [[1.0 if a == b else 0.4 for b in stations] for a in stations]
     controller = Controller(
-        space, list(stations), state={"load": (0, 1)}, similarity=likeness, mean=0.6, noise=0.003, beta=0.7,
+        space, list(stations), state={"load": (0, 1)}, similarity=similarity, mean=0.6, noise=0.003, beta=0.7,
         running=space[3], descriptors=sites if placed else None, reward_range=(0, 1), seed=5,
     )  # fmt: skip
     clock = Clock()

@@ -390,7 +390,7 @@ def test_one_odd_reward_is_no_change() -> None:
     assert evidence.value < Reset().run_length
 
 
-def test_a_station_that_scatters_more_than_foretold_is_judged_by_its_own_spread() -> None:
+def test_a_station_that_scatters_more_than_predicted_is_judged_by_its_own_spread() -> None:
     rng, steady, wild = np.random.default_rng(11), ChangeDetector(), ChangeDetector()
     for z in rng.standard_normal(60):
         steady.add(z)
@@ -544,11 +544,11 @@ def test_the_past_of_a_station_cannot_be_asked_for() -> None:
 
 
 def test_a_name_like_that_of_a_past_is_refused_where_stations_are_reset() -> None:
-    names, likeness = ["a", "b", "c until d000016"], np.eye(3)
+    names, similarity = ["a", "b", "c until d000016"], np.eye(3)
     with pytest.raises(BadInputError, match="'c until d000016' is named as the past of a station that was reset"):
-        Controller(SPACE, names, similarity=likeness, drift=Drift())
+        Controller(SPACE, names, similarity=similarity, drift=Drift())
     for drift in (None, Drift(20, reset=False)):
-        assert Controller(SPACE, names, similarity=likeness, drift=drift).stations == tuple(names)
+        assert Controller(SPACE, names, similarity=similarity, drift=drift).stations == tuple(names)
     controller = make(Drift())
     with pytest.raises(BadInputError, match="'a until d1234567' is named as the past"):
         controller.add_station("a until d1234567")

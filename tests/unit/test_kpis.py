@@ -62,7 +62,7 @@ def test_what_is_believed_of_a_kpi_is_what_the_textbook_says() -> None:
             x = controller.journal.asked[decision.id].x
             rows.append((i % 2, x, value, told if i % 3 == 2 else 0.0))
     decision = controller.ask("b", {"load": 0.3})
-    note = decision.memo["kpis"]
+    note = decision.policy_state["kpis"]
     X = controller.settings.encoder.contexts({"load": 0.3})[note["arms"]]
     mean, std = naive(rows, 1, X)
     assert note["means"]["drop_free"] == pytest.approx(mean, abs=1e-12)
@@ -85,8 +85,8 @@ def test_only_what_keeps_the_floor_with_the_stated_confidence_is_chosen() -> Non
     assert 0 < keeps.sum() < 7
     decision = controller.ask("a", {"load": 0.0})
     assert decision.arm == max(np.flatnonzero(keeps))
-    assert decision.memo["kpis"]["open"] == keeps.sum()
-    assert decision.memo["kpis"]["kept"] is True
+    assert decision.policy_state["kpis"]["open"] == keeps.sum()
+    assert decision.policy_state["kpis"]["kept"] is True
 
 
 def test_a_ceiling_is_a_floor_upside_down() -> None:
@@ -102,10 +102,17 @@ def test_where_nothing_keeps_the_floor_the_closest_is_played_and_what_runs_among
     floor = KpiFloor("drop_free", at_least=0.99, **DROPS)
     unknown = make(floor, running={"knob": 4})
     first = unknown.ask("a", {"load": 0.0})
-    assert (first.arm, first.memo["kpis"]["fallback"], first.memo["kpis"]["kept"]) == (4, "running", False)
+    assert (first.arm, first.policy_state["kpis"]["fallback"], first.policy_state["kpis"]["kept"]) == (
+        4,
+        "running",
+        False,
+    )
     unknown.tell(first.id, 0.5, kpis={"drop_free": 0.6})  # what runs turns out to be far from it
     second = unknown.ask("a", {"load": 0.0})
-    assert (second.arm, second.memo["kpis"]["fallback"]) == (0, "closest")  # the farthest from what is known to be bad
+    assert (second.arm, second.policy_state["kpis"]["fallback"]) == (
+        0,
+        "closest",
+    )  # the farthest from what is known to be bad
     assert "comes closest" in unknown.explain(second.id).text
     assert unknown.explain(second.id).to_dict()["kpis"]["arms"] == [0]
 
@@ -136,7 +143,7 @@ def test_a_kpi_is_put_right_in_place_and_one_that_was_missing_by_learning_anew()
     right = lived([0.9, 0.8, 0.95], {})
     for wrong in (lived([0.9, 0.2, 0.95], {1: 0.8}), lived([0.9, None, 0.95], {1: 0.8})):
         assert wrong.journal.told["d000002"].kpis == {"drop_free": (0.8, None)}
-        expected, found = (c.ask("b", {"load": 0.4}).memo["kpis"] for c in (right, wrong))
+        expected, found = (c.ask("b", {"load": 0.4}).policy_state["kpis"] for c in (right, wrong))
         assert found["means"]["drop_free"] == pytest.approx(expected["means"]["drop_free"], abs=1e-12)
         assert len(wrong) == 3
 
@@ -151,7 +158,7 @@ def test_every_policy_chooses_among_what_keeps_the_floor(policy: str) -> None:
         decision = controller.ask("a", {"load": 0.0}, allowed={"knob": [knob]})
         controller.tell(decision.id, 0.1 * knob, kpis={"drop_free": 1.0 - 0.03 * knob})
     made = [controller.ask("a", {"load": 0.0}) for _ in range(5)]
-    assert all(decision.memo["kpis"]["kept"] and decision.arm <= 3 for decision in made)
+    assert all(decision.policy_state["kpis"]["kept"] and decision.arm <= 3 for decision in made)
 
 
 @pytest.mark.parametrize("limit", [0.8, 0.9])  # which something else keeps, and which nothing does
@@ -162,8 +169,8 @@ def test_the_budget_has_the_last_word_over_a_floor(limit: float) -> None:
     controller.tell(decision.id, 0.9, kpis={"drop_free": 0.5})
     chosen = controller.ask("a", {"load": 0.0})
     assert chosen.arm == 0, "today's configuration, although it breaks the floor"
-    assert chosen.memo["safety"]["by"] == "budget"
-    assert chosen.memo["kpis"]["kept"] is False
+    assert chosen.policy_state["safety"]["by"] == "budget"
+    assert chosen.policy_state["kpis"]["kept"] is False
     assert "a rule of safety had the last word" in controller.explain(chosen.id).text
 
 
@@ -181,8 +188,8 @@ def test_a_floor_under_the_reward_looks_only_at_what_keeps_the_kpi_and_falls_bac
         return controller.ask("a", {"load": 0.0}, allowed={"knob": [0, 6]}, running={"knob": 0})
 
     wide, narrow = chosen(2.0), chosen(0.01)
-    assert (wide.arm, wide.memo["kpis"]["kept"]) == (6, True)
-    assert (narrow.arm, narrow.memo["kpis"]["kept"], narrow.memo["safety"]["by"]) == (0, False, "floor")
+    assert (wide.arm, wide.policy_state["kpis"]["kept"]) == (6, True)
+    assert (narrow.arm, narrow.policy_state["kpis"]["kept"], narrow.policy_state["safety"]["by"]) == (0, False, "floor")
     dear = chosen(2.0, rules=[SwitchingCost(0.5)])
     assert dear.arm == 6, "a cost of switching does not buy a broken floor"
 
@@ -332,13 +339,13 @@ def test_from_a_log_the_model_of_a_kpi_is_learned_and_its_rows_are_known() -> No
     assert 0.004**2 / 4 < model.floor.noise < 4 * 0.004**2  # type: ignore[operator]
     decision = controller.ask("a", {"load": 0.5})
     assert decision.arm == 3, "0.95 − 0.02·3 keeps 0.88, 0.95 − 0.02·4 does not"
-    assert decision.memo["kpis"]["open"] == 4
+    assert decision.policy_state["kpis"]["open"] == 4
 
 
 def test_a_linear_kernel_serves_a_kpi_too() -> None:
     floor = KpiFloor("p", at_least=-9.0, mean=0.0, deviation=1.0, noise=0.1)
     controller = Controller(SPACE, ["a"], features=["x"], kernel=Linear(0.3), kpis=floor)
-    assert controller.ask("a", contexts=np.linspace(-1, 1, 7)[:, None]).memo["kpis"]["open"] == 7
+    assert controller.ask("a", contexts=np.linspace(-1, 1, 7)[:, None]).policy_state["kpis"]["open"] == 7
 
 
 def test_a_reward_made_of_kpis_is_corrected_by_kpis_alone() -> None:

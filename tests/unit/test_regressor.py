@@ -225,7 +225,7 @@ def test_partial_fit_counts_rows_without_a_noise_of_their_own_as_such(case: Case
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, every.log_marginal_likelihood_value_, rtol=1e-9)
 
 
-def test_partial_fit_leaves_kernel_noise_mean_and_likeness_alone() -> None:
+def test_partial_fit_leaves_kernel_noise_mean_and_similarity_alone() -> None:
     case = Case(7)
     model = MultiTaskRegressor(task="station", similarity="embedding", starts=1, random_state=0)
     model.fit(case.frame[:20], case.y[:20])
@@ -444,7 +444,7 @@ def test_a_label_that_names_no_station_is_refused(label: Any, message: str) -> N
         case.model(task="station").fit(case.frame.assign(station=labels), case.y)
 
 
-def test_rows_without_stations_go_with_no_likeness() -> None:
+def test_rows_without_stations_go_with_no_similarity() -> None:
     case = Case(18)
     with pytest.raises(BadInputError, match="not whose row is whose"):
         case.model().fit(case.X, case.y)

@@ -109,12 +109,12 @@ def similarity(
         make_folder(out)
         used = used_rows(log, rows, seed=seed).with_space(log.space())
         with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
-            alikeness = _measured(used, method, sigma=sigma, seed=seed)
-        files = _write(alikeness, out)
+            task_matrix = _measured(used, method, sigma=sigma, seed=seed)
+        files = _write(task_matrix, out)
     notes += few_rows(used)
     if method is Method.embedding and sigma in (None, Sigma.median):
         notes.append(_MEDIAN)
-    results = _results(alikeness, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
+    results = _results(task_matrix, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
     if as_json:
         echo_json(results)
         return
@@ -138,37 +138,38 @@ def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) ->
     return similarity_from(method.value, **options).fit(samples)
 
 
-def _write(alikeness: TaskMatrix, out: Path) -> list[Path]:
+def _write(task_matrix: TaskMatrix, out: Path) -> list[Path]:
     files = [out / f"similarity.{suffix}" for suffix in ("npz", "csv", "png")]
     for file in files[:2]:
-        alikeness.save(file)
-    alikeness.heatmap(files[2], title=f"How alike {len(alikeness)} stations are ({alikeness.method})")
+        task_matrix.save(file)
+    task_matrix.heatmap(files[2], title=f"How alike {len(task_matrix)} stations are ({task_matrix.method})")
     return files
 
 
-def _results(alikeness: TaskMatrix, used: Trace, *, alike: float | None) -> dict[str, Any]:
-    K_Z, names = alikeness.correlation(), alikeness.stations
+def _results(task_matrix: TaskMatrix, used: Trace, *, alike: float | None) -> dict[str, Any]:
+    K_Z, names = task_matrix.correlation(), task_matrix.stations
     first, second = np.triu_indices(len(names), 1)
-    likeness = K_Z[first, second]
-    order = np.argsort(-likeness, kind="stable")
-    equal = bool(np.ptp(likeness) <= _ROUNDING)
+    similarities = K_Z[first, second]
+    order = np.argsort(-similarities, kind="stable")
+    equal = bool(np.ptp(similarities) <= _ROUNDING)
 
     def pairs(chosen: Any) -> list[dict[str, Any]]:
         return [
-            {"stations": [names[first[i]], names[second[i]]], "likeness": float(likeness[i])} for i in chosen.tolist()
+            {"stations": [names[first[i]], names[second[i]]], "likeness": float(similarities[i])}
+            for i in chosen.tolist()
         ]
 
     counts = dict(zip(*np.unique(used.station, return_counts=True), strict=True))
-    halfway = alike is None and alikeness.method == Method.joint and not equal
+    halfway = alike is None and task_matrix.method == Method.joint and not equal
     if alike is None:
-        alike = 0.5 * float(np.median(likeness) + likeness.max()) if halfway else _ALIKE
-    groups = sorted(alikeness.groups(alike=alike), key=len, reverse=True)
+        alike = 0.5 * float(np.median(similarities) + similarities.max()) if halfway else _ALIKE
+    groups = sorted(task_matrix.groups(alike=alike), key=len, reverse=True)
     return {
-        "method": alikeness.method,
-        "details": dict(alikeness.details),
+        "method": task_matrix.method,
+        "details": dict(task_matrix.details),
         "stations": {name: int(counts[name]) for name in names},
-        "median_likeness": float(np.median(likeness)),
-        "least_likeness": float(likeness.min()),
+        "median_likeness": float(np.median(similarities)),
+        "least_likeness": float(similarities.min()),
         "all_equal": equal,
         "alike": alike,
         "alike_rule": "halfway" if halfway else "fixed",

@@ -15,7 +15,7 @@ from kinband.controller.settings import Settings, arm_of
 from kinband.controller.stations import CurrentSettings, check_standing
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
-from kinband.records import NO_MEMO, Alternatives, Choice, Decision, Query, Standing
+from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Query, Standing
 from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]
@@ -110,7 +110,7 @@ def decision_from(
         alternatives=alternatives,
         known=known,
         round=number,
-        memo=dict(choice.memo) if choice.memo else NO_MEMO,
+        policy_state=dict(choice.policy_state) if choice.policy_state else NO_POLICY_STATE,
     )
 
 

@@ -10,8 +10,8 @@ from kinband.arrays import FloatArray, data_frame, free_name
 from kinband.controller.settings import Settings
 from kinband.drift import past_name
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
-from kinband.policies.budget import replaced_memo
-from kinband.records import Alternative, Alternatives, Decision, Memo, Observation, PackedState
+from kinband.policies.budget import replaced_policy_state
+from kinband.records import Alternative, Alternatives, Decision, Observation, PackedState, PolicyState
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -388,13 +388,15 @@ class Journal:
         asked, ran = self.find(decision_id), self._ran.get(decision_id)
         return asked.decision.arm if ran is None else ran.arm
 
-    def memo(self, decision_id: str) -> Memo:
+    def policy_state(self, decision_id: str) -> PolicyState:
         """Return what a policy wanted to see again of what the station ran."""
         asked, ran = self.find(decision_id), self._ran.get(decision_id)
-        memo = asked.decision.memo
-        return memo if ran is None else replaced_memo(memo, x=asked.x, ran=ran.x, lower=ran.lower)
+        policy_state = asked.decision.policy_state
+        return (
+            policy_state if ran is None else replaced_policy_state(policy_state, x=asked.x, ran=ran.x, lower=ran.lower)
+        )
 
-    def foretold(self, decision_id: str) -> tuple[float, float] | None:
+    def predicted(self, decision_id: str) -> tuple[float, float] | None:
         """Return mean and std that were predicted for what the station ran, when asking; None where none is known."""
         decision, arm = self.find(decision_id).decision, self.ran(decision_id)
         scored: Decision | Alternative | None = decision
@@ -410,11 +412,11 @@ class Journal:
         What was noted and kept when asking belongs to what was decided. Where something else ran, nothing is left of it
         but what a budget needs, as if the row came out of a log.
         """
-        asked, ran, memo = self._asked[told.id], self._ran.get(told.id), self.memo(told.id)
+        asked, ran, policy_state = self._asked[told.id], self._ran.get(told.id), self.policy_state(told.id)
         if ran is not None:
-            return Observation(asked.task, ran.x, ran.arm, told.reward, told.noise, memo, None, told.kpis)
+            return Observation(asked.task, ran.x, ran.arm, told.reward, told.noise, policy_state, None, told.kpis)
         arm = asked.decision.arm
-        return Observation(asked.task, asked.x, arm, told.reward, told.noise, memo, cache, told.kpis)
+        return Observation(asked.task, asked.x, arm, told.reward, told.noise, policy_state, cache, told.kpis)
 
 
 # --- Entries of the journal as JSON-able values and back, and whether an entry can follow those before it -----------
@@ -473,7 +475,7 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
                 "alternatives": [[a.arm, a.mean, a.std, a.ucb] for a in d.alternatives],
                 "known": d.known,
                 "round": d.round,
-                "memo": dict(d.memo),
+                "memo": dict(d.policy_state),
             }
         case Told():
             told = {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}

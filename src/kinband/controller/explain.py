@@ -74,7 +74,7 @@ def compare(
         return None
     difference = decision.mean - runner_up.mean
     deviation = None if C is None else sqrt(max(float(C[0, 0] + C[1, 1] - 2 * C[0, 1]), 0.0))
-    held_back = "held_back" in decision.memo.get("safety", {})
+    held_back = "held_back" in decision.policy_state.get("safety", {})
     if held_back or decision.ucb is None or runner_up.ucb is None:
         return Comparison(difference, deviation, _probability(difference, deviation), None, None)
     gap = max(decision.ucb - runner_up.ucb, 0.0)
@@ -160,11 +160,11 @@ def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
 
     Example:
         >>> note = {"open": 3, "kept": True, "arms": [1], "means": {"load": [0.5]}, "widths": {"load": [0.1]}}
-        >>> decision = Decision("d1", "a", 1, None, 0.9, 0.1, 1.0, memo={"kpis": note})
+        >>> decision = Decision("d1", "a", 1, None, 0.9, 0.1, 1.0, policy_state={"kpis": note})
         >>> kpis_text(decision, {"load": "at most 0.9"})
         'load, which must be at most 0.9, is expected to be 0.500, give or take 0.100. 3 configurations keep to that.'
     """
-    note = decision.memo.get("kpis")
+    note = decision.policy_state.get("kpis")
     if note is None:
         return ""
     said = [
@@ -172,7 +172,7 @@ def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
         f"{note['widths'][name][0]:.3f}."
         for name, means in note["means"].items()
     ]
-    overruled = "held_back" in decision.memo.get("safety", {})
+    overruled = "held_back" in decision.policy_state.get("safety", {})
     match note.get("fallback"):
         case str() if overruled:
             end = "No configuration is sure to keep to that, and a rule of safety had the last word."
@@ -259,7 +259,7 @@ def approximate_text(decision: Decision, found: Evidence) -> str:
     stored = decision.std
     if stored is None or abs(stored - found.std) <= 0.02 * max(stored, found.std):
         return ""
-    if "sharing" in decision.memo:
+    if "sharing" in decision.policy_state:
         return f"(An earlier version decided, with weights of sharing that are no longer used, and took {stored:.3f}.)"
     return f"(The evidence is weighed exactly; the controller itself, which approximates, took {stored:.3f}.)"
 
@@ -344,7 +344,7 @@ def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
         >>> ground.kind, ground.text.split(":")[0]
         ('trial', 'It is a trial')
     """
-    note = decision.memo.get("safety", {})
+    note = decision.policy_state.get("safety", {})
     if "held_back" in note:
         return Ground(HELD_BACK, held_back_text(decision))
     best = max((a for a in decision.alternatives if a.mean is not None), key=lambda a: a.mean or 0.0, default=None)
@@ -363,7 +363,7 @@ def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
 
 def held_back_text(decision: Decision) -> str:
     """Say what a rule of safety would not let the station try."""
-    note = decision.memo["safety"]
+    note = decision.policy_state["safety"]
     arm = note["held_back"]
     held = configuration_of(decision, arm)
     why = "might earn too little beside what runs" if note["by"] == FLOOR else "is more than the budget bears"
@@ -372,7 +372,7 @@ def held_back_text(decision: Decision) -> str:
 
 def _instead_text(decision: Decision) -> str:
     """Say what a station goes on with where its budget bears no trial."""
-    note = decision.memo["safety"]
+    note = decision.policy_state["safety"]
     if note["by"] != BUDGET:
         return ""
     if decision.arm != note["running"]:
@@ -491,8 +491,8 @@ class Explanation:
             "against": None if self.against is None else self.against.to_dict(),
             "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "left_out": self.left_out,
-            "safety": dict(decision.memo.get("safety", {})),
-            "kpis": dict(decision.memo.get("kpis", {})),
+            "safety": dict(decision.policy_state.get("safety", {})),
+            "kpis": dict(decision.policy_state.get("kpis", {})),
         }
 
 

@@ -141,10 +141,10 @@ class Watch:
         return (ChangePoint(station, len(current.stations), tuple(row.tolist()), told.id, evidence.value),)
 
     def _judge(self, told: Told, journal: Journal) -> None:
-        foretold = journal.foretold(told.id)
-        if foretold is None:  # a policy without a model, or something ran that was far from the best
+        predicted = journal.predicted(told.id)
+        if predicted is None:  # a policy without a model, or something ran that was far from the best
             return
-        mean, std = foretold
+        mean, std = predicted
         z = residual(told.reward, mean=mean, std=std, noise=self._noise + (told.noise or 0.0))
         self._evidence.setdefault(journal.asked[told.id].task, ChangeDetector()).add(z)
 
@@ -167,7 +167,7 @@ class DeployedState:
     """The standing of every station, kept up with a journal entry by entry.
 
     Args:
-        budget: Whether pending decisions count in a budget; if not, memos are not looked into.
+        budget: Whether pending decisions count in a budget; if not, policy states are not looked into.
 
     Example:
         >>> import numpy as np
@@ -206,7 +206,7 @@ class DeployedState:
                 self._count(entry.id, journal)
 
     def _count(self, key: str, journal: Journal) -> None:
-        lower = held_lower(journal.memo(key)) if self._budget else None
+        lower = held_lower(journal.policy_state(key)) if self._budget else None
         if lower is not None:
             self._open[key] = journal.find(key).task, min(lower, 0.0) if key in self._called_off else lower
 

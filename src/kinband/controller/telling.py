@@ -23,7 +23,7 @@ from kinband.trace.rewards import Measured
 # learned like one of a log.
 #
 # Stored predictions are used where they were kept, of the best-scored configurations: drift and audits judge a reward
-# by what was foretold of what ran, and leave it out where nothing was.
+# by what was predicted of what ran, and leave it out where nothing was.
 
 
 def ran_instead(
@@ -78,7 +78,7 @@ def _lower(policy: Policy, asked: Asked, x: FloatArray) -> float | None:
     budget = policy.budget if isinstance(policy, Constrained) else None
     if budget is None:
         return None
-    return budget.replaced_lower(asked.decision.memo, task=asked.task, x=asked.x, ran=x)
+    return budget.replaced_lower(asked.decision.policy_state, task=asked.task, x=asked.x, ran=x)
 
 
 # --- From what a caller tells to what is learned: KPIs become a reward, and neighbours' rewards part of it ----------

@@ -70,9 +70,7 @@ def transfer_words(found: Transfer) -> list[str]:
         )
     helped = found.flagged(HELPS)
     if helped:
-        lines.append(
-            f"Sharing helped {_count(helped, found.stations)} to foretell: {_named([s.name for s in helped])}."
-        )
+        lines.append(f"Sharing helped {_count(helped, found.stations)} to predict: {_named([s.name for s in helped])}.")
     lines += [hurt_text(station) for station in found.flagged(HURTS)]
     if all_.rewards and not found.flagged(HURTS):
         lines.append("There is no station that sharing seems to hurt.")
@@ -156,7 +154,7 @@ def _earned(all_: Transferred) -> str:
     digits = Estimate(gain.value).decimals(3)
     span = "" if not gain.known else f" (95 % over stations: {gain.low:+.{digits}f} to {gain.high:+.{digits}f})"
     text = {
-        HELPS: "sharing helps to foretell rewards",
+        HELPS: "sharing helps to predict rewards",
         HURTS: "sharing makes predictions worse",
         EVEN: "sharing makes no clear difference to predictions",
     }[all_.verdict]

@@ -126,9 +126,9 @@ def predictions_of(recorded: Recorded) -> Predictions:
     settings, policy = recorded.settings, recorded.settings.config.policy
     if policy in _WIDTHS_OF_THEIR_OWN:
         raise BadInputError(f"an audit needs standard deviations, and {policy} has widths of another kind")
-    made, journal = _foretold(recorded.journal), recorded.journal
+    made, journal = _predictions(recorded.journal), recorded.journal
     noise = settings.noise + np.array([told.noise or 0.0 for _, told, _ in made])
-    mean, std = (_floats(foretold[i] for _, _, foretold in made) for i in (0, 1))
+    mean, std = (_floats(predicted[i] for _, _, predicted in made) for i in (0, 1))
     alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, *_) in enumerate(made))
     X = [journal.observation(told).x for _, told, _ in made]
     return Predictions(
@@ -145,7 +145,7 @@ def predictions_of(recorded: Recorded) -> Predictions:
 
 def epoch_numbers(recorded: Recorded, epochs: Sequence[Epoch]) -> IntArray:
     """Return for each of `predictions_of` the number of its epoch, (n,)."""
-    made = _foretold(recorded.journal)
+    made = _predictions(recorded.journal)
     return np.array([i for asked, *_ in made for i, e in enumerate(epochs) if asked.decision.id in e.asked], np.int64)
 
 
@@ -158,7 +158,7 @@ def check_told(records: Iterable[Recorded]) -> None:
         raise BadInputError(f"there is nothing to audit: {asked} asked for and none was told its reward")
     if not any(_predicted(journal, entry) for journal, entry in told):
         raise BadInputError("there is nothing to audit: the policy predicts no rewards; audit one with a model, as ucb")
-    if not any(journal.foretold(entry.id) for journal, entry in told):
+    if not any(journal.predicted(entry.id) for journal, entry in told):
         raise BadInputError("there is nothing to audit: of what the stations ran instead, no prediction was kept")
 
 
@@ -177,11 +177,11 @@ def _journal_of(recorded: Recorded) -> Journal:
     return journal
 
 
-def _foretold(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:
+def _predictions(journal: Journal) -> list[tuple[Asked, Told, tuple[float, float]]]:
     """The decisions whose reward is known, with mean and std that were predicted of it, in the order of asking."""
     told = ((asked, journal.told.get(key)) for key, asked in journal.asked.items())
-    found = ((asked, one, journal.foretold(one.id)) for asked, one in told if one is not None)
-    return [(asked, one, foretold) for asked, one, foretold in found if foretold is not None]
+    found = ((asked, one, journal.predicted(one.id)) for asked, one in told if one is not None)
+    return [(asked, one, predicted) for asked, one, predicted in found if predicted is not None]
 
 
 def _predicted(journal: Journal, told: Told) -> bool:

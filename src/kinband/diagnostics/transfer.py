@@ -135,7 +135,7 @@ def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> 
 
 # --- Who borrows from whom, and what it earned ----------------------------------------------------------------------
 #
-# Who borrows: see `lending`. What it earned: every reward is foretold twice, by the shared model as stored when asking,
+# Who borrows: see `lending`. What it earned: every reward is predicted twice: by the shared model, stored when asking,
 # and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference of the
 # two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above zero
 # where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in the
@@ -150,7 +150,7 @@ def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> 
 # sparse posterior is compared as it was, approximations included.
 
 _LARGEST_PICTURE = 500  # stations of a matrix to look at
-_OWN_ROWS = 8000  # of one station, up to which it is foretold alone
+_OWN_ROWS = 8000  # of one station, up to which it is predicted alone
 _RATE = 0.05
 _ROUNDING = 1e-9  # log densities that differ by less do not differ
 
@@ -163,7 +163,7 @@ class Transferred:
 
     Attributes:
         name: The station, or "all".
-        rewards: How many were foretold both ways.
+        rewards: How many were predicted both ways.
         gain: Log density of a reward with sharing less that without, the mean, in nats.
         total: The same, summed over the rewards.
         borrowed: Share of the evidence of its latest decisions that was borrowed; None where it was not weighed.
@@ -224,7 +224,7 @@ class Transfer:
         return {"overall": self.overall.to_dict(), "stations": stations, "notes": list(self.notes)}
 
 
-def foretold_alone(settings: Settings, rows: Rows, made: Predictions) -> FloatArray:
+def log_density_alone(settings: Settings, rows: Rows, made: Predictions) -> FloatArray:
     """Return the log density of each reward of `made` from its station's own rows that were known then, (n,).
 
     Rewards of a station with too many rows are nan.
@@ -249,7 +249,7 @@ class Earned:
     Attributes:
         stations: Its stations.
         tasks: Whose each reward is, (n,).
-        gain: Log density of each reward with sharing less that without, (n,); nan where it was not foretold alone.
+        gain: Log density of each reward with sharing less that without, (n,); nan where it was not predicted alone.
         lending: Whose evidence the latest decisions rested on.
     """
 
@@ -267,7 +267,7 @@ def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
     numbers = epoch_numbers(recorded, epochs)
     for number, epoch in enumerate(epochs):
         mine = np.flatnonzero(numbers == number)
-        gain[mine] -= foretold_alone(epoch.settings, rows, made.take(mine))
+        gain[mine] -= log_density_alone(epoch.settings, rows, made.take(mine))
     gain[np.abs(gain) < _ROUNDING] = 0.0
     return Earned(settings.stations, made.tasks, gain, lending_of(recorded, rows, **options))
 

@@ -13,7 +13,7 @@ A problem is an environment to play, whose truth a referee knows, and a log that
   same, and a similarity measured under shuffled names;
 - "bundled", or the path of a trace: its nearest rows answer, by default 5 of the station's own. The paper prints
   neither: "bundled:own:25" takes 25 of the station's own, "bundled:all:100" takes 100 of everybody's;
-- "runs:<file>": a trace of measurement runs such as ColO-RAN (docs/simulator.md): half of the runs, drawn by the seed,
+- "runs:<file>": a trace of measurement runs such as ColO-RAN (docs/extend.md): half of the runs, drawn by the seed,
   are what the log is taken from, the others answer.
 """
 
@@ -264,9 +264,9 @@ def _of_runs(path: str, *, log_rows: int, seed: int) -> Problem:
     try:
         table = pq.read_table(path)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise BadInputError(f"{path} is no Parquet file that can be read: make it as docs/simulator.md says") from error
+        raise BadInputError(f"{path} is no Parquet file that can be read: make it as docs/extend.md says") from error
     if not {"task", "run", "r_qos"} <= set(table.column_names):
-        raise BadInputError(f"{path} is not a table of measurement runs as docs/simulator.md describes it")
+        raise BadInputError(f"{path} is not a table of measurement runs as docs/extend.md describes it")
     names = table.column_names
     schedulers = [name for name in names if name.startswith("c_sched")]
     columns = {

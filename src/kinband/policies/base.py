@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #
 # A policy has two methods. `choose` answers a query without changing what the policy believes; `learn` takes in one
 # reward. Everything random comes from the generator handed to `choose`, which is keyed by the decision, so that a
-# replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's memo
+# replay draws the same numbers. What `choose` wants to see again with the reward goes into the choice's policy_state
 # (JSON-able, stored in the log); work it would rather not repeat goes into its cache (never stored).
 #
 # A policy is built from a `Setting` by a factory, so that it can be built again and taught the log anew. Run
@@ -185,9 +185,9 @@ def check_choice(choice: Choice, query: Query) -> Choice:
                 f"the policy's {name} is not finite: look for an absurd reward or state, and correct it"
             )
     try:
-        json.dumps(dict(choice.memo), allow_nan=False)
+        json.dumps(dict(choice.policy_state), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise BadInputError(f"the policy's memo must survive JSON: {error}", code="policy_state") from error
+        raise BadInputError(f"the policy_state of a choice must survive JSON: {error}", code="policy_state") from error
     return replace(choice, arm=int(arm), arms=scored)
 
 

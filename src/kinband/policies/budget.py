@@ -49,7 +49,7 @@ from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.constraints import BUDGET, NOTE, TOGETHER, Bounds, Constraint, Draft, beta_rule
 from kinband.policies.exploration import KrauseOng
 from kinband.posterior import Column, Posterior, Prediction
-from kinband.records import NO_MEMO, Memo, Observation
+from kinband.records import NO_POLICY_STATE, Observation, PolicyState
 
 _ROUNDING = 1e-9  # a budget that misses zero by less has not been overdrawn
 
@@ -136,8 +136,8 @@ class Budget(Constraint):
     def learn(self, observations: Sequence[Observation]) -> None:
         """Count decisions whose reward has just been learned; rows of a log are nobody's decisions."""
         for observation in observations:
-            if "lower" in observation.memo.get(NOTE, {}):
-                self._settle(observation, observation.memo[NOTE])
+            if "lower" in observation.policy_state.get(NOTE, {}):
+                self._settle(observation, observation.policy_state[NOTE])
 
     def _settle(self, o: Observation, note: Mapping[str, Any]) -> None:
         """Count a decision with what is known now."""
@@ -149,12 +149,12 @@ class Budget(Constraint):
         found = margins(self._beliefs, [task], x[None], against=today[None], beta=np.array([beta]), rule=self.rule)
         return float(found[0])
 
-    def replaced_lower(self, memo: Memo, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
+    def replaced_lower(self, policy_state: PolicyState, *, task: int, x: FloatArray, ran: FloatArray) -> float | None:
         """Return what a decision for context x (d,) counts with until its reward is told, once context `ran` (d,) ran.
 
-        None where its memo, as it was when asking, has no bound.
+        None where its policy_state, as it was when asking, has no bound.
         """
-        note = replaced_memo(memo, x=x, ran=ran, lower=None).get(NOTE, {})
+        note = replaced_policy_state(policy_state, x=x, ran=ran, lower=None).get(NOTE, {})
         if "x" not in note:
             return 0.0 if note else None
         today = np.array(note["x"], dtype=np.float64)
@@ -251,21 +251,23 @@ def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> tu
 # --- Of what others put in a decision's place, and of what awaits its reward ----------------------------------------
 
 
-def held_lower(memo: Memo) -> float | None:
+def held_lower(policy_state: PolicyState) -> float | None:
     """Return the lower bound that a decision counts with until its reward is told, if a budget is kept."""
-    lower = memo.get(NOTE, {}).get("lower")
+    lower = policy_state.get(NOTE, {}).get("lower")
     return None if lower is None else float(lower)
 
 
-def replaced_memo(memo: Memo, *, x: FloatArray, ran: FloatArray, lower: float | None) -> Memo:
-    """Return what a decision's memo says once another configuration ran: what a budget needs, and nothing else.
+def replaced_policy_state(
+    policy_state: PolicyState, *, x: FloatArray, ran: FloatArray, lower: float | None
+) -> PolicyState:
+    """Return what a decision's policy_state says once another configuration ran: what a budget needs, and nothing else.
 
     For context x (d,) of what was decided and `ran` (d,) of what ran. `lower` is what the decision counts with until
     its reward is told; None, where nobody bounded it, stands for the worse of nothing and what was decided.
     """
-    note = memo.get(NOTE, {})
+    note = policy_state.get(NOTE, {})
     if "lower" not in note:
-        return NO_MEMO
+        return NO_POLICY_STATE
     today = note.get("x", x.tolist())  # only trials note what they replace: else that is what was decided
     kept = {"lower": min(note["lower"], 0.0) if lower is None else lower, "beta": note["beta"]}
     return {NOTE: kept if ran.tolist() == today else {**kept, "x": today}}

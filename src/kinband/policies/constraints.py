@@ -35,7 +35,7 @@ from kinband.posterior import Column, Prediction
 from kinband.records import Choice, Observation, Query, Standing
 
 NOTE = "safety"
-"""Where a decision's memo keeps what held it back."""
+"""Where a decision's policy_state keeps what held it back."""
 
 FLOOR, BUDGET = "floor", "budget"
 """What held a trial back."""
@@ -160,8 +160,8 @@ class Constraint:
         """Let drafts of one round through, or put other arms in their place."""
         return drafts
 
-    def memo(self, draft: Draft) -> Mapping[str, Any]:
-        """Return what a decision's memo shall hold besides the draft's note."""
+    def policy_state(self, draft: Draft) -> Mapping[str, Any]:
+        """Return what a decision's policy_state shall hold besides the draft's note."""
         del draft
         return {}
 

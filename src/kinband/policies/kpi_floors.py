@@ -219,7 +219,7 @@ class KpiBelief:
 #
 # Before the policy is asked, every allowed configuration is held against the floors: its KPIs' pessimistic bounds must
 # keep them all. What does not is not to be chosen as long as something does. Where nothing does, the configuration
-# whose worst bound comes closest is played, the running one if it is as close as any; the decision's memo says so.
+# whose worst bound comes closest is played, what runs if as close as any; `policy_state` says so.
 # Before anything is known all are as close as each other, and the station stays where it is; once what runs is known to
 # keep a KPI high, it is the closest. Staying with what runs whatever is known of it was tried: a station that had
 # wandered to where the floor is broken then stayed there for good.
@@ -232,10 +232,10 @@ class KpiBelief:
 _TIE = 1e-9  # in standard deviations of a KPI: bounds that differ by less are as close
 
 NOTE = "kpis"
-"""Where a decision's memo keeps what was predicted of KPIs."""
+"""Where a decision's policy_state keeps what was predicted of KPIs."""
 
 CONSIDERED = 32
-"""Of how many of the best-scored configurations a memo keeps the KPIs, as many as a decision keeps scores of."""
+"""Of how many of the best-scored configurations KPIs are kept, as many as a decision keeps scores of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ class KpiFloors(Constraint):
         chosen = [bool(draft.open[draft.plain.arms == draft.arm]) for draft in drafts]
         return [draft if kept else draft.best(draft.score) for draft, kept in zip(drafts, chosen, strict=True)]
 
-    def memo(self, draft: Draft) -> Mapping[str, Any]:
+    def policy_state(self, draft: Draft) -> Mapping[str, Any]:
         """Return what was predicted of the best-scored arms.
 
         It holds `open`, how many arms could be chosen, `kept`, whether what is played keeps the floors; where nothing

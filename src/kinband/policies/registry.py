@@ -127,7 +127,11 @@ def _run(policy: Policy, queries: list[Query], seed: int) -> tuple[list[int], li
         _same([choice.arm], [twice.arm], "asking", f"asked twice, before any reward, query {step + 1} got two answers")
         reward = float(np.sin(3.0 * query.X[choice.arm].sum() + query.task))
         logged = Observation(
-            query.task, query.X[choice.arm], choice.arm, reward, memo=json.loads(json.dumps(choice.memo))
+            query.task,
+            query.X[choice.arm],
+            choice.arm,
+            reward,
+            policy_state=json.loads(json.dumps(choice.policy_state)),
         )
         policy.learn(replace(logged, cache=choice.cache))
         arms.append(choice.arm)

@@ -20,7 +20,7 @@ from kinband.policies.exploration import exploration_from_dict, exploration_to_d
 from kinband.policies.kpi_floors import Kpi, KpiFloors
 from kinband.policies.ucb import UCB
 from kinband.posterior import Posterior, Prediction
-from kinband.records import Choice, Memo, Observation, Query
+from kinband.records import Choice, Observation, PolicyState, Query
 
 __all__ = [
     "Conservative",
@@ -199,16 +199,17 @@ class Constrained:
         return [
             replace(
                 draft.plain, arm=draft.arm, score=None if draft.plain.score is None else draft.score,
-                memo=self._memo(draft), cache=cache if draft.replaced is None else Work(cache, draft.replaced),
+                policy_state=self._policy_state(draft),
+                cache=cache if draft.replaced is None else Work(cache, draft.replaced),
             )
             for draft, cache in zip(drafts, self._caches(drafts), strict=True)
         ]  # fmt: skip
 
-    def _memo(self, draft: Draft) -> Memo:
+    def _policy_state(self, draft: Draft) -> PolicyState:
         noted = {NOTE: draft.note} if draft.note else {}
         for constraint in self.constraints:
-            noted |= constraint.memo(draft)
-        return {**draft.plain.memo, **noted}
+            noted |= constraint.policy_state(draft)
+        return {**draft.plain.policy_state, **noted}
 
     def _caches(self, drafts: Sequence[Draft]) -> list[Any]:
         """Return the work kept for updates; it is done anew where another arm is played and scores left none behind."""

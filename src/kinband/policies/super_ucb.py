@@ -57,7 +57,7 @@ class SuperUCB:
         >>> setting = Setting(RBF(0.5), np.eye(2), noise=0.1, arms=2, options={"horizon": 100})
         >>> policy = SuperUCB.build(setting)
         >>> query = Query(1, np.array([[0.0], [3.0]]), np.array([True, True]))
-        >>> policy.choose(query, np.random.default_rng(0)).memo["level"]
+        >>> policy.choose(query, np.random.default_rng(0)).policy_state["level"]
         1
     """
 
@@ -132,9 +132,9 @@ class SuperUCB:
                 level.restore(part)
 
     def _taught_by(self, observation: Observation) -> list[Posterior]:
-        if "level" not in observation.memo:
+        if "level" not in observation.policy_state:
             return self.levels
-        level = int(observation.memo["level"])
+        level = int(observation.policy_state["level"])
         return [self.levels[level - 1]] if level else []
 
     def _base(self, level: int, query: Query, arms: IntArray) -> Prediction:

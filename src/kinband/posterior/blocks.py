@@ -329,12 +329,12 @@ class BlockedPosterior(Posterior):
         members = [m for _, m in self.parts()]
         joined = np.unique(self._block_of[np.flatnonzero(K_Z[task, :task])])
         own = np.sort(np.concatenate([np.array([task]), *(members[g] for g in joined)]))
-        likeness = K_Z[np.ix_(own, own)]
+        K_own = K_Z[np.ix_(own, own)]
         if len(joined) == 1:
-            self.blocks[joined[0]].extend_tasks(likeness)
+            self.blocks[joined[0]].extend_tasks(K_own)
             members[joined[0]] = own
         else:
-            self._replace(joined, self._merged(joined, own, likeness))
+            self._replace(joined, self._merged(joined, own, K_own))
             members = [m for g, m in enumerate(members) if g not in joined]
             members.insert(int(joined[0]) if len(joined) else len(members), own)
         super().extend_tasks(K_Z)

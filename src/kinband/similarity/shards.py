@@ -20,26 +20,26 @@ from kinband.arrays import FloatArray, IntArray, finite_array, positive_number
 from kinband.errors import BadInputError, NotFoundError
 from kinband.similarity.matrix import TaskMatrix, check_stations
 
-# --- Groups of bounded size that keep likeness together: the arithmetic of sharding ---------------------------------
+# --- Groups of bounded size that keep similarity together: the arithmetic of sharding -------------------------------
 #
-# Average linkage with a limit: every station begins alone, and the two groups with the largest average likeness that
+# Average linkage with a limit: every station begins alone, and the two groups with the largest average similarity that
 # still fit into one are merged, until none fit. A natural cluster that fits stays whole; a giant one is cut where its
 # members are least alike; stations that resemble nobody are put together all the same, because a posterior keeps
 # strangers apart by itself. No two groups are left that would fit into one.
 #
 # Among stations that are all alike this ends with groups a little above half the limit. So afterwards the smallest
 # groups are dissolved, their members going one by one where they are liked most and there is room, as long as that
-# keeps more likeness together than before.
+# keeps more similarity together than before.
 #
-# Average likeness can only fall as groups merge, so what a group once had as its best is an upper bound ever after: it
+# Average similarity can only fall as groups merge, so what a group once had as its best bounds it ever after: it
 # is looked at again only when it leads. That makes it O(M²) in practice, for M stations.
 
 
-def pack(likeness: FloatArray, *, size: int) -> list[IntArray]:
+def pack(similarity: FloatArray, *, size: int) -> list[IntArray]:
     """Return groups of at most `size` members, each ascending, in order of their first member.
 
     Args:
-        likeness: Symmetric and non-negative, (M, M); the diagonal is ignored.
+        similarity: Symmetric and non-negative, (M, M); the diagonal is ignored.
         size: The most members of a group.
 
     Example:
@@ -47,24 +47,24 @@ def pack(likeness: FloatArray, *, size: int) -> list[IntArray]:
         >>> [group.tolist() for group in pack(A, size=2)]
         [[0, 2], [1]]
     """
-    return refill(likeness, link(likeness, size=size), size=size)
+    return refill(similarity, link(similarity, size=size), size=size)
 
 
-def link(likeness: FloatArray, *, size: int) -> list[IntArray]:
-    """Merge the groups that are most alike on average, as long as two fit into one; likeness is (M, M).
+def link(similarity: FloatArray, *, size: int) -> list[IntArray]:
+    """Merge the groups that are most alike on average, as long as two fit into one; similarity is (M, M).
 
     Example:
         >>> [group.tolist() for group in link(np.ones((5, 5)), size=2)]
         [[0, 1], [2, 3], [4]]
     """
-    merging = _Merging(likeness, size)
+    merging = _Merging(similarity, size)
     while merging.step():
         pass
     return _ordered(merging.members)
 
 
-def refill(likeness: FloatArray, groups: list[IntArray], *, size: int) -> list[IntArray]:
-    """Dissolve small groups into the room that others have, where that keeps more likeness (M, M) together.
+def refill(similarity: FloatArray, groups: list[IntArray], *, size: int) -> list[IntArray]:
+    """Dissolve small groups into the room that others have, where that keeps more similarity (M, M) together.
 
     Example:
         >>> groups = [np.array([0, 1]), np.array([2, 3]), np.array([4, 5])]
@@ -75,7 +75,7 @@ def refill(likeness: FloatArray, groups: list[IntArray], *, size: int) -> list[I
     for g in sorted(range(len(members)), key=lambda g: len(members[g])):
         others = [h for h in range(len(members)) if h != g and members[h]]
         if sum(size - len(members[h]) for h in others) >= len(members[g]):
-            _dissolve(likeness, members, g, others, size)
+            _dissolve(similarity, members, g, others, size)
     return _ordered(members)
 
 
@@ -101,17 +101,17 @@ def _ordered(members: list[list[int]]) -> list[IntArray]:
     return sorted(found, key=lambda group: int(group[0]))
 
 
-def likeness_within(likeness: FloatArray, groups: list[IntArray]) -> tuple[float, float]:
-    """Return Σ|likeness| over all pairs inside the groups, and over the pairs that they part; likeness is (M, M).
+def similarity_within(similarity: FloatArray, groups: list[IntArray]) -> tuple[float, float]:
+    """Return Σ|similarity| over all pairs inside the groups, and over the pairs that they part; similarity is (M, M).
 
     Example:
         >>> A = np.array([[1.0, 0.0, -0.9], [0.0, 1.0, 0.1], [-0.9, 0.1, 1.0]])
-        >>> kept, cut = likeness_within(A, [np.array([0, 2]), np.array([1])])
+        >>> kept, cut = similarity_within(A, [np.array([0, 2]), np.array([1])])
         >>> round(kept, 3), round(cut, 3)
         (0.9, 0.1)
     """
-    kept = sum(_pairs(likeness[np.ix_(group, group)]) for group in groups)
-    return kept, max(0.0, _pairs(likeness) - kept)
+    kept = sum(_pairs(similarity[np.ix_(group, group)]) for group in groups)
+    return kept, max(0.0, _pairs(similarity) - kept)
 
 
 def _pairs(A: FloatArray) -> float:
@@ -119,13 +119,13 @@ def _pairs(A: FloatArray) -> float:
 
 
 class _Merging:
-    """Groups on their way: sums of likeness between them, and what each last knew of its best partner."""
+    """Groups on their way: sums of similarity between them, and what each last knew of its best partner."""
 
-    def __init__(self, likeness: FloatArray, size: int) -> None:
-        M = len(likeness)
+    def __init__(self, similarity: FloatArray, size: int) -> None:
+        M = len(similarity)
         self.limit = size
         self.members: list[list[int]] = [[m] for m in range(M)]
-        self._sums = np.array(likeness, dtype=np.float64)
+        self._sums = np.array(similarity, dtype=np.float64)
         self._sizes = np.ones(M, dtype=np.int64)
         self._best = np.full(M, np.inf)  # upper bounds
         self._mate = np.zeros(M, dtype=np.int64)
@@ -170,10 +170,10 @@ class _Merging:
 # for a whole matrix (a city, a region), and `shard_blocks` for a country: blocks first, similarity
 # measured inside each block only. What lies between blocks is then estimated from a sample of stations.
 
-Likeness = Callable[[tuple[str, ...]], ArrayLike | TaskMatrix]
+SimilarityOf = Callable[[tuple[str, ...]], ArrayLike | TaskMatrix]
 """Says how alike the named stations are, as a task matrix in their order."""
 
-_SAMPLE = 600  # stations among which likeness between blocks is estimated
+_SAMPLE = 600  # stations among which similarity between blocks is estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,19 +261,19 @@ def shard_stations(
     whole = _task_matrix(similarity, stations)
     alike = np.abs(whole.correlation())
     groups = pack(alike, size=limit)
-    kept, cut = likeness_within(alike, groups)
+    kept, cut = similarity_within(alike, groups)
     parts = [whole.reindex([whole.stations[m] for m in group]) for group in groups]
     return Shards(tuple(parts), kept, cut)
 
 
 def shard_blocks(
-    blocks: Sequence[Sequence[str]], likeness: Likeness, *, rng: np.random.Generator, size: int = 100
+    blocks: Sequence[Sequence[str]], similarity: SimilarityOf, *, rng: np.random.Generator, size: int = 100
 ) -> Shards:
-    """Split stations that come in blocks (regions, bands, kinds of site); likeness is measured inside blocks only.
+    """Split stations that come in blocks (regions, bands, kinds of site); similarity is measured inside blocks only.
 
     Args:
         blocks: Station names, block by block; a block of a few thousand is quick.
-        likeness: Returns the task matrix of the stations it is given, in their order.
+        similarity: Returns the task matrix of the stations it is given, in their order.
         rng: Draws the stations among which the loss between blocks is estimated.
         size: The most stations of a shard.
 
@@ -286,21 +286,21 @@ def shard_blocks(
     limit = checked_size(size)
     if not blocks or not all(len(block) for block in blocks):
         raise BadInputError("shard_blocks takes at least one block, and no empty ones")
-    found = [shard_stations(likeness(tuple(block)), stations=tuple(block), size=limit) for block in blocks]
+    found = [shard_stations(similarity(tuple(block)), stations=tuple(block), size=limit) for block in blocks]
     parts = tuple(part for shards in found for part in shards.parts)
     kept, cut = sum(shards.kept for shards in found), sum(shards.cut for shards in found)
     if len(found) == 1:
         return found[0]
-    between = _between_blocks([shards.stations for shards in found], likeness, rng=rng)
+    between = _between_blocks([shards.stations for shards in found], similarity, rng=rng)
     return Shards(parts, kept, cut + between, sampled=True)
 
 
-def _between_blocks(blocks: Sequence[tuple[str, ...]], likeness: Likeness, *, rng: np.random.Generator) -> float:
+def _between_blocks(blocks: Sequence[tuple[str, ...]], similarity: SimilarityOf, *, rng: np.random.Generator) -> float:
     """Estimate Σ|ρ| over pairs of stations in different blocks from a sample of stations."""
     names = [name for block in blocks for name in block]
     block_of = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
     chosen = np.sort(rng.choice(len(names), size=min(_SAMPLE, len(names)), replace=False))
-    K_Z = _task_matrix(likeness(tuple(names[m] for m in chosen)), [names[m] for m in chosen])
+    K_Z = _task_matrix(similarity(tuple(names[m] for m in chosen)), [names[m] for m in chosen])
     apart = np.not_equal.outer(block_of[chosen], block_of[chosen])
     if not apart.any():
         return 0.0

@@ -256,7 +256,7 @@ class Trace:
     def bundled(cls) -> "Trace":
         """Return the trace that comes with kinband: a simulated city of 105 stations over five afternoons.
 
-        `kinband simulate` wrote it; docs/simulator.md shows the city.
+        `kinband simulate` wrote it; docs/extend.md shows the city.
 
         Example:
             >>> trace = Trace.bundled()

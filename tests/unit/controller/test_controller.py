@@ -210,7 +210,12 @@ def test_a_round_of_one_station_takes_up_the_column_it_solved() -> None:
             decision = controller.ask("b", state(0.3))
             controller.tell(decision.id, 0.5)
     alone, round_ = one.ask("a", state(0.7)), other.ask_all({"a": state(0.7)})["a"]
-    assert (alone.arm, alone.mean, alone.std, alone.memo) == (round_.arm, round_.mean, round_.std, round_.memo)
+    assert (alone.arm, alone.mean, alone.std, alone.policy_state) == (
+        round_.arm,
+        round_.mean,
+        round_.std,
+        round_.policy_state,
+    )
 
 
 def test_a_declared_range_of_rewards_is_four_prior_deviations_wide() -> None:
@@ -386,11 +391,11 @@ def test_a_reward_that_breaks_the_matrix_is_refused_and_forgotten() -> None:
 class Stubborn(RandomArm):
     """Always wants arm 0, as NumPy counts, and remembers what it is told to."""
 
-    memo: dict[str, Any] = {}  # noqa: RUF012
+    policy_state: dict[str, Any] = {}  # noqa: RUF012
     reward_limit = float("inf")
 
     def choose(self, query: Query, rng: np.random.Generator) -> Choice:
-        return Choice(np.int64(0), np.arange(len(query.X)), memo=self.memo)  # type: ignore[arg-type]
+        return Choice(np.int64(0), np.arange(len(query.X)), policy_state=self.policy_state)  # type: ignore[arg-type]
 
     def learn(self, observation: Observation) -> None:
         if observation.reward > self.reward_limit:
@@ -416,9 +421,9 @@ def test_no_policy_gets_past_what_is_allowed() -> None:
 
 def test_what_cannot_be_stored_is_refused_when_asking() -> None:
     assert type(stubborn().ask("a", state()).arm) is int
-    for memo in ({"thoughts": object()}, {"score": float("nan")}):
-        with pytest.raises(BadInputError, match="memo must survive JSON"):
-            stubborn(memo=memo).ask("a", state())
+    for policy_state in ({"thoughts": object()}, {"score": float("nan")}):
+        with pytest.raises(BadInputError, match="policy_state of a choice must survive JSON"):
+            stubborn(policy_state=policy_state).ask("a", state())
 
 
 def test_a_correction_that_a_policy_cannot_learn_changes_nothing() -> None:

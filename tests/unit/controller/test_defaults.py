@@ -66,7 +66,7 @@ def test_the_budget_that_is_on_by_default_holds_a_first_trial_back_and_says_so()
     controller = Controller.from_trace(log(), running={"tilt": 2}, start=False, beta=3.0)
     decision = controller.ask("a", {"load": 0.5})
     assert decision.configuration == {"tilt": 2}
-    assert decision.memo["safety"]["by"] == "budget"
+    assert decision.policy_state["safety"]["by"] == "budget"
 
 
 def test_the_paper_is_kept_to_the_letter() -> None:
@@ -113,8 +113,8 @@ def test_nothing_is_said_of_a_budget_that_is_on_or_was_not_to_be(
     assert "no_budget" not in controller.settings.notes
 
 
-def test_the_paper_takes_an_empty_list_of_rules_and_refuses_a_likeness_of_ours() -> None:
+def test_the_paper_takes_an_empty_list_of_rules_and_refuses_a_similarity_of_ours() -> None:
     assert Controller.from_trace(log(), paper=True, safety=[], running={"tilt": 2}).settings.rules is None
-    for likeness in ("joint", Joint()):
+    for similarity in ("joint", Joint()):
         with pytest.raises(BadInputError, match="goes beyond it: take 'embedding'"):
-            Controller.from_trace(log(), paper=True, similarity=likeness)
+            Controller.from_trace(log(), paper=True, similarity=similarity)

@@ -146,10 +146,10 @@ def test_a_correction_changes_no_evidence() -> None:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10**6), rows=st.integers(0, 14), likeness=st.floats(-0.95, 0.95))
-def test_shares_add_up_and_borrowing_grows_with_the_others_rows(seed: int, rows: int, likeness: float) -> None:
+@given(seed=st.integers(0, 10**6), rows=st.integers(0, 14), similarity=st.floats(-0.95, 0.95))
+def test_shares_add_up_and_borrowing_grows_with_the_others_rows(seed: int, rows: int, similarity: float) -> None:
     rng = np.random.default_rng(seed)
-    matrix = np.array([[1.3, likeness], [likeness, 0.8]]) if abs(likeness) > 0.01 else np.diag([1.3, 0.8])
+    matrix = np.array([[1.3, similarity], [similarity, 0.8]]) if abs(similarity) > 0.01 else np.diag([1.3, 0.8])
     controller = played(K_Z=np.eye(3), rounds=0)
     tasks, X = rng.integers(0, 2, rows), rng.normal(size=(rows, 2))
     all_ = Rows(tasks, X, rng.normal(size=rows), rng.uniform(0.01, 0.2, rows))

@@ -45,7 +45,7 @@ def random_matrix(rng: np.random.Generator, M: int, *, correlation: bool = True)
 
 
 def town(M: int, seed: int = 0, **options: Any) -> Controller:
-    """A controller whose likeness follows positions along a road, with rewards told for every station."""
+    """A controller whose similarity follows positions along a road, with rewards told for every station."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0, 4, M))
     given: dict[str, Any] = {
@@ -382,7 +382,7 @@ def test_a_newcomer_under_a_budget_declares_what_it_runs() -> None:
     controller.tell(decision.id, 0.8)
     policy: Any = controller.policy
     assert policy.budget.settled.shape == (3,)
-    assert decision.memo["safety"]["running"] == 3
+    assert decision.policy_state["safety"]["running"] == 3
 
 
 # --- Refusals: one sentence, nothing changed --------------------------------------------------------------

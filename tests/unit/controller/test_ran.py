@@ -145,9 +145,9 @@ def test_kpis_are_learned_for_what_ran() -> None:
     decision = controller.ask("a", STATE, allowed=[3])
     controller.ran(decision.id, SPACE[7])
     controller.tell(decision.id, 0.4, kpis={"drops": 0.8})
-    assert controller.journal.memo(decision.id) == {}
+    assert controller.journal.policy_state(decision.id) == {}
     asked.tell(asked.ask("a", STATE, allowed=[7]).id, 0.4, kpis={"drops": 0.8})
-    mine, theirs = (one.ask("b", STATE).memo["kpis"] for one in (controller, asked))
+    mine, theirs = (one.ask("b", STATE).policy_state["kpis"] for one in (controller, asked))
     np.testing.assert_allclose(mine["means"]["drops"], theirs["means"]["drops"], rtol=1e-9)
 
 
@@ -229,7 +229,7 @@ def test_an_entry_that_cannot_follow_is_refused(entry: Entry, words: str) -> Non
 
 def running(controller: Controller, station: str = "a") -> Any:
     """What the next decision takes for what runs."""
-    return controller.consider(station, STATE).memo["safety"]["running"]
+    return controller.consider(station, STATE).policy_state["safety"]["running"]
 
 
 def test_a_station_runs_what_ran_even_if_no_reward_will_come() -> None:
@@ -264,7 +264,7 @@ def decided(of: str, *, trial: bool) -> tuple[Controller, Any]:
     for number in range(12):
         controller.tell(controller.ask("a", STATE, allowed=[TODAY]).id, 0.7 + 0.01 * number)
     decision = controller.ask("a", STATE, allowed=None if trial else [TODAY])
-    assert ("x" in decision.memo["safety"]) == trial == (decision.arm != TODAY)
+    assert ("x" in decision.policy_state["safety"]) == trial == (decision.arm != TODAY)
     return controller, decision
 
 
@@ -275,12 +275,12 @@ def pending(controller: Controller) -> float:
 @pytest.mark.parametrize("of", ["rewards", "expected"])
 def test_what_ran_today_anyway_costs_nothing_and_earns_its_share(of: str) -> None:
     controller, decision = decided(of, trial=True)
-    held = decision.memo["safety"]["lower"]
+    held = decision.policy_state["safety"]["lower"]
     assert pending(controller) == held < 0
     controller.ran(decision.id, SPACE[TODAY])
     assert pending(controller) == 0.0
-    note = controller.journal.memo(decision.id)["safety"]
-    assert note == {"lower": 0.0, "beta": decision.memo["safety"]["beta"]}
+    note = controller.journal.policy_state(decision.id)["safety"]
+    assert note == {"lower": 0.0, "beta": decision.policy_state["safety"]["beta"]}
     before = beliefs(controller)["settled"][0]
     controller.tell(decision.id, 0.6)
     added = beliefs(controller)["settled"][0] - before
@@ -318,13 +318,13 @@ def test_what_others_tried_is_bounded_as_a_trial_of_that(trial: bool) -> None:
     kernel, tasks = naive.rbf(LENGTH, VARIANCE), np.zeros(2, dtype=np.int64)
     mean = naive.posterior_mean(data, kernel, K_Z, tasks, both, mean=MEAN) + 0.2
     C = naive.posterior_covariance(data, kernel, K_Z, tasks, both)
-    beta, c = decision.memo["safety"]["beta"], np.array([1.0, -0.7])
+    beta, c = decision.policy_state["safety"]["beta"], np.array([1.0, -0.7])
     surely = c @ mean - beta * math.sqrt(c @ C @ c + (1 + 0.7**2) * 0.002)
     at_worst = -0.7 * mean[1] - beta * 0.7 * math.sqrt(C[1, 1] + 0.002)
     bound = max(surely, min(at_worst, 0.0))
     assert bound < -0.01
     assert pending(controller) == pytest.approx(bound, rel=1e-6)
-    note = controller.journal.memo(decision.id)["safety"]
+    note = controller.journal.policy_state(decision.id)["safety"]
     assert note["x"] == controller.settings.encoder.contexts(STATE)[TODAY].tolist()
 
     controller.tell(decision.id, 0.1)
@@ -339,7 +339,7 @@ def test_taking_it_back_restores_the_budget() -> None:
     controller.ran(decision.id, SPACE[TODAY])
     controller.ran(decision.id, SPACE[decision.arm])
     assert pending(controller) == before
-    assert controller.journal.memo(decision.id) == decision.memo
+    assert controller.journal.policy_state(decision.id) == decision.policy_state
 
 
 def test_a_called_off_decision_keeps_what_it_may_have_cost() -> None:
@@ -357,7 +357,7 @@ def test_a_journal_without_a_bound_counts_the_worse_of_nothing_and_what_was_deci
     controller, decision = decided("rewards", trial=True)
     x = controller.settings.encoder.contexts(STATE)[0]
     again = Controller.resume(controller.settings, [*controller.journal, Ran(decision.id, 0, x)])
-    assert pending(again) == decision.memo["safety"]["lower"] < 0
+    assert pending(again) == decision.policy_state["safety"]["lower"] < 0
 
 
 def test_budgets_under_floors_of_kpis_are_kept_too() -> None:
@@ -366,13 +366,13 @@ def test_budgets_under_floors_of_kpis_are_kept_too() -> None:
     decision = controller.ask("a", STATE, allowed=[TODAY])
     controller.ran(decision.id, SPACE[0])
     assert pending(controller) < 0
-    assert "kpis" not in controller.journal.memo(decision.id)
+    assert "kpis" not in controller.journal.policy_state(decision.id)
 
 
 # --- Who judges by predictions --------------------------------------------------------------------------------
 
 
-def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
+def test_drift_is_judged_by_what_was_predicted_of_what_ran() -> None:
     controller = make(drift=Drift(reset=Reset(50.0)), noise=0.004, reward_range=(0, 1))
     wide, said = ConfigurationSpace(tilt=range(60)), list[float]()
     for allowed, arm in (([3], 3), (None, 5)):
@@ -380,7 +380,7 @@ def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
         if arm != decision.arm and allowed is None:
             controller.ran(decision.id, SPACE[arm])
         scored = next(one for one in decision.alternatives if one.arm == arm)
-        assert controller.journal.foretold(decision.id) == (scored.mean, scored.std)
+        assert controller.journal.predicted(decision.id) == (scored.mean, scored.std)
         controller.tell(decision.id, 0.9)
         said.append(controller._memory.watch._evidence[0].value)
     assert said[0] != said[1]
@@ -391,11 +391,11 @@ def test_drift_is_judged_by_what_was_foretold_of_what_ran() -> None:
     assert len(kept) == 32
     many.ran(decision.id, wide[next(arm for arm in range(60) if arm not in kept)])
     many.tell(decision.id, 0.9)
-    assert many.journal.foretold(decision.id) is None
+    assert many.journal.predicted(decision.id) is None
     assert not many._memory.watch._evidence
 
 
-def test_audits_hold_rewards_against_what_was_foretold_of_what_ran() -> None:
+def test_audits_hold_rewards_against_what_was_predicted_of_what_ran() -> None:
     controller = make(noise=0.05)
     for number in range(6):
         decision = controller.ask("ab"[number % 2], {"load": 0.1 * number, "users": 3})
@@ -414,7 +414,7 @@ def test_audits_hold_rewards_against_what_was_foretold_of_what_ran() -> None:
     assert audit(controller).rewards == 6
 
 
-def test_audits_leave_out_what_nothing_was_foretold_of() -> None:
+def test_audits_leave_out_what_nothing_was_predicted_of() -> None:
     space = ConfigurationSpace(tilt=range(60))
     controller = Controller(space, ["a"], noise=0.05, mean=0.5)
     decision = controller.ask("a")
@@ -550,7 +550,7 @@ def test_asking_after_considering_decides_what_was_considered(policy: str) -> No
         assert all(np.array_equal(before[name], value) for name, value in beliefs(controller).items())
         decision = controller.ask(station, **asked)
         assert decision.arm == choices[0].arm
-        assert decision.memo == choices[0].memo
+        assert decision.policy_state == choices[0].policy_state
         if choices[0].mean is not None:
             scored = {one.arm: one.mean for one in decision.alternatives}
             assert scored == dict(zip(choices[0].arms.tolist(), choices[0].mean.tolist(), strict=True))
@@ -572,7 +572,7 @@ def test_considering_does_not_set_the_clock() -> None:
 def test_considering_takes_what_runs_and_context_rows_as_asking_does() -> None:
     controller = safe("expected")
     controller.tell(controller.ask("a", STATE).id, 0.6)
-    assert controller.consider("a", STATE, running=SPACE[8]).memo["safety"]["running"] == 8
+    assert controller.consider("a", STATE, running=SPACE[8]).policy_state["safety"]["running"] == 8
     rows = np.random.default_rng(2).normal(size=(7, 2))
     by_rows = Controller(SPACE, ["a"], features=["p", "q"], seed=3)
     choice = by_rows.consider("a", contexts=rows)

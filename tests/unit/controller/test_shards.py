@@ -78,8 +78,8 @@ def test_a_newcomer_joins_the_shard_of_the_station_it_is_most_like() -> None:
     assert len(after) == len(before)
     assert "n0" in next(shard for shard in after if home in shard)
     assert sum("n1" in shard for shard in after) == 1
-    likeness = controller.current.K_Z[-1, :-1]
-    assert 0 < likeness.max() < 0.5  # nothing says that it belongs to the shard it joins
+    similarity = controller.current.K_Z[-1, :-1]
+    assert 0 < similarity.max() < 0.5  # nothing says that it belongs to the shard it joins
     controller.tell(controller.ask("n0", {"load": 0.2}).id, 0.4)
 
 

@@ -23,8 +23,8 @@ from kinband.diagnostics.transfer import (
     HURTS,
     Transferred,
     earned_of,
-    foretold_alone,
     lending_of,
+    log_density_alone,
     transfer_of,
 )
 from kinband.experiments.report.page import audit_html, audit_pictures, write_audit
@@ -80,10 +80,10 @@ def told(controller: Controller) -> list[Asked]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_rewards_are_foretold_with_and_without_the_others_as_a_naive_posterior_does(seed: int) -> None:
+def test_rewards_are_predicted_with_and_without_the_others_as_a_naive_posterior_does(seed: int) -> None:
     controller = played(seed)
     made = predictions_of(controller)
-    alone = foretold_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
+    alone = log_density_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
     k = naive.ard_rbf(SCALES, VARIANCE)
     for i, asked in enumerate(told(controller)):
         data, reward = then(controller, asked.decision.id), controller.journal.told[asked.decision.id]
@@ -100,7 +100,7 @@ def test_rewards_are_foretold_with_and_without_the_others_as_a_naive_posterior_d
 def test_the_gain_of_a_station_is_the_mean_of_its_differences_with_students_interval() -> None:
     controller = played(rounds=9)
     made = predictions_of(controller)
-    alone = foretold_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
+    alone = log_density_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
     found = transfer_of([earned_of(controller, made)])
     for task, station in enumerate(found.stations):
         gain = (made.log_density - alone)[made.tasks == task]

@@ -38,7 +38,7 @@ GROUPS = np.where(np.arange(STATIONS)[:, None] % 3 == np.arange(STATIONS) % 3, 0
 
 
 def drawn(seed: int, *, rounds: int, truth: float = NOISE, K_Z: Any = GROUPS, **changes: Any) -> Controller:
-    """A controller on functions drawn from its own model; `truth` is the noise there is, `K_Z` the likeness."""
+    """A controller on functions drawn from its own model; `truth` is the noise there is, `K_Z` the similarity."""
     rng = np.random.default_rng(seed)
     names = [f"st-{m:02d}" for m in range(STATIONS)]
     options: dict[str, Any] = {

@@ -67,7 +67,7 @@ def test_a_table_without_runs_is_refused(tmp_path) -> None:  # type: ignore[no-u
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"task": [1, 2]}), tmp_path / "x.parquet")
-    with pytest.raises(BadInputError, match=r"docs/simulator\.md"):
+    with pytest.raises(BadInputError, match=r"docs/extend\.md"):
         problem_of(f"runs:{tmp_path / 'x.parquet'}", log_rows=3, seed=1)
 
 

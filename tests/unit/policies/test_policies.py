@@ -130,16 +130,16 @@ def super_ucb(*, horizon: int, beta: float, levels: int = 3) -> tuple[SuperUCB, 
 def test_super_ucb_exploits_when_every_width_is_tiny() -> None:
     policy, stubs = super_ucb(horizon=100, beta=1.0)
     choice = policy.choose(query((0.5, 0.05), (0.6, 0.02)), rng())
-    assert (choice.arm, choice.memo["level"]) == (1, 0)
-    policy.learn(Observation(0, np.zeros(2), 1, 0.5, None, choice.memo))
+    assert (choice.arm, choice.policy_state["level"]) == (1, 0)
+    policy.learn(Observation(0, np.zeros(2), 1, 0.5, None, choice.policy_state))
     assert [len(s) for s in stubs] == [0, 0, 0]
 
 
 def test_super_ucb_plays_the_widest_arm_over_the_threshold() -> None:
     policy, stubs = super_ucb(horizon=100, beta=1.0)
     choice = policy.choose(query((0.5, 0.05), (0.1, 0.6), (0.2, 0.7)), rng())
-    assert (choice.arm, choice.memo["level"]) == (2, 1)
-    policy.learn(Observation(0, np.zeros(2), 2, 0.5, None, choice.memo))
+    assert (choice.arm, choice.policy_state["level"]) == (2, 1)
+    policy.learn(Observation(0, np.zeros(2), 2, 0.5, None, choice.policy_state))
     assert [len(s) for s in stubs] == [1, 0, 0]
 
 
@@ -147,7 +147,7 @@ def test_super_ucb_drops_arms_that_cannot_be_best_and_goes_up() -> None:
     # Level 1: all ω ≤ 1/2; ucb = 0.9, 2.3, 2.4 and those within 2^0 = 1 of the best stay. Level 2: ω > 1/4 for arm 2.
     policy, _ = super_ucb(horizon=100, beta=1.0)
     choice = policy.choose(query((0.5, 0.4), (2.1, 0.2), (2.1, 0.3)), rng())
-    assert (choice.arm, choice.memo["level"], choice.arms.tolist()) == (2, 2, [1, 2])
+    assert (choice.arm, choice.policy_state["level"], choice.arms.tolist()) == (2, 2, [1, 2])
 
 
 def test_super_ucb_lets_a_log_teach_every_level() -> None:

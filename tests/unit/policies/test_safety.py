@@ -55,7 +55,7 @@ def test_the_first_trial_waits_until_the_budget_bears_it() -> None:
     controller = make(safety=Conservative(ALPHA))
     decisions = [ask(controller) for _ in range(8)]
     assert [d.arm for d in decisions] == [LOW] * 6 + [HIGH, LOW]
-    lowers = [d.memo["safety"]["lower"] for d in decisions]
+    lowers = [d.policy_state["safety"]["lower"] for d in decisions]
     np.testing.assert_allclose(lowers, [SAFE] * 6 + [TRIAL, SAFE], rtol=1e-12)
 
 
@@ -87,8 +87,8 @@ def test_a_decision_that_is_called_off_loses_what_it_earned_and_keeps_what_it_co
 
 def test_what_was_held_back_is_on_record() -> None:
     decision = ask(make(safety=Conservative(ALPHA)))
-    assert decision.memo["safety"]["held_back"] == HIGH
-    assert decision.memo["safety"]["by"] == "budget"
+    assert decision.policy_state["safety"]["held_back"] == HIGH
+    assert decision.policy_state["safety"]["by"] == "budget"
     assert decision.ucb == pytest.approx(MEAN + BETA * S)
     assert decision.alternatives[0].ucb == pytest.approx(MEAN + BETA * 2 * S)
 
@@ -104,7 +104,7 @@ def test_a_station_that_surely_earns_no_less_stays_when_another_has_emptied_the_
         for station, made in slots[-1].items():
             fails = station == "ill" and t >= 40
             controller.tell(made.id, 0.0 if fails else earns[made.arm] + 0.01 * rng.normal())
-    empty = [slot for slot in slots[40:] if slot["ill"].memo["safety"].get("by") == "budget"]
+    empty = [slot for slot in slots[40:] if slot["ill"].policy_state["safety"].get("by") == "budget"]
     assert len(empty) > 2
     assert {slot["ill"].arm for slot in empty} == {0}
     assert {slot["well"].arm for slot in empty} == {1}  # the declared one would surely earn less
@@ -114,8 +114,8 @@ def test_a_station_that_surely_earns_no_less_stays_when_another_has_emptied_the_
 
 def test_what_becomes_of_a_trial_that_a_budget_holds_back_is_said_in_words() -> None:
     def text(arm: int, **note: Any) -> str:
-        memo = {"safety": {"held_back": 0, "by": "budget", "running": 2, **note}}
-        return held_back_text(Decision("d1", "a", arm, None, 0.9, 0.1, 1.0, memo=memo))
+        policy_state = {"safety": {"held_back": 0, "by": "budget", "running": 2, **note}}
+        return held_back_text(Decision("d1", "a", arm, None, 0.9, 0.1, 1.0, policy_state=policy_state))
 
     assert text(1).endswith("The station goes back to what was declared, which costs the budget nothing.")
     assert text(2, x=[0.5]).endswith("stays with what it runs, which surely earns no less than what was declared.")
@@ -144,7 +144,7 @@ def test_a_trial_can_cost_no_more_than_all_that_today_could_have_earned() -> Non
 
 def test_rewards_may_be_counted_from_another_zero() -> None:
     controller = make(safety=Conservative(ALPHA, least=-1.0))
-    assert ask(controller).memo["safety"]["lower"] == pytest.approx(ALPHA * (MEAN + 1.0 - BETA * S))
+    assert ask(controller).policy_state["safety"]["lower"] == pytest.approx(ALPHA * (MEAN + 1.0 - BETA * S))
 
 
 @pytest.mark.parametrize("rule", [2.5, KrauseOng(0.2), Theorem1(delta=0.2, norm=0.3)])
@@ -152,7 +152,7 @@ def test_bounds_of_a_rule_count_decisions(rule: Any) -> None:
     controller = make(3, safety=Conservative(ALPHA, bounds=rule, of="expected"))
     ask(controller)
     round_ = controller.ask_all(contexts=dict.fromkeys(controller.stations, X))
-    betas = [d.memo["safety"]["beta"] for d in round_.values()]
+    betas = [d.policy_state["safety"]["beta"] for d in round_.values()]
     if isinstance(rule, float):
         assert betas == [rule] * 3
     else:
@@ -184,7 +184,7 @@ def test_a_correction_leads_where_the_right_reward_would_have_led() -> None:
 def test_a_floor_asks_for_the_difference(drop: float, expected: int) -> None:
     decision = ask(make(safety=Floor(drop)))  # σ(high − low) = s·|2 − 1|
     assert decision.arm == expected
-    assert decision.memo["safety"].get("held_back") == (HIGH if expected == LOW else None)
+    assert decision.policy_state["safety"].get("held_back") == (HIGH if expected == LOW else None)
 
 
 @pytest.mark.parametrize(("drop", "expected"), [(BETA * 2 * S - 1e-6, LOW), (BETA * 2 * S + 1e-6, HIGH)])
@@ -200,7 +200,7 @@ def test_a_floor_takes_the_next_best_that_passes() -> None:
     )  # fmt: skip
     decision = controller.ask("a", contexts=rows)
     assert decision.arm == 2
-    assert decision.memo["safety"] == {"running": 0, "held_back": 1, "by": "floor"}
+    assert decision.policy_state["safety"] == {"running": 0, "held_back": 1, "by": "floor"}
 
 
 @pytest.mark.parametrize(("drop", "expected"), [(0.9, 2), (0.5, 1), (0.3, 0)])
@@ -239,7 +239,7 @@ def test_the_budget_has_the_last_word() -> None:
 
 
 def running(decision: Decision) -> Any:
-    return decision.memo["safety"]["running"]
+    return decision.policy_state["safety"]["running"]
 
 
 def test_the_caller_knows_better_than_the_record_and_the_record_than_the_declaration() -> None:

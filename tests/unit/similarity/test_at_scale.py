@@ -82,7 +82,7 @@ def test_products_by_landmarks_are_wrong_by_their_bound_at_most(landmarks: int) 
     np.testing.assert_allclose(np.diag(made.P), np.diag(exact), rtol=1e-5)
 
 
-def test_landmarks_of_its_own_choice_keep_likenesses_right_and_say_so() -> None:
+def test_landmarks_of_its_own_choice_keep_similarity_right_and_say_so() -> None:
     log = log_of(np.random.default_rng(5), stations=30, rows=40)
     exact = Embedding(RBF(0.4), regularisation=0.1, landmarks=None).fit(log)
     few = Embedding(RBF(0.4), regularisation=0.1, landmarks=300).fit(log)

@@ -112,7 +112,7 @@ def test_the_matrix_is_made_of_the_parts_that_the_details_name() -> None:
     np.testing.assert_array_equal(named.matrix, found.matrix)
 
 
-def test_a_given_likeness_must_fit_the_log() -> None:
+def test_a_given_similarity_must_fit_the_log() -> None:
     with pytest.raises(BadInputError, match="each of 2 stations, got 3"):
         Joint(np.eye(3)).fit(log_of([1.0, 1.0]))
 
@@ -124,7 +124,7 @@ def test_the_same_seed_finds_the_same_bits() -> None:
     assert first.details == second.details
 
 
-def test_habits_are_not_taken_for_likeness() -> None:
+def test_habits_are_not_taken_for_similarity() -> None:
     rng = np.random.default_rng(6)
     tasks, load = np.repeat(np.arange(8), 40), rng.random(320)
     arms = tasks % 2  # half of the stations ran the one setting, half the other, for months
@@ -163,7 +163,7 @@ def test_a_row_of_each_and_constant_rewards_are_borne() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_centred_likeness_is_a_correlation_that_forgets_what_all_share(seed: int) -> None:
+def test_centred_similarity_is_a_correlation_that_forgets_what_all_share(seed: int) -> None:
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(6, 3))
     E = np.exp(-0.3 * ((A[:, None] - A) ** 2).sum(axis=2))

@@ -112,12 +112,12 @@ def test_no_shard_reaches_over_the_border_of_a_block() -> None:
     K_Z = random_matrix(30)
     index = {name: m for m, name in enumerate(names(30))}
 
-    def likeness(stations: tuple[str, ...]) -> FloatArray:
+    def similarity(stations: tuple[str, ...]) -> FloatArray:
         rows = [index[name] for name in stations]
         return K_Z[np.ix_(rows, rows)]
 
     blocks = [names(30)[:13], names(30)[13:]]
-    shards = shard_blocks(blocks, likeness, rng=np.random.default_rng(1), size=5)
+    shards = shard_blocks(blocks, similarity, rng=np.random.default_rng(1), size=5)
     for part in shards.parts:
         assert len({name in blocks[0] for name in part.stations}) == 1
     # With fewer stations than the sample the estimate is exact.
@@ -128,18 +128,18 @@ def test_no_shard_reaches_over_the_border_of_a_block() -> None:
 def test_the_loss_between_blocks_is_estimated_from_a_sample() -> None:
     count, width = 1500, 500
 
-    def likeness(stations: tuple[str, ...]) -> FloatArray:
+    def similarity(stations: tuple[str, ...]) -> FloatArray:
         K_Z = np.full((len(stations), len(stations)), 0.4)
         np.fill_diagonal(K_Z, 1.0)
         return K_Z
 
     blocks = [names(count)[start : start + width] for start in range(0, count, width)]
-    shards = shard_blocks(blocks, likeness, rng=np.random.default_rng(2), size=width)
+    shards = shard_blocks(blocks, similarity, rng=np.random.default_rng(2), size=width)
     pairs, inside = count * (count - 1) / 2, 3 * width * (width - 1) / 2
     assert shards.lost == pytest.approx(1 - inside / pairs)
 
 
-def test_a_likeness_may_answer_with_names_in_another_order() -> None:
+def test_a_similarity_may_answer_with_names_in_another_order() -> None:
     alike = TaskMatrix(("b", "a", "c"), np.array([[1.0, 0.2, 0.9], [0.2, 1.0, 0.1], [0.9, 0.1, 1.0]]), "given")
     shards = shard_blocks([["a", "b", "c"]], lambda _: alike, rng=np.random.default_rng(0), size=2)
     assert {part.stations for part in shards.parts} == {("a",), ("b", "c")}
@@ -166,7 +166,7 @@ def test_a_block_is_halved_where_it_is_widest() -> None:
     assert coarse_blocks(["a", "b"], None, size=5) == [("a", "b")]
 
 
-def test_likeness_by_descriptors_is_a_gaussian_of_their_distance() -> None:
+def test_similarity_by_descriptors_is_a_gaussian_of_their_distance() -> None:
     alike = DescriptorSimilarity(["a", "b", "c"], [[2.0, 7.0], [4.0, 7.0], [6.0, 7.0]], scale=0.7)
     spread = np.std([2.0, 4.0, 6.0])
     expected = np.exp(-0.5 * (2.0 / spread / 0.7) ** 2)

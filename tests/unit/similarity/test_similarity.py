@@ -133,7 +133,7 @@ def test_embedding_with_given_sigma_is_the_gaussian_of_the_distance() -> None:
     assert alike.details["sigma_rule"] == "given"
 
 
-def test_median_rule_gives_the_median_pair_the_same_likeness_always() -> None:
+def test_median_rule_gives_the_median_pair_the_same_similarity_always() -> None:
     for seed in (1, 2):
         alike = Embedding(RBF(0.5, variance=0.04), regularisation=0.01).fit(waves(3, rows=12, seed=seed))
         upper = alike.matrix[np.triu_indices(3, 1)]

@@ -83,7 +83,7 @@ class NotAllowedError(AccessError):
 #
 # Three roles, each of which may do what the ones before it may: a *viewer* looks, an *operator* runs the network with
 # it, an *admin* changes how it is run. A rule names the least role that it needs, nothing more; there are no
-# exceptions by person, so that the table in docs/access.md is the whole truth.
+# exceptions by person, so that the table in docs/api.md is the whole truth.
 
 LOCAL = "local"
 """The name of whoever sits at the machine of a service without access control; no token may have it."""

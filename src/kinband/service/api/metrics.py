@@ -41,9 +41,9 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
     """
     found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
     for key, told in islice(reversed(rewards.items()), last):
-        foretold = journal.foretold(key)
-        if foretold is not None:
-            mean, std = foretold
+        predicted = journal.predicted(key)
+        if predicted is not None:
+            mean, std = predicted
             found.append((told.reward - mean) / sqrt(std**2 + noise + (told.noise or 0.0)))
     return found
 

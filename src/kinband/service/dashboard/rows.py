@@ -68,7 +68,7 @@ class Held(NamedTuple):
 
 def held_of(item: DecisionRecord, names: Names) -> Held | None:
     """Return what held a decision back, by what the policy noted; None where nothing did."""
-    note = item.decision.memo.get("safety") or {}
+    note = item.decision.policy_state.get("safety") or {}
     if "held_back" not in note:
         return None
     by, tried, chosen = str(note.get("by", "rule")), names.text(note["held_back"]), names.text(item.decision.arm)

@@ -55,7 +55,7 @@ class Replayed:
     @property
     def weighed(self) -> bool:
         """Whether an earlier version made it, with a weight of sharing by station: it need not come out the same."""
-        return "sharing" in self.recorded.memo
+        return "sharing" in self.recorded.policy_state
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

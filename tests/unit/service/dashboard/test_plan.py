@@ -26,11 +26,13 @@ BUDGET = Conservative(alpha=0.05, delta=0.05)
 SPACE = ConfigurationSpace(tilt=[2, 4, 6, 8])
 
 
-def item(key: str, arm: int, *, slot: str | None = None, at: datetime = NOON, **memo: Any) -> DecisionRecord:
+def item(key: str, arm: int, *, slot: str | None = None, at: datetime = NOON, **policy_state: Any) -> DecisionRecord:
     """A change that waits at a station that runs tilt 4, which is expected to earn 0.7."""
     means = (0.5, 0.7, 0.8, 0.6)
     others = tuple(Alternative(i, SPACE[i], mean, 0.05, mean + 0.1) for i, mean in enumerate(means))
-    made = Decision(key, f"station {key}", arm, SPACE[arm], means[arm], 0.05, means[arm] + 0.1, others, memo=memo)
+    made = Decision(
+        key, f"station {key}", arm, SPACE[arm], means[arm], 0.05, means[arm] + 0.1, others, policy_state=policy_state
+    )
     return DecisionRecord(made, 1, at, slot, "assist", "waiting", None, running=1, arm=1)
 
 
@@ -151,7 +153,7 @@ def test_going_back_for_want_of_a_budget_is_not_called_a_trial(tmp_path: Path) -
         (first,) = operations.ask({"a": {"load": 0.4}}, running={"a": {"tilt": 8}}, actor="nms")
         operations.tell({first.id: 0.95}, actor="nms")
         (back,) = operations.ask({"a": {"load": 0.4}}, running={"a": {"tilt": 8}}, actor="nms")
-        note = back.decision.memo["safety"]
+        note = back.decision.policy_state["safety"]
         gain = expected_gain(back)
         assert (back.status, note["by"], back.decision.arm) == ("waiting", "budget", 1)
         assert gain is not None
@@ -170,7 +172,7 @@ def test_what_stays_for_want_of_a_budget_says_so_on_its_station_s_page(tmp_path:
     with careful(tmp_path, ["a"]) as web:
         (kept,) = web.operations.ask({"a": {"load": 0.4}}, actor="nms")
         assert kept.status == "kept"
-        assert "held_back" in kept.decision.memo["safety"]
+        assert "held_back" in kept.decision.policy_state["safety"]
         client = web.browser("viewer")
         assert "held back by the budget" in client.get("/stations/a").text
         assert "the station stays with tilt 4" in client.get(f"/decisions/{kept.id}").text

@@ -132,7 +132,7 @@ def test_a_station_that_runs_something_surely_better_stays_when_the_budget_bears
     operations = Operations.open(ledger, taught(safety=Conservative(0.02)), clock=Clock(), mode="autonomous")
     item = operations.ask({"a": {}}, running={"a": {"tilt": 5}})[0]
     assert (item.decision.arm, item.status) == (5, "kept")
-    assert item.decision.memo["safety"]["by"] == "budget"
+    assert item.decision.policy_state["safety"]["by"] == "budget"
 
 
 def test_a_policy_without_scores_has_no_next_best(ledger: Ledger) -> None:
