@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
+from kinband.planning import check_step
 from kinband.posterior import LARGEST_LOG
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.space import ConfigurationSpace
@@ -345,6 +346,21 @@ def similarity_of(similarity: str | None) -> str | TaskMatrix | None:
 # --- Configurations on the command line ----------------------------------------------------------------------------
 
 
+def steps_of(given: Sequence[str], space: ConfigurationSpace) -> dict[str, float]:
+    """Return the furthest that knobs may move, from KNOB=VALUE options."""
+    steps: dict[str, float] = {}
+    for text in given:
+        knob, equals, value = text.rpartition("=")
+        try:
+            steps[knob] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
+        check_step(space, knob, step=steps[knob])
+    return steps
+
+
 def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:
     """Return the configuration that KNOB=VALUE options name; an unknown one is refused."""
     chosen: dict[str, Any] = {}
@@ -353,11 +369,11 @@ def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option:
         if not equals:
             example = f"{next(iter(space.knobs))}=VALUE"
             raise BadInputError(f"{option} takes KNOB=VALUE for every knob, such as {example}, got {text!r:.60}")
-        chosen[knob] = _value(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
+        chosen[knob] = value_like(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
     return dict(space[space.index(chosen)])
 
 
-def _value(text: str, like: Any, what: str) -> Any:
+def value_like(text: str, like: Any, what: str) -> Any:
     """Return a value of the command line as what its knob holds."""
     if isinstance(like, str):
         return text
