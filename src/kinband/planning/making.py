@@ -271,7 +271,7 @@ def _judgement(desk: _Desk, change: Change, *, choices: int) -> tuple[Why, str] 
     """Return why a change is not worth making, or None if it is."""
     explore, gain = desk.beta is not None, change.gain
     if not change.moves:
-        if not explore and len(ran := desk.tried.of_station(desk.settings.task(change.station))) < 2:
+        if len(ran := desk.tried.of_station(desk.settings.task(change.station))) < 2:
             return "never tried", _never_here_reason(desk, ran)
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
