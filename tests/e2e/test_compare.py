@@ -209,6 +209,18 @@ def test_an_export_that_cannot_be_right_gets_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
+def test_one_setting_a_station_is_refused_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export().assign(Tilt=lambda f: f["Cell"].astype("category").cat.codes).to_csv(tmp_path / "log.csv", index=False)
+    assert compare(tmp_path / "log.csv", *COLUMNS, *SMALL, "--out", str(tmp_path / "out")) == 2
+    printed = capsys.readouterr()
+    assert "cannot tell whether sharing would have helped: every station ran one setting only" in printed.err
+    assert "`kinband design`" in printed.err
+    assert "tried: 3 settings in all, 1 a station" in printed.out
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_a_time_it_asks_for_one_or_for_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export().drop(columns="Hour").to_csv(tmp_path / "export.csv", index=False)
     assert compare(tmp_path / "export.csv", "--station", "Cell", "--reward", "Good %", "--configuration", "Tilt") == 2

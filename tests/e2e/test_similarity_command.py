@@ -128,7 +128,7 @@ def test_fewer_rows_are_drawn_when_asked_for_and_said(log: Path, capsys: pytest.
     assert similarity(log, "--rows", "8") == 0
     printed = capsys.readouterr().out
     assert "32 of 100 rows of 4 stations, drawn at random, at most 8 a station" in printed
-    assert "note: fewer than 20 rows, so that their similarity is a guess: =south" in printed
+    assert "tells in part who is like whom: fewer than 20 rows, so that similarity is a guess: =south" in printed
 
 
 @pytest.mark.parametrize("counts", [[1, 5, 9], [4, 4, 4], [100, 2, 50, 1]])

@@ -1,8 +1,6 @@
 """`kinband look`: what was understood of a file, without learning anything from it."""
 
 from dataclasses import asdict
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +14,7 @@ from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.errors import KinbandError
 from kinband.stats import counted
 from kinband.trace import Trace
+from kinband.trace.answers import log_questions
 from kinband.trace.describe import Described, described
 from kinband.trace.files import bundled_file
 
@@ -67,10 +66,8 @@ def _trace(log: Path, columns: LogOptions, notes: list[str]) -> tuple[Trace | No
 
 
 def _answers(trace: Trace | None) -> list[str]:
-    """What the log can answer: what `log_questions(trace)` of `kinband.trace.answers` says, a line each."""
-    if trace is None or find_spec("kinband.trace.answers") is None:
-        return []
-    return [str(line) for line in import_module("kinband.trace.answers").log_questions(trace)]
+    """What the log can answer, a line each."""
+    return [] if trace is None else log_questions(trace).in_words()
 
 
 def _print(found: Described) -> None:

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.profile import read_profile
+from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
+from kinband.planning import check_step
 from kinband.posterior import LARGEST_LOG
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.space import ConfigurationSpace
-from kinband.stats import counted
 from kinband.trace import Trace
+from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
 from kinband.trace.files import read_table
 from kinband.trace.guesses import guessed_station
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
@@ -33,11 +35,6 @@ from kinband.trace.table import read_log
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""
-
-FEW = 20
-"""With fewer rows than this, whom a station resembles is a guess."""
-
-_SHOWN = 8  # names in a list
 
 # --- The options ----------------------------------------------------------------------------------------------------
 
@@ -291,15 +288,8 @@ def check_log(trace: Trace) -> None:
 
 def few_rows(trace: Trace) -> list[str]:
     """Return a note on stations with too few rows to know whom they resemble; none where all have enough."""
-    names, counts = np.unique(trace.station, return_counts=True)
-    few = names[counts < FEW].tolist()
+    few = log_questions(trace).few_rows
     return [f"fewer than {FEW} rows, so that their similarity is a guess: {some_of(few)}"] if few else []
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return the first of many names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
@@ -340,12 +330,16 @@ def even_share(counts: list[int], *, most: int) -> int:
 
 
 def log_in_words(trace: Trace, used: Trace) -> str:
-    """Return what was read, so that a wrong column is seen at once."""
-    rows = f"{counted(len(trace), 'row')} of {counted(len(trace.stations), 'station')}"
-    if len(used) < len(trace):
-        most = int(np.unique(used.station, return_counts=True)[1].max())
-        rows = f"{len(used):,} of {rows}, drawn at random, at most {most:,} a station (--rows takes more or fewer)"
-    return f"log: {rows}; state: {', '.join(trace.state_names) or 'none'}; knobs: {', '.join(trace.configuration)}"
+    """Return what was read, so that a wrong column is seen at once, and what it can answer."""
+    return "\n".join(log_questions(trace, used).in_words())
+
+
+def first_lines(trace: Trace, used: Trace | None = None, *, quiet: bool = False) -> LogQuestions:
+    """Print what was read and what it can answer, before any work, unless quiet; and return it."""
+    found = log_questions(trace, used)
+    if not quiet:
+        echo_lines(*found.in_words())
+    return found
 
 
 @contextmanager
@@ -399,6 +393,21 @@ def similarity_of(similarity: str | None) -> str | TaskMatrix | None:
 # --- Configurations on the command line ----------------------------------------------------------------------------
 
 
+def steps_of(given: Sequence[str], space: ConfigurationSpace) -> dict[str, float]:
+    """Return the furthest that knobs may move, from KNOB=VALUE options."""
+    steps: dict[str, float] = {}
+    for text in given:
+        knob, equals, value = text.rpartition("=")
+        try:
+            steps[knob] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
+        check_step(space, knob, step=steps[knob])
+    return steps
+
+
 def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:
     """Return the configuration that KNOB=VALUE options name; an unknown one is refused."""
     chosen: dict[str, Any] = {}
@@ -407,11 +416,11 @@ def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option:
         if not equals:
             example = f"{next(iter(space.knobs))}=VALUE"
             raise BadInputError(f"{option} takes KNOB=VALUE for every knob, such as {example}, got {text!r:.60}")
-        chosen[knob] = _value(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
+        chosen[knob] = value_like(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
     return dict(space[space.index(chosen)])
 
 
-def _value(text: str, like: Any, what: str) -> Any:
+def value_like(text: str, like: Any, what: str) -> Any:
     """Return a value of the command line as what its knob holds."""
     if isinstance(like, str):
         return text

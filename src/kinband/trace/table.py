@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -670,37 +669,3 @@ def _roles(reading: Reading, columns: ColumnMap) -> Any:
             error.problem, hint=error.hint, code="role_unknown", argument=error.argument,
             value=proposed_options(table, columns),
         ) from error  # fmt: skip
-
-
-# --- State columns that are the reward in other words ---------------------------------------------------------------
-#
-# Numeric columns that nobody mapped become state. One that was measured in the same slot as the reward, such as the
-# throughput that the reward is made of, is then taken for something known beforehand: all other columns seem to matter
-# little, knobs among them, and whatever is concluded is surely wrong. A correlation that close is no proof, so that it
-# is said and nothing is left out.
-
-CLOSE = 0.99
-"""Correlation with the reward, up or down, above which a column is suspected."""
-
-_FEW = 20  # rows below which a correlation says little
-_ROUNDING = 1e-12
-
-
-def reward_in_state(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that is almost the same as the reward itself."""
-    r = trace.reward
-    if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
-        return []
-    found = []
-    for name, s in zip(trace.state_names, trace.state.T, strict=True):
-        if np.ptp(s) <= _ROUNDING * np.abs(s).max():
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers too large to be squared are refused later, by name
-            correlation = float(np.corrcoef(s, r)[0, 1])
-        if abs(correlation) > CLOSE:
-            found.append(
-                f"state column {name!r} is almost the same as the reward (correlation {correlation:.3f} over "
-                f"{len(r):,} rows): leave it out of the state (columns={{'ignore': ...}}; on the command line, "
-                f"--ignore {quote(name)}) if it was measured in the same slot, since it is then not known when deciding"
-            )
-    return found
