@@ -187,9 +187,12 @@ def edited(frame: pd.DataFrame, column: str, value: Any, *, rows: Any = slice(No
         (edited(export(), "Good %", 50.0), "all rewards to play for are 50"),
         (edited(export(), "Tilt", 3), "one configuration, {'Tilt': 3}"),
         (edited(export(), "Cell", "a"), "holds one station, 'a'"),
-        (edited(export(), "Users", "-", rows=7), "column 'Users' holds numbers, but '-' in line 9 of"),
-        (edited(export(), "Good %", "n. a.", rows=7), "column 'Good %' must hold numbers, got 'n. a.' in line 9 of"),
-        (edited(export(), "Hour", "soon", rows=7), "got 'soon' in line 9 of"),
+        (edited(export(), "Users", "-", rows=7), "column 'Users': 1 cell is missing, first in line 9"),
+        (
+            edited(export(), "Good %", "n. a.", rows=7),
+            "column 'Good %': 1 cell is not a number, first 'n. a.' in line 9",
+        ),
+        (edited(export(), "Hour", "soon", rows=7), "column 'Hour': 1 cell is not a date, first 'soon' in line 9"),
         (export().assign(**{"Good %": lambda f: f["Good %"] / np.where(f["no"] < 30, 100, 1)}), "mix shares and per"),
         (export().groupby("Cell").head(1), "3 of 3 station(s) have too few rows, such as '0012' with 1"),
         (export().drop(columns="Hour"), "there is no column 'Hour' (the time)"),
@@ -204,6 +207,18 @@ def test_an_export_that_cannot_be_right_gets_one_sentence(
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_one_setting_a_station_is_refused_before_anything_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export().assign(Tilt=lambda f: f["Cell"].astype("category").cat.codes).to_csv(tmp_path / "log.csv", index=False)
+    assert compare(tmp_path / "log.csv", *COLUMNS, *SMALL, "--out", str(tmp_path / "out")) == 2
+    printed = capsys.readouterr()
+    assert "cannot tell whether sharing would have helped: every station ran one setting only" in printed.err
+    assert "`kinband design`" in printed.err
+    assert "tried: 3 settings in all, 1 a station" in printed.out
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_a_time_it_asks_for_one_or_for_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,13 +142,13 @@ def test_ctrl_c_ends_all_processes_with_exit_code_130(city: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("missing.parquet", "there is no file"), ("folder", "there is no file"), ("a.txt", "suffixes")],
+    [("missing.parquet", "there is no file"), ("folder", "there is no file"), ("a.doc", "suffixes")],
 )
 def test_a_trace_that_cannot_be_read_gets_one_sentence(
     name: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "a.txt").write_text("station,reward\n")
+    (tmp_path / "a.doc").write_text("station,reward\n")
     assert main(["demo", "--trace", str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert sentence in error

@@ -78,7 +78,14 @@ def test_a_log_becomes_three_estimates_a_verdict_and_warnings(log: Path, capsys:
     assert "tilt=6 everywhere makes no clear difference" in printed
     assert "warning: 33% of the decisions want what the station never ran" in printed
     assert "=b (100%)" in printed
-    assert max(map(len, printed.splitlines()[3:12])) <= 80
+    assert max(map(len, printed.splitlines()[5:14])) <= 80
+
+
+def test_one_setting_a_station_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = export()
+    columns["tilt"] = np.unique(columns["cell"], return_inverse=True)[1]
+    assert evaluate(write(tmp_path / "log.csv", columns)) == 2
+    assert "cannot tell what another policy would have earned: every station ran one setting only" in refusal(capsys)
 
 
 def test_json_says_the_same_as_the_library(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import kinband
 
 HEAVY = ["sklearn", "pandas", "polars", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "scipy", "ray"]
-HEAVY += ["yaml", "sqlalchemy", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic"]
+HEAVY += ["yaml", "sqlalchemy", "psycopg", "fastapi", "starlette", "uvicorn", "jinja2", "httpx", "pydantic", "lxml"]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 PROMISED = sorted(
     {

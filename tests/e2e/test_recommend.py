@@ -175,10 +175,16 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
     (folder / "now.csv").write_text("\n".join(lines) + "\n")
     assert recommend(folder, log="leak.csv", states="now.csv") == 0
     assert "note: state column 'thr mbps' is almost the same as the reward" in (printed := capsys.readouterr().out)
-    assert "on the command line, --ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert (
+        "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"
+        in printed
+    )
     assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
     printed = capsys.readouterr().out
-    assert "on the command line, --ignore 'thr mbps') if it was measured in the same slot" in printed
+    assert (
+        "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"
+        in printed
+    )
     assert "name its column, --time)" in printed
 
 
@@ -250,13 +256,12 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
     [
         ("export.csv", "", "is empty"),
         ("export.csv", "cell,users,threshold_dbm,good\n", "no rows"),
-        ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,\na,4,-99,0.5\n", "missing or infinite"),
+        ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,\na,4,-99,0.5\n", "1 cell is missing, first in line 2"),
         ("states.csv", "", "is empty"),
         ("states.csv", "cell,users,threshold_dbm\n", "no rows"),
         ("states.csv", "cell,threshold_dbm\n3714,-99\n", "lacks the column 'users' (a state feature)"),
         ("states.csv", "station,users,threshold_dbm\n3714,4,-99\n", "lacks the column 'cell' (the station)"),
         ("states.csv", "cell,users,threshold_dbm\n\n3714,many,-99\n", "must hold numbers, got 'many' in line 3 of"),
-        ("states.csv", "cell;users;threshold_dbm\n3714;4;-99\n", "pass --delimiter ';'"),
         ("states.csv", "cell,users,threshold_dbm\n3714,4\n", "line 2 has 2 column(s), the header has 3"),
         ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,1\nb,4,-98,0\n", "every station has one row only"),
         ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,1\na,4,-98,1\n", "all rewards are 1"),

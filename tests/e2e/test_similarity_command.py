@@ -128,7 +128,7 @@ def test_fewer_rows_are_drawn_when_asked_for_and_said(log: Path, capsys: pytest.
     assert similarity(log, "--rows", "8") == 0
     printed = capsys.readouterr().out
     assert "32 of 100 rows of 4 stations, drawn at random, at most 8 a station" in printed
-    assert "note: fewer than 20 rows, so that their similarity is a guess: =south" in printed
+    assert "tells in part who is like whom: fewer than 20 rows, so that similarity is a guess: =south" in printed
 
 
 @pytest.mark.parametrize("counts", [[1, 5, 9], [4, 4, 4], [100, 2, 50, 1]])
@@ -150,7 +150,7 @@ def test_rows_are_shared_out_evenly(counts: list[int], most: int) -> None:
         (["--rows", "0"], "--rows"),
         (["--station", "cells"], "did you mean 'cell'?"),
         (["--time", "good"], "one role"),
-        (["--delimiter", "."], "must differ"),
+        (["--delimiter", ".", "--decimal-point", "."], "must differ"),
         (["--samples", "load"], "sample count must be at least 1"),
         (["--category", "load"], "--category names 'load', which is not a knob: name it with --configuration load too"),
         (["--ignore", "lod"], "no column 'lod' (to ignore), did you mean 'load'?"),
@@ -196,7 +196,7 @@ def test_one_station_has_nobody_to_be_like(tmp_path: Path, capsys: pytest.Captur
 def test_another_delimiter_is_suggested_as_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log.csv"
     path.write_text("cell;tilt;good\na;1;0.5\nb;2;0.6\n", encoding="utf-8")
-    assert main(["similarity", str(path), *COLUMNS]) == 2
+    assert main(["similarity", str(path), *COLUMNS, "--delimiter", ","]) == 2
     assert "pass --delimiter ';'" in capsys.readouterr().err
 
 
@@ -211,7 +211,11 @@ def test_a_folder_that_cannot_be_written_is_named(log: Path, capsys: pytest.Capt
         (["0.5"] * 40, 20, "all rewards are 0.5: there is nothing to learn"),
         (["0.5", "0.75"], 1, "every station has one row only"),
         ([f"{y:g}" for y in [*np.linspace(0.3, 0.9, 20), *np.linspace(30, 90, 20)]], 20, "mix shares and per cent"),
-        ([*map(str, np.linspace(0.3, 0.9, 39)), "bad"], 20, "must hold numbers, got 'bad' in line 41 of"),
+        (
+            [*map(str, np.linspace(0.3, 0.9, 39)), "bad"],
+            20,
+            "column 'good': 1 cell is not a number, first 'bad' in line 41",
+        ),
     ],
 )
 def test_a_log_from_which_nothing_can_be_learned_is_refused(

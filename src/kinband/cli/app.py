@@ -18,11 +18,14 @@ from kinband.version import __version__
 
 COMMANDS = {
     "demo": "demo:demo",
+    "counters": "counters:counters",
     "reproduce": "reproduce:reproduce",
     "compare": "compare:compare",
+    "look": "look:look",
     "similarity": "similarity:similarity",
     "simulate": "simulate:simulate",
     "evaluate": "evaluate:evaluate",
+    "design": "design:design",
     "recommend": "recommend:recommend",
     "audit": "audit:audit_command",
     "replay": "replay:replay",
@@ -156,7 +159,7 @@ def _sentence(error: Exception, name: str) -> str:
     from kinband.errors import KinbandError
 
     if isinstance(error, KinbandError):
-        return _in_options(error)
+        return in_options(error)
     if isinstance(error, OSError):
         reason = (error.strerror or str(error).partition("\n")[0]).lower()
         return f"cannot use {error.filename} ({reason}): choose another path" if error.filename else reason
@@ -172,10 +175,14 @@ def _sentence(error: Exception, name: str) -> str:
 
 
 _HINTS = {
+    "all_bad": "name the columns that matter with --state, or leave others out with --ignore",
+    "bad_rows": "repair them, leave columns out with --ignore, or skip such rows with --skip-bad",
     "cannot_keep": "define it in a module",
     "column_map": "name the columns with --configuration, --reward and so on",
+    "date_order": "say which comes first with --date-format dmy or --date-format mdy",
     "decimal_comma": "it has a decimal comma, pass --decimal-point ','",
     "delimiter": "pass --delimiter {value!r}",
+    "encoding": "name its encoding with --encoding",
     "negative_outcome": "use --linear, or mark failed runs in a column, --failed",
     "no_cluster": "start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, "
     "or leave --ray out",
@@ -185,10 +192,12 @@ _HINTS = {
     "no_ray": "pip install 'kinband[ray]', or leave --ray out",
     "no_time": "name its column with --time",
     "nothing_in_common": "name the knobs with --configuration, or run some configurations on every task",
+    "nothing_to_try": "name more values of a knob with --values, or widen --step and --rails",
     "per_cent": "they look like per cent, say so with --per-cent",
     "plan_exists": "choose another folder, or allow it to be replaced with --replace",
     "propensity": "check --propensity",
     "reward_range": "repair these rows or widen --reward-range",
+    "role_unknown": "name the right one with --{argument}, for example {value}",
     "samples_of_a_sum": "leave the column out with --ignore, or give the variance of the sum as noise",
     "short_log": "give a longer log, or a smaller --learn-share",
     "text_among_numbers": "repair it, or leave the column out with --ignore",
@@ -199,7 +208,7 @@ _HINTS = {
 """What to do about an error, by its code, where Python's advice is of no use at a command line."""
 
 
-def _in_options(error: Any) -> str:
+def in_options(error: Any) -> str:
     """Return the sentence of an error with advice for the command line."""
     hint = _HINTS.get(error.code)
     return str(error) if hint is None else f"{error.problem}: {hint.format(argument=error.argument, value=error.value)}"

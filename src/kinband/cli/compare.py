@@ -18,7 +18,7 @@ from kinband.cli.options import (
     RayAddress,
     Workers,
     about,
-    log_in_words,
+    first_lines,
     make_folder,
     noted,
     with_options,
@@ -47,7 +47,7 @@ from kinband.experiments.runner import Mode
 from kinband.posterior import LARGEST_LOG
 from kinband.stats import Estimate, counted
 from kinband.trace import Trace
-from kinband.trace.table import reward_in_state
+from kinband.trace.answers import suspicious_states
 
 # --- What comparisons on a log and on a table of measurements have in common: running them, and showing the result
 
@@ -144,7 +144,6 @@ def _at_the_edge(betas: Mapping[str, float | str]) -> list[str]:
 
 
 def _print(results: dict[str, Any]) -> None:
-    typer.echo(results["log"])
     columns = ("β", "regret\n(95 % interval)", "saved", "saved,\ncold start")
     made = table("learner", numbers=columns, title=results["title"])
     for row in results["learners"]:
@@ -206,12 +205,15 @@ def compare_measured(table: str, outcome: str, options: TableOptions, columns: L
     check_size(M * log_rows, M * slots)
     make_folder(how.out)
     name = Path(table).name
-    found = run_fair(world, name, how, slots=slots, log_rows=log_rows, mode="parallel", measure="expected")
-    title = f"{name}: {how.runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
     better, compared = "more" if options.goal == "max" else "less", "differences" if options.linear else "ratios"
     read = f"table: {counted(M, 'task')} and {counted(world.arms, 'configuration')}; {outcome}, {better} is better"
+    read += f", compared as {compared}; knobs: {', '.join(world.space.knobs)}"
+    if not how.as_json:
+        typer.echo(read)
+    found = run_fair(world, name, how, slots=slots, log_rows=log_rows, mode="parallel", measure="expected")
+    title = f"{name}: {how.runs} runs of {slots} rounds of {M:,} tasks, {M * log_rows:,} rows known"
     show(
-        found, how, title=title, about=f"{read}, compared as {compared}; knobs: {', '.join(world.space.knobs)}",
+        found, how, title=title, about=read,
         notes=[*world.notes, *_too_much_known(world, log_rows)],
         failed=[{"task": run.task, "configuration": dict(run.configuration)} for run in world.failed],
         risky=[{"configuration": world.space[arm], "tasks": count} for arm, count in world.risky.items()],
@@ -288,11 +290,13 @@ def compare(
     slots, log_rows, notes = how.slots or 1000, how.log_rows or 20, list[str]()
     with noted(notes):
         whole, groups = _read(trace, columns, run)
+        asked = first_lines(whole, quiet=how.as_json)
         log, rest = part_trace(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
+        asked.check("compare")
         check_size(len(log), slots * (len(log.stations) if parallel else 1))
         make_folder(how.out)
         log.encoder()  # for what it notes of features that never vary
-    for sentence in reward_in_state(whole):  # at once, before the runs
+    for sentence in suspicious_states(whole):  # at once, before the runs
         typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     problem, name = problem_from(log, rest), Path(trace).name
@@ -300,7 +304,7 @@ def compare(
     kind = "rounds" if parallel else "decisions"
     title = f"{name}: {how.runs} runs of {slots} {kind}, {len(log):,} rows known"
     notes += _doubts(whole, log, grouped=run is not None)
-    show(found, how, title=title, about=log_in_words(whole, whole), notes=notes)
+    show(found, how, title=title, about=asked.in_words()[0], notes=notes, answers=asked.to_dict())
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:

@@ -87,7 +87,7 @@ def _stage(trace: Path) -> Stage:
         with about(trace):
             return stage_of(str(trace))
     except BadInputError as error:
-        if error.code not in ("no_column", "column_map"):
+        if error.code not in ("no_column", "column_map", "role_unknown"):
             raise
         hint = "only traces that kinband wrote say so, `kinband compare` takes any"
         raise BadInputError(error.problem, hint=hint) from error

@@ -16,7 +16,7 @@ from kinband.cli.options import (
     SimilarityOption,
     check_log,
     configuration_of,
-    log_in_words,
+    first_lines,
     noted,
     similarity_of,
     with_options,
@@ -90,17 +90,18 @@ def evaluate(
         wanted = _policy(policy or ["recommend"], log.space())
         alike = similarity_of(similarity) or "joint"
         _check_size(rows, len(log.stations))
-        chances = None if column is None else _chances(column, propensity or "", decimal_point=columns.decimal_point)
+        asked = first_lines(log, quiet=as_json)
+        asked.check("evaluate")
+        chances = None if column is None else _chances(column, propensity or "")
         with progress(folds + 2, quiet=as_json) as step:
             found = evaluation_of(
                 log, wanted, propensity=chances, similarity=alike, learn_share=learn_share, folds=folds, rows=rows,
                 clip=clip, seed=seed, tick=step,
             )  # fmt: skip
-    results = {**found.to_dict(), "stations": len(log.stations), "notes": notes}
+    results = {**found.to_dict(), "stations": len(log.stations), "notes": notes, "answers": asked.to_dict()}
     if as_json:
         echo_json(results)
         return
-    typer.echo(log_in_words(log, log))
     _print(found)
     echo_lines(found.verdict, *(f"warning: {warning}" for warning in found.warnings), notes=notes)
 
@@ -126,12 +127,12 @@ def _check_size(rows: int | None, stations: int) -> None:
         )
 
 
-def _chances(column: NDArray[Any], name: str, *, decimal_point: str) -> FloatArray:
+def _chances(column: NDArray[Any], name: str) -> FloatArray:
     """Return a column of text as numbers, (n,), or say which row holds none."""
     numbers = np.empty(len(column))
     for row, text in enumerate(column.tolist()):
         try:
-            numbers[row] = float(text.replace(decimal_point, "."))
+            numbers[row] = float(text.replace(",", "."))
         except ValueError:
             raise BadInputError(
                 f"column {name!r} must hold probabilities, row {row + 1} has {text!r}: check --propensity"

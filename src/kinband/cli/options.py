@@ -19,22 +19,22 @@ import typer
 from numpy.typing import NDArray
 
 from kinband.cli.app import ctrl_c_ends_at_once
+from kinband.cli.profile import read_profile
+from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
+from kinband.planning import check_step
 from kinband.posterior import LARGEST_LOG
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.space import ConfigurationSpace
-from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.files import read_column
+from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
+from kinband.trace.files import read_table
+from kinband.trace.guesses import guessed_station
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
+from kinband.trace.table import read_log
 
 MOST_ROWS = 6000
 """Rows of a log used unless --rows says otherwise: about half a minute of work."""
-
-FEW = 20
-"""With fewer rows than this, whom a station resembles is a guess."""
-
-_SHOWN = 8  # names in a list
 
 # --- The options ----------------------------------------------------------------------------------------------------
 
@@ -48,7 +48,12 @@ def _column(help_text: str) -> Any:
     return _log_option(metavar="COLUMN", help=help_text)
 
 
-LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv, .csv.gz or .parquet.", show_default=False)]
+LogFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOG", help="The log: .csv, .tsv or .txt, also as .gz or .zip; .xlsx or .parquet.", show_default=False
+    ),
+]
 Rows = Annotated[
     int | None,
     _log_option(
@@ -87,7 +92,7 @@ SimilarityOption = Annotated[
 class LogOptions:
     """Which column of a log is what, as given on the command line; what is not given follows the file or its names."""
 
-    station: Annotated[str | None, _column("Station names; 'station' if not given.")] = None
+    station: Annotated[str | None, _column("Station names; 'station' if not given, or a column named like one.")] = None
     reward: Annotated[
         str | None,
         _column("Rewards; 'reward' if not given. Or a weighted sum of columns: 0.8*good_share+0.02*rate_mbps."),
@@ -102,7 +107,7 @@ class LogOptions:
     ignore: Annotated[
         list[str] | None, _column("A numeric column that is no state, such as a serial number; repeat for several.")
     ] = None
-    time: Annotated[str | None, _column("Time; 'time' if there is one.")] = None
+    time: Annotated[str | None, _column("Time, or day and hour as Date+Hour; found by its name if not given.")] = None
     samples: Annotated[
         str | None, _column("Of how many users or samples a reward is the share; 'samples' if there is one.")
     ] = None
@@ -113,8 +118,33 @@ class LogOptions:
     per_cent: Annotated[
         bool, _log_option("--per-cent", help="Rewards are in per cent: turn them into shares first.")
     ] = False
-    delimiter: Annotated[str, _log_option(metavar="MARK", help="What separates the columns of a CSV file.")] = ","
-    decimal_point: Annotated[str, _log_option(metavar="MARK", help="The decimal mark of a CSV file.")] = "."
+    delimiter: Annotated[
+        str | None, _log_option(metavar="MARK", help="What separates the columns of a text file; found if not given.")
+    ] = None
+    decimal_point: Annotated[
+        str | None, _log_option(metavar="MARK", help="The decimal mark of a text file; found if not given.")
+    ] = None
+    encoding: Annotated[
+        str | None, _log_option(metavar="NAME", help="The encoding of a text file; found if not given.")
+    ] = None
+    date_format: Annotated[
+        str | None,
+        _log_option(metavar="FORMAT", help="What 03/04/2024 means: dmy or mdy, or a pattern such as %d-%b-%y %H."),
+    ] = None
+    skip_bad: Annotated[
+        bool, _log_option("--skip-bad", help="Leave out rows with bad or missing cells, and say how many.")
+    ] = False
+    profile: Annotated[
+        Path | None,
+        _log_option(metavar="FILE", help="A YAML file with these options, from kinband look --save-profile."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.profile is None:
+            return
+        for name, value in read_profile(self.profile).items():
+            if getattr(self, name) in (None, False, []):
+                object.__setattr__(self, name, value)
 
     @property
     def columns(self) -> dict[str, Any] | None:
@@ -125,14 +155,26 @@ class LogOptions:
 
     @property
     def marks(self) -> dict[str, Any]:
-        """How CSV files are written."""
+        """How columns are parted and numbers written; None where that is to be found out."""
         delimiter = "\t" if self.delimiter in ("\\t", "tab") else self.delimiter
         for name, mark in (("delimiter", delimiter), ("decimal-point", self.decimal_point)):
-            if len(mark) != 1:
+            if mark is not None and len(mark) != 1:
                 raise BadInputError(f"--{name} is one character, got {mark!r}")
-        if delimiter == self.decimal_point:
+        if delimiter is not None and delimiter == self.decimal_point:
             raise BadInputError("--delimiter and --decimal-point must differ")
         return {"delimiter": delimiter, "decimal_point": self.decimal_point}
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """How a file is written, all of it."""
+        return {**self.marks, "encoding": self.encoding, "date_format": self.date_format}
+
+    def station_in(self, path: Path) -> str:
+        """Return the column of the stations in another file beside the log."""
+        if self.station:
+            return self.station
+        names = read_table(path, **self.written, noted=False).cleaned.table.column_names
+        return "station" if "station" in names else guessed_station(names) or "station"
 
     def read(self, path: Path) -> Trace:
         """Read a log."""
@@ -147,11 +189,13 @@ class LogOptions:
                 return Trace.bundled(), None
         if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
             raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
-        marks, columns = self.marks, self._columns_without(beside)
+        marks, columns = self.written, self._columns_without(beside)
         with about(path):
             with ctrl_c_ends_at_once():
-                labels = None if beside is None else read_column(path, beside, **marks)
-                trace = Trace.read(path, columns, reward_range=self.reward_range, per_cent=self.per_cent, **marks)
+                trace, labels = read_log(
+                    path, columns, beside=beside, categories=self.category or (), skip_bad=self.skip_bad, marks=marks,
+                    reward_range=self.reward_range, per_cent=self.per_cent,
+                )  # fmt: skip
             self._check_rewards(trace)
         return self._with_categories(trace), labels
 
@@ -244,15 +288,8 @@ def check_log(trace: Trace) -> None:
 
 def few_rows(trace: Trace) -> list[str]:
     """Return a note on stations with too few rows to know whom they resemble; none where all have enough."""
-    names, counts = np.unique(trace.station, return_counts=True)
-    few = names[counts < FEW].tolist()
+    few = log_questions(trace).few_rows
     return [f"fewer than {FEW} rows, so that their similarity is a guess: {some_of(few)}"] if few else []
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return the first of many names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
@@ -293,12 +330,16 @@ def even_share(counts: list[int], *, most: int) -> int:
 
 
 def log_in_words(trace: Trace, used: Trace) -> str:
-    """Return what was read, so that a wrong column is seen at once."""
-    rows = f"{counted(len(trace), 'row')} of {counted(len(trace.stations), 'station')}"
-    if len(used) < len(trace):
-        most = int(np.unique(used.station, return_counts=True)[1].max())
-        rows = f"{len(used):,} of {rows}, drawn at random, at most {most:,} a station (--rows takes more or fewer)"
-    return f"log: {rows}; state: {', '.join(trace.state_names) or 'none'}; knobs: {', '.join(trace.configuration)}"
+    """Return what was read, so that a wrong column is seen at once, and what it can answer."""
+    return "\n".join(log_questions(trace, used).in_words())
+
+
+def first_lines(trace: Trace, used: Trace | None = None, *, quiet: bool = False) -> LogQuestions:
+    """Print what was read and what it can answer, before any work, unless quiet; and return it."""
+    found = log_questions(trace, used)
+    if not quiet:
+        echo_lines(*found.in_words())
+    return found
 
 
 @contextmanager
@@ -352,6 +393,21 @@ def similarity_of(similarity: str | None) -> str | TaskMatrix | None:
 # --- Configurations on the command line ----------------------------------------------------------------------------
 
 
+def steps_of(given: Sequence[str], space: ConfigurationSpace) -> dict[str, float]:
+    """Return the furthest that knobs may move, from KNOB=VALUE options."""
+    steps: dict[str, float] = {}
+    for text in given:
+        knob, equals, value = text.rpartition("=")
+        try:
+            steps[knob] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
+        check_step(space, knob, step=steps[knob])
+    return steps
+
+
 def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:
     """Return the configuration that KNOB=VALUE options name; an unknown one is refused."""
     chosen: dict[str, Any] = {}
@@ -360,11 +416,11 @@ def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option:
         if not equals:
             example = f"{next(iter(space.knobs))}=VALUE"
             raise BadInputError(f"{option} takes KNOB=VALUE for every knob, such as {example}, got {text!r:.60}")
-        chosen[knob] = _value(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
+        chosen[knob] = value_like(value, space.knob(knob)[1].values[0], f"{option} {knob}=")
     return dict(space[space.index(chosen)])
 
 
-def _value(text: str, like: Any, what: str) -> Any:
+def value_like(text: str, like: Any, what: str) -> Any:
     """Return a value of the command line as what its knob holds."""
     if isinstance(like, str):
         return text

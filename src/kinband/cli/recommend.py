@@ -26,6 +26,7 @@ from kinband.cli.options import (
     make_folder,
     noted,
     similarity_of,
+    steps_of,
     with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
@@ -37,11 +38,11 @@ from kinband.planning import (
     Change,
     ChangePlan,
     check_folder,
-    check_step,
     plan_changes,
     read_present,
     share_text,
 )
+from kinband.planning.design import trial_stations
 from kinband.progress import progress
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
@@ -93,14 +94,16 @@ def recommend(
         space = _tried(trace.space())
         with located(now, delimiter=columns.marks["delimiter"]):
             present = read_present(
-                now, space, state=trace.state_names, station=columns.station or "station", **columns.marks
+                now, space, state=trace.state_names, station=columns.station_in(now), **columns.marks
             )
-        steps = _steps(step or [], space)
+        steps = steps_of(step or [], space)
         alike = similarity_of(similarity)
         check_folder(out, replace=replace)  # now rather than after a minute of work
         make_folder(out)
         used = learnable_rows(trace, rows, seed=seed)
         notes += few_rows(used)
+        if explore:
+            max_changes = _few(len(trace.stations), max_changes, notes)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
         with _gathered(notes), Console(stderr=True, quiet=as_json).status(what):
             controller = Controller.from_trace(used, space, similarity=alike, beta=beta, seed=seed)
@@ -147,19 +150,13 @@ def _gathered(notes: list[str]) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _steps(given: list[str], space: ConfigurationSpace) -> dict[str, float]:
-    """Return the steps of the command line by knob."""
-    steps: dict[str, float] = {}
-    for text in given:
-        knob, equals, value = text.rpartition("=")
-        try:
-            steps[knob] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
-        check_step(space, knob, step=steps[knob])
-    return steps
+def _few(network: int, asked: int | None, notes: list[str]) -> int:
+    """Return how many stations may explore at once: never the whole network."""
+    most = trial_stations(network, asked)
+    if asked is None:
+        what = f"at most {most:,} of {counted(network, 'station')} try something at once"
+        notes.append(f"{what} (--max-changes); `kinband design` finds those from which all learn most")
+    return most
 
 
 def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
@@ -167,7 +164,7 @@ def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
     if len(space) == 1:
         raise BadInputError(
             f"every row of the log ran {configuration_text(space[0], 0)}: it holds no trials, and nothing can be "
-            "learned about other settings"
+            "learned about other settings: plan a few with `kinband design`"
         )
     return space
 

@@ -21,7 +21,6 @@ from kinband.cli.options import (
     SimilarityOption,
     check_log,
     configuration_of,
-    few_rows,
     learnable_rows,
     log_in_words,
     noted,
@@ -109,7 +108,6 @@ class StartOptions:
             check_log(trace)
             space = trace.space()
             used = learnable_rows(trace, self.rows, seed=self.seed, shards=self.shards)
-            notes += few_rows(used)
             known: Any = configuration_of(self.running, space, option="--running") if self.running else last_rows(trace)
             with Console(stderr=True).status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
                 controller = Controller.from_trace(

@@ -16,11 +16,9 @@ from kinband.cli.options import (
     Rows,
     Seed,
     check_log,
-    few_rows,
-    log_in_words,
+    first_lines,
     make_folder,
     noted,
-    some_of,
     used_rows,
     with_options,
 )
@@ -32,6 +30,7 @@ from kinband.similarity.base import without_level
 from kinband.similarity.matrix import sharing_text
 from kinband.stats import counted
 from kinband.trace import Trace
+from kinband.trace.answers import some_of
 
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9
@@ -108,17 +107,17 @@ def similarity(
         check_log(log)
         make_folder(out)
         used = used_rows(log, rows, seed=seed).with_space(log.space())
+        asked = first_lines(log, used, quiet=as_json)
         with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
             task_matrix = _measured(used, method, sigma=sigma, seed=seed)
         files = _write(task_matrix, out)
-    notes += few_rows(used)
     if method is Method.embedding and sigma in (None, Sigma.median):
         notes.append(_MEDIAN)
     results = _results(task_matrix, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
+    results |= {"answers": asked.to_dict()}
     if as_json:
         echo_json(results)
         return
-    typer.echo(log_in_words(log, used))
     _print(results)
     echo_lines(notes=notes, files=files)
 

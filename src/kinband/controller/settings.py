@@ -48,7 +48,7 @@ from kinband.similarity.shards import shard_stations
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.table import reward_in_state
+from kinband.trace.answers import suspicious_states
 
 if TYPE_CHECKING:
     from kinband.cluster import OnRay
@@ -331,7 +331,7 @@ def settings_from_trace(
             hint="Trace.read(path) makes one of a file, and from_log takes Samples", argument="trace",
         )  # fmt: skip
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
-    for sentence in reward_in_state(trace):
+    for sentence in suspicious_states(trace):
         _log.warning("%s", sentence)
     _check_weights(trace, config)
     rewards = trace.reward

@@ -43,7 +43,7 @@ from kinband.ope.targets import usual as usual_of
 from kinband.records import Samples
 from kinband.stats import Estimate
 from kinband.trace import Trace
-from kinband.trace.table import reward_in_state
+from kinband.trace.answers import suspicious_states
 
 # --- What the model predicts for the later rows of a log, fold by fold, and how well it knows the averages it
 # reports
@@ -478,7 +478,7 @@ def _evaluation(
     mean_weight = by_model(uncut).interval(parts.unit)
     same = wanted.same_as(usual)
     warnings = [
-        *reward_in_state(trace),
+        *suspicious_states(trace),
         *support.warnings(),
         *found.warnings,
         *_weight_warnings(mean_weight, support.never),

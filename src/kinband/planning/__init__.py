@@ -5,7 +5,8 @@ exploring, the one with the largest f̂ + βσ (12). A plan that plays safe chan
 interval of its gain is above zero, and never to what nobody tried that it can learn from. All stations are looked at
 with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is learned: a person approves a plan.
 
-`plan` is a plan and its files, `making` how it comes about, `beliefs` the gain of a change and whose rows it rests on.
+`plan` is a plan and its files, `making` how it comes about, `beliefs` the gain of a change and whose rows it rests on;
+`design` plans the trials that a log lacks.
 """
 
 from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares, std_alone

@@ -111,6 +111,10 @@ class Tried:
         """Return the tasks that ran a configuration, ascending."""
         return np.unique(self.tasks[self.arms == arm])
 
+    def of_station(self, task: int) -> IntArray:
+        """Return the configurations that a task ran, ascending."""
+        return np.unique(self.arms[self.tasks == task])
+
 
 def _values(space: ConfigurationSpace, name: str) -> tuple[FloatArray, bool]:
     """Return the values of a knob in all configurations, (N,), and whether they are numbers of categories."""
@@ -267,6 +271,8 @@ def _judgement(inputs: _PlanInputs, change: Change, *, choices: int) -> tuple[Wh
     """Return why a change is not worth making, or None if it is."""
     explore, gain = inputs.beta is not None, change.gain
     if not change.moves:
+        if len(ran := inputs.tried.of_station(inputs.settings.task(change.station))) < 2:
+            return "never tried", _never_here_reason(inputs, ran)
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
         return "best already", f"None of its {choices:,} choices {better} than {present}."
@@ -470,3 +476,11 @@ def _never_reason(inputs: _PlanInputs, ran: IntArray) -> str:
             f"{configuration_text(inputs.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
         )
     return "No other choice lies within what was tried by any station that it can learn from."
+
+
+def _never_here_reason(inputs: _PlanInputs, ran: IntArray) -> str:
+    """Return what is said of a station that never tried anything, where nothing that others ran looks better."""
+    known = (
+        f"It never ran anything but {configuration_text(inputs.space[int(ran[0])], -1)}" if len(ran) else "It never ran"
+    )
+    return f"{known}: whether another setting is better here is not known. `kinband design` plans trials."

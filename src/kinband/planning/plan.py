@@ -1,7 +1,7 @@
 """A change plan: the stations as they are now, what changes and why, what is left alone, and its files."""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -95,8 +95,8 @@ def read_present(
     *,
     state: Sequence[str],
     station: str = "station",
-    delimiter: str = ",",
-    decimal_point: str = ".",
+    delimiter: str | None = None,
+    decimal_point: str | None = None,
 ) -> dict[str, Present]:
     r"""Read the stations as they are now from a .csv, .csv.gz or .parquet file.
 
@@ -252,12 +252,12 @@ class ChangePlan:
         folder = Path(folder)
         check_folder(folder, replace=replace)
         folder.mkdir(parents=True, exist_ok=True)
-        present, target = (_prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
-        _write_csv(folder / "rollback.csv", ["station", *target], map(_undone, self.changes))
+        present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
+        write_csv(folder / "rollback.csv", ["station", *target], map(_undone, self.changes))
         header = ["station", *present, *target, *_NUMBERS, "lenders", "reason"]
-        _write_csv(folder / "plan.csv", header, map(_row, self.changes))
-        left = ({**vars(one), **_prefixed("present", one.present)} for one in self.left_alone)
-        _write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
+        write_csv(folder / "plan.csv", header, map(_row, self.changes))
+        left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
+        write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
         return [folder / name for name in FILES]
 
     def to_dict(self) -> dict[str, Any]:
@@ -329,30 +329,32 @@ def _is_number(text: str) -> bool:
 
 
 def _undone(change: Change) -> dict[str, Any]:
-    return {"station": change.station, **_prefixed("set", change.present)}
+    return {"station": change.station, **prefixed("set", change.present)}
 
 
 def _row(change: Change) -> dict[str, Any]:
     return {
         "station": change.station,
-        **_prefixed("present", change.present),
-        **_prefixed("set", change.proposed),
-        **{name: _rounded(number(change)) for name, number in _NUMBERS.items()},
+        **prefixed("present", change.present),
+        **prefixed("set", change.proposed),
+        **{name: rounded(number(change)) for name, number in _NUMBERS.items()},
         "lenders": "; ".join(f"{name} {share:.3f}" for name, share in change.lenders),
         "reason": change.reason,
     }
 
 
-def _prefixed(side: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+def prefixed(side: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration as columns of a plan, `set_<knob>` and the like."""
     return {f"{side}_{knob}": value for knob, value in configuration.items()}
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Six significant digits: more would be noise to read."""
     return value if isinstance(value, int) else float(f"{value:.6g}")
 
 
-def _write_csv(path: Path, header: list[str], rows: "Iterator[dict[str, Any]] | map[dict[str, Any]]") -> None:
+def write_csv(path: Path, header: list[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows under a header; text that a spreadsheet would take for a formula is made harmless."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, header, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

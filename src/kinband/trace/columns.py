@@ -271,6 +271,7 @@ _NEEDED = ("station", "reward")
 _OPTIONAL = ("time", "noise", "samples")
 _MANY = ("state", "configuration", "kpis", "ignore")
 _SHARED = {"reward", "kpis"}  # a KPI with a floor may also be part of the reward
+_NAMED = 30  # columns in a list of all of them
 _LOOKED_AT, _MOSTLY = 1000, 0.8  # values of a text column that are looked at, and the share of numbers that is too many
 
 
@@ -499,4 +500,6 @@ def _close(name: str, known: Iterable[str]) -> str:
 
 
 def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
+    listed = list(names)
+    more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
+    return ", ".join(map(repr, listed[:_NAMED])) + more

@@ -1,12 +1,15 @@
 """Reading and writing logs."""
 
-import codecs
 import csv
 import gzip
+import io
 import json
+import re
+import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinband.errors import BadInputError
-from kinband.trace.columns import RowError, missing_values, refuse_rows, table_of
+from kinband.stats import counted
+from kinband.trace.cells import MISSING, Cleaned, cleaned
+from kinband.trace.columns import RowError
+from kinband.trace.guesses import stations_in
+from kinband.trace.sniff import LOOKED_AT, TextFormat, decoded, sniffed
 
 # --- Where in its file a row of a log is, as a person finds it there ------------------------------------------------
 #
@@ -23,57 +30,86 @@ from kinband.trace.columns import RowError, missing_values, refuse_rows, table_o
 # at the numbered rows of a spreadsheet. Nothing is kept for this while reading: a CSV file is looked through once more
 # when there is something to complain of. A line that is empty holds no row, and a quoted cell may run over several.
 
-_LOST = (OSError, EOFError, zlib.error, csv.Error, StopIteration)  # changed or damaged meanwhile, or a cell too large
+_LOST = (
+    OSError,
+    EOFError,
+    zlib.error,
+    csv.Error,
+    StopIteration,
+    BadInputError,
+)  # changed or damaged meanwhile, or a cell too large
 
 
 @contextmanager
-def located(path: Path, *, delimiter: str) -> Iterator[None]:
-    """Let a complaint about a row say where in the file that row is."""
+def located(path: Path, *, delimiter: str | None = None, rows: NDArray[Any] | None = None) -> Iterator[None]:
+    """Let a complaint about a row say where in the file that row is; `rows` are the numbers of those that are left."""
     try:
         yield
     except RowError as error:
-        raise error.at(place_of(path, error.row, delimiter=delimiter)) from error
+        row = error.row if rows is None else int(rows[error.row])
+        raise error.at(place_of(path, row, delimiter=delimiter)) from error
 
 
-def place_of(path: Path, row: int, *, delimiter: str) -> str:
+def place_of(path: Path, row: int, *, delimiter: str | None = None) -> str:
     """Return where the row is that a table counts as `row` from 0: a line of a text file, or a numbered row."""
-    if path.name.lower().endswith(".parquet"):
+    if suffix_of(path) in (".parquet", ".xlsx"):
         return f"row {row + 1} of {path}, counted from 1"
+    return f"line {lines_of(path, [row], delimiter=delimiter)[0]} of {path}"
+
+
+def lines_of(path: Path, rows: Sequence[int], *, delimiter: str | None = None) -> list[int]:
+    """Return in which lines of a text file the rows of its table are; about where, if it changed meanwhile."""
+    wanted, found = set(rows), dict[int, int]()
     try:
-        numbers = (line for line, _ in _records(path, delimiter=delimiter))
-        next(numbers)  # the header
-        line = next(line for counted, line in enumerate(numbers) if counted == row)
+        for counted, (line, _) in enumerate(_records(path, delimiter=delimiter)):
+            if counted in wanted:
+                found[counted] = line
+            if len(found) == len(wanted):
+                break
     except _LOST:
-        line = row + 2
-    return f"line {line} of {path}"
+        pass
+    return [found.get(row, row + 2) for row in rows]
 
 
-def uneven_line(path: Path, *, delimiter: str) -> str | None:
-    """Return a sentence on the first line that has more or fewer columns than the header; None if there is none."""
+def uneven_lines(path: Path, *, delimiter: str | None = None) -> str | None:
+    """Return a sentence on the lines that have more or fewer columns than the header; None if there are none."""
+    first, count = "", 0
     try:
-        records = _records(path, delimiter=delimiter)
-        _, header = next(records)
-        for line, cells in records:
-            if len(cells) != len(header):
-                return f"line {line} has {len(cells)} column(s), the header has {len(header)}"
+        for line, cells, width in _all_records(path, delimiter=delimiter):
+            if len(cells) != width:
+                first = first or f"line {line} has {len(cells)} column(s), the header has {width}"
+                count += 1
     except _LOST:
         return None
-    return None
+    more = f" ({count} such lines)" if count > 1 else ""
+    return f"{first}{more}" if count else None
 
 
-def _records(path: Path, *, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV file, the header among them, each with the line it begins in, counted from 1."""
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter)
-        begun = 1
-        for cells in reader:
-            if cells:
-                yield begun, cells
-            begun = reader.line_num + 1
+def _records(path: Path, *, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
+    """The records that become rows of a table, each with the line it begins in, counted from 1."""
+    form = form_of(path, delimiter=delimiter)
+    for line, cells, width in _all_records(path, delimiter=delimiter):
+        stripped = [cell.strip() for cell in cells]
+        if len(cells) == width and any(stripped) and stripped != list(form.names):
+            yield line, cells
 
 
-# --- Reads and writes the files a log is kept in: CSV, gzipped CSV and Parquet, by their suffix ---------------------
+def _all_records(path: Path, *, delimiter: str | None) -> Iterator[tuple[int, list[str], int]]:
+    """All records below the header, with their lines, and how many cells they should have."""
+    form = form_of(path, delimiter=delimiter)
+    text = io.StringIO(bytes(_text(path)).decode(form.encoding, errors="replace").removeprefix("\ufeff"), newline="")
+    for _ in range(form.header - 1):
+        text.readline()
+    reader = csv.reader(text, delimiter=form.delimiter)
+    next(reader)
+    begun = form.header + reader.line_num
+    for cells in reader:
+        if cells:
+            yield begun, cells, len(form.names)
+        begun = form.header + reader.line_num
+
+
+# --- Reads and writes the files a log is kept in: text, packed text, Excel and Parquet, by their suffix ------------
 #
 # A file that kinband wrote also says what its columns are: in the schema metadata of a Parquet file under the key
 # `kinband`, for CSV in a JSON file beside it, `<file>.columns.json`. The note of a CSV file also records the types of
@@ -81,17 +117,22 @@ def _records(path: Path, *, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 # that reads back as the same bits. A file is looked at before it is parsed, because an export is often not what its
 # name says, and a parser's complaint would not tell.
 
+_ZIP = "a zip archive or an Excel workbook"
 NOTE_KEY = b"kinband"
 NOTE_FORMAT = 1
-_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv.gz", ".tsv.gz", ".txt.gz", ".csv", ".tsv", ".txt", ".zip", ".xlsx", ".parquet")
+_WRITTEN = (".csv", ".csv.gz", ".parquet")
+_EXPECTED = {".gz": "a gzip file", ".parquet": "a Parquet file", ".zip": _ZIP, ".xlsx": _ZIP}
+LARGEST = 4 << 30
+"""Bytes that a file may hold when it is unpacked: a few kilobytes can unpack to more than any memory."""
+
 _SIGNATURES = {
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
     b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"PK\x03\x04": _ZIP,
     b"\x1f\x8b": "a gzip file",
     b"PAR1": "a Parquet file",
-    b"\xff\xfe": "UTF-16 text",
 }
 
 
@@ -109,47 +150,90 @@ def path_of(path: object, *, what: str) -> Path:
     return Path(path)
 
 
-def read_file(
-    path: Path, columns: Any, *, delimiter: str, decimal_point: str
-) -> tuple[Any, Any, Mapping[str, Any] | None]:
-    """Return the pyarrow table of a file, its column map, and the configuration space noted with it, if any."""
+@dataclass
+class Reading:
+    """What a file holds, as far as it is understood.
+
+    Attributes:
+        path: The file.
+        cleaned: Its table, with what is bad in it.
+        form: How its text is written; None for Parquet and Excel.
+        note: What kinband noted about the columns when it wrote the file.
+        left_out: Sentences on lines that are no rows.
+        uneven: A sentence on lines with more or fewer cells than the header.
+        cut: How many of these there are; they are not in the table.
+    """
+
+    path: Path
+    cleaned: Cleaned
+    form: TextFormat | None = None
+    note: dict[str, Any] | None = None
+    left_out: list[str] = field(default_factory=list)
+    uneven: str | None = None
+    cut: int = 0
+
+
+def read_table(
+    path: Path, *, text: Iterable[str] = (), delimiter: str | None = None, decimal_point: str | None = None,
+    encoding: str | None = None, date_format: str | None = None, noted: bool = True,
+) -> Reading:  # fmt: skip
+    """Read a file of any kind; `text` are columns of names, and what is not given is found out."""
+    check_marks(delimiter, decimal_point)
+    suffix, names = check_file(path), set(text)
+    if suffix == ".parquet":
+        table = read_parquet(path)
+        return Reading(path, Cleaned(table), note=read_note(path, table=table) if noted else None)
+    note = read_note(path, table=None) if noted else None
+    if suffix == ".xlsx":
+        reading = Reading(path, Cleaned(read_excel(path, names=names)))
+    else:
+        form = (
+            form_of(path, delimiter=delimiter, decimal_point=decimal_point, encoding=encoding) if note is None else OURS
+        )
+        types = note["types"] if note else dict.fromkeys(names | stations_in(form.names), "string")
+        reading = _read_text(path, form, types=types)
+        if note is not None:
+            reading.note = note
+            return reading
+    _drop_what_is_no_row(reading)
+    reading.cleaned = cleaned(
+        reading.cleaned.table, names=names | stations_in(reading.cleaned.table.column_names),
+        decimal_point=decimal_point or (reading.form.decimal_point if reading.form else "."),
+        fixed=decimal_point is not None, date_format=date_format,
+    )  # fmt: skip
+    return reading
+
+
+OURS = TextFormat("utf-8", ",", ".")
+"""How kinband writes text."""
+
+
+def check_marks(delimiter: object, decimal_point: object) -> None:
+    """Refuse marks that are not one character."""
     for name, mark in (("delimiter", delimiter), ("decimal_point", decimal_point)):
-        if not isinstance(mark, str) or len(mark) != 1:
+        if mark is not None and (not isinstance(mark, str) or len(mark) != 1):
             raise BadInputError(f"{name} must be one character, got {mark!r}")
-    suffix = check_file(path)
-    table = read_parquet(path) if suffix == ".parquet" else None
-    note = read_note(path, table=table) if columns is None else None
-    if note is not None:
-        columns = note["columns"]
-    if table is None:
-        # An inferred type would turn the station "0012" into the number 12.
-        station = columns.get("station") if isinstance(columns, Mapping) else None
-        types = {station if isinstance(station, str) else "station": "string"} if note is None else note["types"]
-        table = read_csv(path, types=types, delimiter=delimiter, decimal_point=decimal_point)
-    return table, columns, None if note is None else note["space"]
 
 
-def read_column(path: Path, name: str, *, delimiter: str, decimal_point: str) -> NDArray[np.str_]:
-    """Return one column of a file as text, (n,), such as the measurement run of each row."""
-    parquet = check_file(path) == ".parquet"
-    types = {name: "string"}
-    marks = {"delimiter": delimiter, "decimal_point": decimal_point}
-    table = table_of(read_parquet(path) if parquet else read_csv(path, types=types, **marks))
-    if name not in table.names:
-        raise BadInputError(f"there is no column {name!r}; the columns are {', '.join(map(repr, table.names))}")
-    labels = table.get(name).astype(object)
-    missing = missing_values(labels)
-    with located(path, delimiter=delimiter):
-        refuse_rows(missing, f"column {name!r}")
-    return np.array([str(label) for label in labels.tolist()])
+def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str | None, decimal_point: str | None) -> Any:
+    """Return the pyarrow table of a file of text or Excel; columns with bad cells stay text."""
+    names = [name for name, kind in types.items() if kind == "string"]
+    reading = read_table(path, text=names, delimiter=delimiter, decimal_point=decimal_point, noted=False)
+    if reading.uneven:
+        raise BadInputError(f"{path} cannot be read as CSV: {reading.uneven}")
+    table = reading.cleaned.table
+    for name, (_, column) in reading.cleaned.bad.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
 
 
-def suffix_of(path: Path) -> str:
-    """Return which of the known suffixes the path has, or say which there are."""
-    for suffix in _SUFFIXES:
+def suffix_of(path: Path, *, written: bool = False) -> str:
+    """Return which of the known suffixes the path has, or say which there are: to be read, or to be written."""
+    known = _WRITTEN if written else SUFFIXES
+    for suffix in sorted(known, key=len, reverse=True):
         if path.name.lower().endswith(suffix):
             return suffix
-    raise BadInputError(f"{path} has none of the suffixes {', '.join(_SUFFIXES)}: convert or rename it")
+    raise BadInputError(f"{path} has none of the suffixes {', '.join(sorted(known))}: convert or rename it")
 
 
 def read_note(path: Path, *, table: Any) -> dict[str, Any] | None:
@@ -196,11 +280,9 @@ def check_file(path: Path) -> str:
         raise BadInputError(f"{path} cannot be opened: {error.strerror}") from error
     if not head:
         raise BadInputError(f"{path} is empty: export it again")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadInputError(f"{path} is UTF-16 text: save it as UTF-8")
-    expected = {".csv": "", ".csv.gz": "a gzip file", ".parquet": "a Parquet file"}[suffix]
+    expected = next((kind for end, kind in _EXPECTED.items() if suffix.endswith(end)), "")
     found = next((kind for start, kind in _SIGNATURES.items() if head.startswith(start)), "")
-    if found != expected or (suffix == ".csv" and b"\0" in head):
+    if found != expected:
         raise BadInputError(
             f"{path} is not {expected or 'CSV text'} but {found or _other(head)}: give its right suffix"
         )
@@ -211,47 +293,203 @@ def _other(head: bytes) -> str:
     return "some binary file" if b"\0" in head else "text"
 
 
-def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str, decimal_point: str) -> Any:
-    """Return the pyarrow table of a CSV file; `types` are those of some columns, the others are inferred."""
+def form_of(
+    path: Path, *, delimiter: str | None = None, decimal_point: str | None = None, encoding: str | None = None
+) -> TextFormat:
+    """Return how a text file is written."""
+    head = bytes(_text(path, most=LOOKED_AT))
+    form = sniffed(head, path, delimiter=delimiter, decimal_point=decimal_point, encoding=encoding)
+    free = form if delimiter is None else sniffed(head, path, delimiter=None, decimal_point=None, encoding=encoding)
+    if delimiter is not None and len(free.names) > 1 and delimiter not in free.delimiter.join(free.names):
+        raise BadInputError(
+            f"the columns of {path} are not parted by {delimiter!r}",
+            hint=f"pass delimiter={free.delimiter!r}",
+            code="delimiter",
+            argument="delimiter",
+            value=free.delimiter,
+        )
+    return form
+
+
+def _text(path: Path, *, most: int | None = None) -> Any:
+    """The bytes of a text file, unpacked, or the first of them."""
+    import pyarrow as pa
+
+    suffix = suffix_of(path)
+    try:
+        if suffix == ".zip":
+            return _unzipped(path, most)
+        if not suffix.endswith(".gz"):
+            with pa.memory_map(str(path)) as file:
+                return file.read_buffer() if most is None else file.read(most)
+        with gzip.open(path, "rb") as packed:
+            if most is not None:
+                return packed.read(most)
+            parts, size = [], 0
+            while part := packed.read(1 << 24):
+                size += len(part)
+                _check_size(path, size)
+                parts.append(part)
+            return b"".join(parts)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise BadInputError(f"{path} is damaged: {error}") from error
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > LARGEST:
+        raise BadInputError(
+            f"{path} unpacks to more than {LARGEST / 2**30:g} GB: cut it into smaller files", code="too_large"
+        )
+
+
+def _unzipped(path: Path, most: int | None) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        inside = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
+        if len(inside) != 1:
+            raise BadInputError(f"{path} holds {len(inside)} files, not one: unpack it and name the one to read")
+        _check_size(path, inside[0].file_size)
+        if not inside[0].filename.lower().endswith((".csv", ".tsv", ".txt")):
+            raise BadInputError(f"{path} holds {inside[0].filename!r}, which is not .csv, .tsv or .txt: unpack it")
+        with archive.open(inside[0]) as file:
+            return file.read() if most is None else file.read(most)
+
+
+def _read_text(path: Path, form: TextFormat, *, types: Mapping[str, str]) -> Reading:
+    """Read a text file; one that turns out not to be UTF-8 below its beginning is read again in Windows' encoding."""
+    import pyarrow as pa
+
+    data = _text(path)
+    if form.encoding not in ("utf-8", "utf-8-sig", "ascii"):
+        data = decoded(bytes(data), form.encoding, path).removeprefix("\ufeff").encode()
+    elif form.encoding == "utf-8-sig":
+        data = memoryview(data)[3:]
+    try:
+        table, uneven = _parsed(data, form, types)
+        if any(kind == pa.binary() for kind in table.schema.types):
+            raise UnicodeError("invalid UTF8")
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if form.encoding == "utf-8" and (isinstance(error, UnicodeError) or "invalid UTF8" in str(error)):
+            return _read_text(path, replace(form, encoding="cp1252"), types=types)
+        reason = uneven_lines(path, delimiter=form.delimiter) or str(error).splitlines()[0]
+        raise BadInputError(f"{path} cannot be read as CSV: {reason}") from error
+    said = uneven_lines(path, delimiter=form.delimiter) or "some lines are cut short" if uneven else None
+    return Reading(path, Cleaned(table), form=form, uneven=said, cut=uneven)
+
+
+def _parsed(data: Any, form: TextFormat, types: Mapping[str, str]) -> tuple[Any, int]:
+    """The pyarrow table of UTF-8 text, and how many lines have another number of cells than the header."""
     import pyarrow as pa
     from pyarrow import csv
 
-    compressed = suffix_of(path) == ".csv.gz"
-    _check_delimiter(path, compressed=compressed, delimiter=delimiter)
-    try:
-        with pa.input_stream(str(path), compression="gzip" if compressed else None) as stream:
-            table = csv.read_csv(
-                stream,
-                parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=csv.ConvertOptions(
-                    column_types={name: pa.type_for_alias(kind) for name, kind in types.items()},
-                    decimal_point=decimal_point,
-                ),
-            )
-        table.column_names  # noqa: B018  # decoded when looked at
-        return table
-    except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
-            raise BadInputError(f"{path} is not UTF-8 text: save it as UTF-8, or convert it with iconv") from error
-        reason = uneven_line(path, delimiter=delimiter) or str(error).splitlines()[0]
-        raise BadInputError(f"{path} cannot be read as CSV: {reason}") from error
+    uneven = 0
+
+    def pass_over(row: Any) -> str:
+        nonlocal uneven
+        del row
+        uneven += 1
+        return "skip"
+
+    view, start = memoryview(data), 0
+    for _ in range(form.header - (0 if form.wide else 1)):
+        end = re.search(rb"\r\n|\n|\r", view[start:])
+        start += end.end() if end else 0
+    kinds = {name: pa.type_for_alias(kind) for name, kind in types.items()}
+    table = csv.read_csv(
+        pa.BufferReader(pa.py_buffer(view[start:])),
+        read_options=csv.ReadOptions(column_names=list(form.names) if form.wide else None),
+        parse_options=csv.ParseOptions(
+            delimiter=form.delimiter, newlines_in_values=True, invalid_row_handler=pass_over
+        ),
+        convert_options=csv.ConvertOptions(
+            column_types=kinds, decimal_point=form.decimal_point, null_values=_NULLS
+        ),
+    )  # fmt: skip
+    names = [name.strip() for name in table.column_names]
+    return table if names == table.column_names else table.rename_columns(names), uneven
 
 
-def _check_delimiter(path: Path, *, compressed: bool, delimiter: str) -> None:
+_NULLS = [*{word for one in MISSING for word in (one, one.upper(), one.capitalize())}, "NaN", "N.A.", "-NaN", "#Div/0!"]
+
+
+def _drop_what_is_no_row(reading: Reading) -> None:
+    """Leave out lines that repeat the header, lines without any value, and columns without name and values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = reading.cleaned.table
+    bare = [name for name in set(table.column_names) if not name]
+    if bare and table.column_names.count("") == 1 and table.column("").null_count == len(table):
+        table = table.drop_columns([""])
+    texts = [
+        (name, column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if column.type in (pa.string(), pa.null())
+    ]
+    if len(table) and table.num_columns and len(texts) == table.num_columns:
+        again = np.logical_and.reduce([
+            pc.fill_null(pc.equal(pc.utf8_trim_whitespace(pc.cast(column, pa.string())), name), False).to_numpy()
+            for name, column in texts
+        ])  # fmt: skip
+        if again.any():
+            reading.left_out.append(f"left out, since they repeat the header: {counted(int(again.sum()), 'line')}")
+            table = table.filter(pa.array(~again))
+    if len(table) and all(column.null_count or column.type == pa.string() for column in table.columns):
+        blank = np.logical_and.reduce([
+            (pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True) if column.type == pa.string()
+             else pc.is_null(column)).to_numpy() for column in table.columns
+        ])  # fmt: skip
+        if blank.any():
+            reading.left_out.append(f"left out, since they hold no value: {counted(int(blank.sum()), 'line')}")
+            table = table.filter(pa.array(~blank))
+    reading.cleaned = Cleaned(table)
+
+
+def read_excel(path: Path, *, names: set[str]) -> Any:
+    """Return the first sheet of an Excel workbook as a pyarrow table; lines above its header are passed over."""
+    import pyarrow as pa
+
     try:
-        with gzip.open(path, "rb") if compressed else path.open("rb") as file:
-            header = file.readline(65536).decode("utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInputError(f"{path} is damaged: {error}") from error
-    other = next((mark for mark in ";\t|" if mark in header), None)
-    if delimiter not in header and other is not None:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError as error:
         raise BadInputError(
-            f"the columns of {path} are not parted by {delimiter!r}",
-            hint=f"pass delimiter={other!r}",
-            code="delimiter",
-            argument="delimiter",
-            value=other,
-        )
+            f"reading {path} needs a package that is not installed: pip install 'kinband[excel]', or save it as CSV",
+            code="no_excel",
+        ) from error
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, sum(one.file_size for one in archive.infolist()))
+        rows = CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python()
+    except (CalamineError, zipfile.BadZipFile, OSError) as error:
+        raise BadInputError(f"{path} is damaged: {error}") from error
+    width = max((sum(cell != "" for cell in row) for row in rows), default=0)
+    if not width:
+        raise BadInputError(f"the first sheet of {path} is empty: put the log there")
+    head = next(place for place, row in enumerate(rows) if sum(cell != "" for cell in row) > 0.5 * width)
+    header = [str(cell).strip() for cell in rows[head]]
+    used = [place for place, name in enumerate(header) if name or any(row[place] != "" for row in rows[head + 1 :])]
+    columns = [
+        _excel_column([row[place] for row in rows[head + 1 :]], header[place] in names | stations_in(header))
+        for place in used
+    ]
+    return pa.table(columns, names=[header[place] for place in used])
+
+
+def _excel_column(cells: list[Any], text: bool) -> Any:
+    """The cells of a sheet as a column: of numbers or times where all of them are, else of text."""
+    import pyarrow as pa
+
+    known = [cell for cell in cells if cell != ""]
+    if not text and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known):
+        whole = all(cell == int(cell) for cell in known)
+        kind = pa.int64() if whole else pa.float64()
+        return pa.array([None if cell == "" else int(cell) if whole else float(cell) for cell in cells], type=kind)
+    if not text and known and len({type(cell) for cell in known}) == 1 and not isinstance(known[0], str):
+        return pa.array([None if cell == "" else cell for cell in cells])
+    return pa.array([_written(cell) for cell in cells], type=pa.string())
+
+
+def _written(cell: Any) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell)
 
 
 def read_parquet(path: Path) -> Any:
@@ -271,7 +509,7 @@ def write_table(path: Path, columns: Mapping[str, Any], *, note: Mapping[str, An
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    suffix = suffix_of(path)
+    suffix = suffix_of(path, written=True)
     if not path.parent.is_dir():
         raise BadInputError(f"there is no directory {path.parent} to write to: make it first")
     if path.is_dir():

@@ -1,11 +1,10 @@
 """A log."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -17,6 +16,7 @@ from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
+from kinband.trace.cells import joined_times
 from kinband.trace.columns import (
     ColumnMap,
     RowError,
@@ -32,14 +32,18 @@ from kinband.trace.columns import (
     times,
     weighted_of,
 )
-from kinband.trace.files import bundled_file, located, path_of, read_file, write_table
+from kinband.trace.files import Reading, bundled_file, located, path_of, read_table, write_table
+from kinband.trace.guesses import guessed_station, guessed_time, proposed_options
+from kinband.trace.problems import clock_change, named_columns, sound_rows
 from kinband.trace.rewards import (
     WeightedReward,
     as_shares,
     check_counted,
+    is_sum,
     looks_like_per_cent,
     noise_of_shares,
     range_of,
+    weighted_from,
 )
 
 if TYPE_CHECKING:
@@ -221,10 +225,13 @@ class Trace:
         reward_range: tuple[float, float] | None = None,
         per_cent: bool = False,
         duplicates: Duplicates = "keep",
-        delimiter: str = ",",
-        decimal_point: str = ".",
+        skip_bad: bool = False,
+        delimiter: str | None = None,
+        decimal_point: str | None = None,
+        encoding: str | None = None,
+        date_format: str | None = None,
     ) -> "Trace":
-        """Read a .csv, .csv.gz or .parquet file.
+        """Read a file: text (.csv, .tsv, .txt, also packed as .gz or .zip), .xlsx or .parquet.
 
         Args:
             path: The file; its suffix tells the format.
@@ -232,14 +239,17 @@ class Trace:
             reward_range: Lowest and highest possible reward; a reward outside is an error.
             per_cent: Whether rewards are in per cent, to be turned into shares.
             duplicates: What to do about rows that repeat another exactly; "keep" warns of them.
-            delimiter: What separates the columns of a CSV file.
-            decimal_point: The decimal mark of a CSV file.
+            skip_bad: Whether rows with cells that are missing or not understood are left out, with a warning that
+                counts them, rather than refused.
+            delimiter: What separates the columns of a text file; found if not given, as what follows.
+            decimal_point: The decimal mark of a text file.
+            encoding: The encoding of a text file, such as "cp1252".
+            date_format: "dmy" or "mdy", what comes first in dates such as 03/04/2024, or a pattern of strptime.
         """
-        file = path_of(path, what="a trace")
-        table, columns, space = read_file(file, columns, delimiter=delimiter, decimal_point=decimal_point)
-        with located(file, delimiter=delimiter):
-            trace = cls.from_frame(table, columns, reward_range=reward_range, per_cent=per_cent, duplicates=duplicates)
-        return trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
+        marks: dict[str, Any] = {"delimiter": delimiter, "decimal_point": decimal_point}
+        marks |= {"encoding": encoding, "date_format": date_format}
+        how: dict[str, Any] = {"reward_range": reward_range, "per_cent": per_cent, "duplicates": duplicates}
+        return read_log(path, columns, skip_bad=skip_bad, marks=marks, **how)[0]
 
     @classmethod
     def bundled(cls) -> "Trace":
@@ -514,35 +524,148 @@ def _check_range(reward: FloatArray, reward_range: tuple[float, float], *, label
         raise RowError(text, outside[0], hint, code)
 
 
-# --- State columns that are the reward in other words ---------------------------------------------------------------
-#
-# Numeric columns that nobody mapped become state. One that was measured in the same slot as the reward, such as the
-# throughput that the reward is made of, is then taken for something known beforehand: all other columns seem to matter
-# little, knobs among them, and whatever is concluded is surely wrong. A correlation that close is no proof, so that it
-# is said and nothing is left out.
-
-CLOSE = 0.99
-"""Correlation with the reward, up or down, above which a column is suspected."""
-
-_FEW = 20  # rows below which a correlation says little
-_ROUNDING = 1e-12
+# --- A log in a file --------------------------------------------------------------------------------------------------
 
 
-def reward_in_state(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that is almost the same as the reward itself."""
-    r = trace.reward
-    if len(r) < _FEW or np.ptp(r) <= _ROUNDING * np.abs(r).max():
+def read_log(
+    path: str | PathLike[str],
+    columns: ColumnMap | None,
+    *,
+    beside: str | None = None,
+    categories: Sequence[str] = (),
+    skip_bad: bool = False,
+    marks: Mapping[str, Any],
+    **how: Any,
+) -> tuple[Trace, NDArray[np.str_] | None]:
+    """Return the log of a file and, if asked for, one more column of it as text, (n,).
+
+    `categories` are knobs that may hold words among numbers; `marks` are arguments of `read_table`, and `how` of
+    `Trace.from_frame`.
+    """
+    file = path_of(path, what="a trace")
+    alone = beside is not None and beside not in _claimed(columns)
+    text = [*named_columns(columns), *([beside] if alone and beside is not None else [])]
+    reading = read_table(file, text=text, noted=columns is None, **marks)
+    space = None
+    if reading.note is not None:
+        columns, space = reading.note["columns"], reading.note["space"]
+        reading.note = None
+        full = reading.cleaned.table
+        with located(file, delimiter=marks.get("delimiter")):
+            trace = Trace.from_frame(full, columns, **how)
+        trace = trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
+        return trace, None if beside is None else _labels(full, beside)
+    for name in set(categories) & set(reading.cleaned.bad):
+        _as_words(reading, name)
+    if beside is not None and beside not in reading.cleaned.table.column_names:
+        raise BadInputError(f"there is no column {beside!r}; the columns are {some_names(reading.cleaned.table)}")
+    columns = understood_columns(reading, columns)
+    with located(file, delimiter=marks.get("delimiter")):
+        roles = _roles(reading, columns)
+    table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=() if beside is None else (beside,))
+    for note in (*reading.cleaned.notes, *reading.left_out):
+        warnings.warn(note, UserWarning, stacklevel=3)
+    with located(file, delimiter=marks.get("delimiter"), rows=rows):
+        trace = Trace.from_frame(table, columns, **how)
+    if said := clock_change(trace.time, trace.station):
+        warnings.warn(said, UserWarning, stacklevel=3)
+    return trace, None if beside is None else _labels(table, beside)
+
+
+def _labels(table: Any, name: str) -> NDArray[np.str_]:
+    if name not in table.column_names:
+        raise BadInputError(f"there is no column {name!r}; the columns are {some_names(table)}")
+    labels = table.column(name).to_pylist()
+    if None in labels:
+        raise RowError(f"column {name!r} has a missing value, the first", labels.index(None), "repair these rows")
+    return np.array([str(label) for label in labels])
+
+
+def some_names(table: Any) -> str:
+    """Return the names of the columns of a table, for a sentence."""
+    names = table.column_names
+    return ", ".join(map(repr, names[:30])) + (f" and {len(names) - 30:,} more" if len(names) > 30 else "")
+
+
+def _as_words(reading: Reading, name: str) -> None:
+    table = reading.cleaned.table
+    text = reading.cleaned.bad.pop(name)[1]
+    reading.cleaned.table = table.set_column(table.column_names.index(name), name, text)
+
+
+def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str, Any]:
+    """Return the column map with station and time where their names tell; day and hour are joined into one column.
+
+    What was guessed is added to the notes of the reading.
+    """
+    if columns is not None and not isinstance(columns, Mapping):
+        return columns  # type: ignore[unreachable]  # which is refused where it is used
+    table, made, notes = reading.cleaned.table, dict(columns or {}), reading.cleaned.notes
+    claimed = _claimed(columns)
+    station = guessed_station(name for name in table.column_names if name not in claimed)
+    if "station" not in made and station not in (None, "station"):
+        made["station"] = station
+        notes.append(f"column {station!r} is taken for the station, by its name: --station says otherwise")
+    guess = guessed_time(table) or "time"
+    if "time" not in made and guess != "time" and not set(guess.split("+")) & claimed:
+        made["time"] = guess
+        notes.append(f"column {guess!r} is taken for the time, by its name: --time says otherwise")
+    time = made.get("time")
+    if isinstance(time, str) and "+" in time and time not in table.column_names:
+        _join(reading, made, time)
+    return made
+
+
+def _claimed(columns: ColumnMap | None) -> set[str]:
+    """The columns that a map names for anything; what is no map is refused where it is used."""
+    if not isinstance(columns, Mapping):
+        return set()
+    found: set[str] = set()
+    for value in columns.values():
+        listed = value.values() if isinstance(value, Mapping) else value
+        found |= {listed} if isinstance(listed, str) else set(listed) if isinstance(listed, Iterable) else set()
+    return found | set(_weights(columns.get("reward")))
+
+
+def _weights(reward: object) -> list[str]:
+    """The columns of a weighted reward; none where it is one column, or not understood."""
+    try:
+        return list(weighted_from(reward).weights) if is_sum(reward) else []
+    except BadInputError:
         return []
-    found = []
-    for name, s in zip(trace.state_names, trace.state.T, strict=True):
-        if np.ptp(s) <= _ROUNDING * np.abs(s).max():
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers too large to be squared are refused later, by name
-            correlation = float(np.corrcoef(s, r)[0, 1])
-        if abs(correlation) > CLOSE:
-            found.append(
-                f"state column {name!r} is almost the same as the reward (correlation {correlation:.3f} over "
-                f"{len(r):,} rows): leave it out of the state (columns={{'ignore': ...}}; on the command line, "
-                f"--ignore {quote(name)}) if it was measured in the same slot, since it is then not known when deciding"
-            )
-    return found
+
+
+def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
+    """Make one column of a column of days and one of hours, which are then no state."""
+    table = reading.cleaned.table
+    day, _, hour = (part.strip() for part in time.partition("+"))
+    if absent := [name for name in (day, hour) if name not in table.column_names]:
+        raise BadInputError(
+            f"there is no column {absent[0]!r} (the time); the columns are {some_names(table)}", code="no_column",
+            argument="time", value=absent[0], hint='pass columns={"time": "Date+Hour"}',
+        )  # fmt: skip
+    joined = joined_times(table.column(day), table.column(hour), label=f"the time {time!r}")
+    reading.cleaned.table = table.append_column(time, joined)
+    columns["time"] = time
+    columns["ignore"] = [
+        *(columns.get("ignore") or []),
+        *(n for n in (day, hour) if n not in (columns.get("ignore") or [])),
+    ]
+
+
+def _roles(reading: Reading, columns: ColumnMap) -> Any:
+    """The roles of the columns; where one is not known, options that would name it are proposed."""
+    table = reading.cleaned.table
+    try:
+        return roles_of(table_of(table), columns)
+    except RowError:
+        raise
+    except BadInputError as error:
+        if error.code != "no_column" or error.argument not in ("reward", "configuration", "station"):
+            raise
+        if columns.get(error.argument) and error.argument != "station":
+            raise  # it was named, and is not there
+        raise BadInputError(
+            error.problem, hint=error.hint, code="role_unknown", argument=error.argument,
+            value=proposed_options(table, columns),
+        ) from error  # fmt: skip

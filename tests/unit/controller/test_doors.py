@@ -66,7 +66,7 @@ DOORS: list[tuple[str, Callable[[Path, Any], object], Any, str]] = [
     ("three limits", lambda f, odd: Trace.read(f / "log.csv", reward_range=odd), (0, 1, 2), "reward_range must be"),
     ("limits of text", lambda f, odd: Trace.read(f / "log.csv", reward_range=odd), ("a", "b"), "must be a number"),
     ("limits upside down", lambda f, odd: Trace.read(f / "log.csv", reward_range=odd), (1, 0), "lowest below its high"),
-    ("a delimiter", lambda f, odd: Trace.read(f / "log.csv", delimiter=odd), None, "delimiter must be one character"),
+    ("a delimiter", lambda f, odd: Trace.read(f / "log.csv", delimiter=odd), 3, "delimiter must be one character"),
     ("a long delimiter", lambda f, odd: Trace.read(f / "log.csv", delimiter=odd), "::", "delimiter must be one char"),
     ("a decimal", lambda f, odd: Trace.read(f / "log.csv", decimal_point=odd), 3, "decimal_point must be one char"),
     (

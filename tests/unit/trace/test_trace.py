@@ -178,7 +178,8 @@ def test_csv_with_semicolons_decimal_commas_and_byte_order_mark(tmp_path: Path) 
     trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}, delimiter=";", decimal_point=",")
     assert (trace.reward.tolist(), trace.configuration["tilt"].tolist()) == ([0.5], [2.5])
     with pytest.raises(BadInputError, match="not parted by ',': pass delimiter=';'"):
-        Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
+        Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}, delimiter=",")
+    assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}) == trace
 
 
 def test_single_precision_settings_mean_what_was_written() -> None:
@@ -285,38 +286,27 @@ def write_cut_gzip(path: Path) -> None:
     [
         ("none.parquet", lambda path: None, "there is no file .*none.parquet"),
         ("dir.parquet", lambda path: path.mkdir(), "is a directory"),
-        ("log.xlsx", lambda path: path.write_bytes(b"PK\x03\x04"), "none of the suffixes .csv, .csv.gz, .parquet"),
+        ("log.docx", lambda path: path.write_bytes(b"PK\x03\x04"), "none of the suffixes .csv, .csv.gz, .parquet"),
         ("log.csv", lambda path: path.touch(), "is empty"),
         ("log.parquet", lambda path: path.touch(), "is empty"),
         ("log.parquet", write_png, "is not a Parquet file but a PNG image"),
         ("log.csv", write_png, "is not CSV text but a PNG image"),
         ("log.parquet", lambda path: path.write_text("station,reward\n"), "is not a Parquet file but text"),
         ("log.parquet", write_cut_parquet, "is damaged"),
-        ("log.csv", lambda path: path.write_text("a,b\n1,2", encoding="utf-16"), "is UTF-16 text: save it as UTF-8"),
         ("log.csv", lambda path: path.write_bytes(b"a,b\n\0\0"), "some binary file"),
         ("log.csv.gz", lambda path: path.write_text("a,b\n1,2"), "is not a gzip file but text"),
-        ("log.csv.gz", write_cut_gzip, "Truncated compressed stream"),
+        ("log.csv.gz", write_cut_gzip, "is damaged"),
         ("log.csv.gz", lambda path: path.write_bytes(b"\x1f\x8b\0\0damaged"), "is damaged"),
         (
             "log.csv",
-            lambda path: path.write_text("a,b\n1,2\n3\n"),
-            "cannot be read as CSV: line 3 has 1 column.*, the header has 2",
+            lambda path: path.write_text("station,tilt,reward\na,1,2\n3\n"),
+            "line 3 has 1 column.*, the header has 3",
         ),
         ("log.csv", lambda path: path.write_text("station,tilt,reward\n"), "no rows"),
         (
             "log.csv",
             lambda path: path.write_text("station,tilt,reward,tilt\na,1,2,3\n"),
             "several columns named 'tilt'",
-        ),
-        (
-            "log.csv",
-            lambda path: path.write_bytes("station,tilt,reward\nö,1,2\n".encode("latin-1")),
-            "is not UTF-8 text: save it as UTF-8",
-        ),
-        (
-            "log.csv",
-            lambda path: path.write_bytes("station,tilt,reward\na,ö,2\n".encode("latin-1")),
-            "'tilt' holds bytes, not text",
         ),
     ],
 )
@@ -730,13 +720,12 @@ def test_every_refusal_is_one_of_ours() -> None:
         Trace.from_frame({}, {"configuration": ["tilt"]})
 
 
-def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
-    text = "station;größe;tilt;reward\na;1.0;2;0.5\n"
-    (tmp_path / "latin.csv").write_bytes(text.encode("latin-1"))
-    (tmp_path / "wide.csv").write_bytes(text.encode("utf-16"))
-    for name in ("latin.csv", "wide.csv"):
-        with pytest.raises(BadInputError, match="save it as UTF-8"):
-            Trace.read(tmp_path / name, {"configuration": ["tilt"]}, delimiter=";")
+def test_text_in_another_encoding_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    text = "station;größe;tilt;reward\nä;1.0;2;0.5\n"
+    for name, encoding in [("latin.csv", "cp1252"), ("wide.csv", "utf-16"), ("bare.csv", "utf-16-le")]:
+        (tmp_path / name).write_bytes(text.encode(encoding))
+        trace = Trace.read(tmp_path / name, {"configuration": ["tilt"]})
+        assert (trace.stations, trace.state_names) == (("ä",), ("größe",))
 
 
 def test_a_space_of_another_kind_is_refused() -> None:
@@ -759,9 +748,9 @@ def complaint(path: Path, columns: Mapping[str, Any] | None = None, **options: A
 def test_rows_of_a_csv_file_are_named_by_their_line(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("station,tilt,reward\na,2,0.5\n\n\na,4,\nb,2,\n")
-    assert f"has 2 missing or infinite value(s), the first in line 5 of {path}" in complaint(path)
+    assert "column 'reward': 2 cells are missing, first in line 5" in complaint(path)
     path.write_text('station,remark,tilt,reward\na,"one\ntwo\nthree",2,0.5\na,"x,y",4,nan\n')
-    assert f"the first in line 5 of {path}" in complaint(path)
+    assert "first in line 5:" in complaint(path)
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
@@ -778,12 +767,12 @@ def test_the_line_of_a_value_is_the_one_an_editor_shows(name: str, tmp_path: Pat
         data = text.encode()
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         begun = text.index(next(line for line in lines if line.endswith(f";{bad};")))
-        assert f"in line {text.count(chr(10), 0, begun) + 1} of" in complaint(tmp_path / name, delimiter=";")
+        assert f"in line {text.count(chr(10), 0, begun) + 1}:" in complaint(tmp_path / name, delimiter=";")
 
 
 def test_rows_of_other_files_and_frames_are_counted_from_1_and_it_is_said(tmp_path: Path) -> None:
     parquet.write_table(pa.table(simple(reward=[0.5, 0.5, None, 0.5])), tmp_path / "log.parquet")
-    assert f"the first in row 3 of {tmp_path / 'log.parquet'}, counted from 1" in complaint(tmp_path / "log.parquet")
+    assert "first in row 3:" in complaint(tmp_path / "log.parquet")
     with pytest.raises(BadInputError, match="the first in row 3, counted from 1: "):
         trace_of(reward=[0.5, 0.5, None, 0.5])
 
@@ -792,8 +781,8 @@ def test_rows_of_other_files_and_frames_are_counted_from_1_and_it_is_said(tmp_pa
     ("row", "columns", "options", "message"),
     [
         ("a,1,0.1,2,-3", {}, {"reward_range": (0, 1)}, "the first is -3 in line 6"),
-        ("a,1,many,2,0.5", {"state": ["load"]}, {}, "got 'many' in line 6"),
-        ("a,soon,0.1,2,0.5", {}, {}, "got 'soon' in line 6"),
+        ("a,1,many,2,0.5", {"state": ["load"]}, {}, "first 'many' in line 6"),
+        ("a,soon,0.1,2,0.5", {}, {}, "first 'soon' in line 6"),
         ("a,1,0.1,2,0.5", {}, {"duplicates": "error"}, "1 row(s) repeat another exactly, the first in line 6"),
         ("a,1,-0.1,2,0.5", {"noise": "load"}, {}, "noise must be above 0, got -0.1 in line 6"),
         ("a,1,0.1,2,0.5,7", {}, {}, "line 6 has 6 column(s), the header has 5"),
@@ -858,20 +847,18 @@ def test_ignored_columns_are_no_state() -> None:
 def test_a_word_among_numbers_does_not_lose_the_column_unnoticed(tmp_path: Path) -> None:
     rows = [f"a,{i / 10},{i % 3},{i}" for i in range(9)] + ["a,-,2,0.25"]
     (tmp_path / "log.csv").write_text("\n".join(["station,load,tilt,reward", *rows]) + "\n")
-    assert "column 'load' holds numbers, but '-' in line 11" in complaint(tmp_path / "log.csv")
+    assert "column 'load': 1 cell is missing, first in line 11" in complaint(tmp_path / "log.csv")
     assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"], "ignore": ["load"]}).state_names == ()
     text = "\n".join(["station,load,tilt,reward", *(f"a,cell{i},{i % 3},{i / 10}" for i in range(9))])
     (tmp_path / "log.csv").write_text(text + "\n")  # words that hold digits are words
     assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}).state_names == ()
 
 
-def test_decimal_commas_are_named(tmp_path: Path) -> None:
+def test_decimal_commas_are_read_unless_another_mark_is_given(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("station;load;tilt;reward\na;0,5;2;1\nb;0,25;4;0\n")
-    assert "'0,5' in line 2 of" in complaint(tmp_path / "log.csv", delimiter=";")
-    assert complaint(tmp_path / "log.csv", delimiter=";").endswith("pass decimal_point=','")
-    given = complaint(tmp_path / "log.csv", {"state": ["load"]}, delimiter=";")
-    assert "must hold numbers, got '0,5' in line 2" in given
-    assert given.endswith("pass decimal_point=','")
+    found = complaint(tmp_path / "log.csv", decimal_point=".")
+    assert "column 'load' holds numbers, but '0,5' in line 2" in found
+    assert Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}).state.tolist() == [[0.5], [0.25]]
 
 
 def test_among_numbered_times_the_word_is_complained_of() -> None:

@@ -235,8 +235,8 @@ def read_measured(
     descriptors: str | PathLike[str] | None = None,
     noise: float = 0.05,
     seed: int = 0,
-    delimiter: str = ",",
-    decimal_point: str = ".",
+    delimiter: str | None = None,
+    decimal_point: str | None = None,
     **more: Any,
 ) -> MeasuredEnvironment:
     r"""Read a table of measurements, and return the environment that it makes.
@@ -249,8 +249,8 @@ def read_measured(
         descriptors: A file with what is known of the tasks, one row each.
         noise: Standard deviation of a reward where there is one measurement; see `MeasuredEnvironment`.
         seed: As if `reset(seed)` had been called.
-        delimiter: What separates the columns of a CSV file.
-        decimal_point: The decimal mark of a CSV file.
+        delimiter: What separates the columns of a text file; found if not given.
+        decimal_point: The decimal mark of a text file; found if not given.
         **more: `scale`, `knobs`, `categories`, `ignore`, `failed`, `tasks`: see `MeasuredTable.from_frame`.
 
     Example:
@@ -298,7 +298,7 @@ def bundled_measured(
     )  # fmt: skip
 
 
-def _frame(path: Path, task: str, **marks: str) -> Any:
+def _frame(path: Path, task: str, **marks: str | None) -> Any:
     """The pyarrow table of a file; names of tasks are text, as a number would lose its leading zeros."""
     if check_file(path) == ".parquet":
         return read_parquet(path)

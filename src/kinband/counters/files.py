@@ -1,0 +1,239 @@
+"""Finds the files of an export, opens them safely, and reads what all have: times, lengths of time and names."""
+
+import glob
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from kinband.errors import BadInputError
+from kinband.trace.columns import natural_key
+
+# --- Which files ----------------------------------------------------------------------------------------------------
+
+
+def files_of(paths: Any) -> list[Path]:
+    """Return the files of paths, of directories and those below, and of patterns such as `pm/*.xml.gz`, sorted."""
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found = {file for path in given for file in _files(str(path))}
+    if not found:
+        raise BadInputError(f"there are no files in {', '.join(map(str, given)) or 'an empty list'}: check the path")
+    return sorted(found, key=lambda file: natural_key(str(file)))
+
+
+def _files(path: str) -> Iterable[Path]:
+    here = Path(path)
+    if here.is_dir():
+        return (one for one in here.rglob("*") if one.is_file() and not one.name.startswith("."))
+    if here.exists():
+        return [here]
+    found = glob.glob(path, recursive=True) if glob.has_magic(path) else []  # noqa: PTH207  # absolute ones too
+    named = [Path(one) for one in found]
+    if not named:
+        raise BadInputError(f"there is no file {path}: check the path")
+    return (one for one in named if one.is_file())
+
+
+# --- XML that nobody has to trust -----------------------------------------------------------------------------------
+#
+# Files are streamed, gzipped or not. What stands before the root is looked at here, by bytes: a document type, and with
+# it every entity and every reference to another file, is refused before the parser sees it, and instructions that a
+# maker wrote before the XML declaration, where none may stand, are dropped.
+
+DAMAGED = (OSError, EOFError, zlib.error)
+
+_LOOKED_AT = 1 << 20  # bytes before the root, at most
+_CHUNK = 1 << 16
+_ROOT = re.compile(rb"<(?:[\w.\-]+:)?([\w.\-]+)[\s/>]")
+_SPACE = b" \t\r\n"
+
+
+class Rest:
+    """A stream from which the beginning was read already."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        self.head, self.stream = head, stream
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        if not self.head:
+            return self.stream.read(size)
+        given, self.head = (self.head, b"") if size < 0 else (self.head[:size], self.head[size:])
+        return given
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, gzipped or not, whatever its name says."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        yield gzip.GzipFile(fileobj=file) if zipped else file  # type: ignore[misc]
+
+
+def root_of(stream: BinaryIO) -> tuple[str, Rest]:
+    """Return the local name of the root of an XML text, "" if it is none, and the text from its declaration on."""
+    head, place, start = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf"), 0, 0
+    while True:
+        place += len(head[place:]) - len(head[place:].lstrip(_SPACE))
+        if head.startswith(b"<!", place) and not head.startswith(b"<!--", place):
+            raise BadInputError("it has a document type (DTD), which may hold entities: it is not read", code="dtd")
+        if found := _ROOT.match(head, place):
+            return found[1].decode("ascii", "replace"), Rest(head[start:], stream)
+        if head[place : place + 1] not in (b"<", b""):
+            return "", Rest(head, stream)
+        mark = b"-->" if head.startswith(b"<!--", place) else b"?>"
+        end = head.find(mark, place) if head.startswith((b"<?", b"<!--"), place) else -1
+        if end >= 0:
+            start = place if re.match(rb"<\?xml\s", head[place : place + 6]) else start
+            place = end + len(mark)
+            continue
+        more = stream.read(_CHUNK) if len(head) < _LOOKED_AT else b""
+        if not more:
+            return "", Rest(head, stream)
+        head += more
+
+
+def elements(stream: Rest, tags: Iterable[str]) -> Iterator[Any]:
+    """Yield the elements of these local names, of any namespace, each when it is complete."""
+    etree = _lxml()
+    wanted = tuple(f"{{*}}{tag}" for tag in tags)
+    safe = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+    try:
+        for number, (_, element) in enumerate(etree.iterparse(stream, events=("end",), tag=wanted, **safe)):
+            if not number and element.getroottree().docinfo.internalDTD is not None:
+                raise BadInputError("it has a document type (DTD), which may hold entities: it is not read", code="dtd")
+            yield element
+    except etree.XMLSyntaxError as error:
+        raise BadInputError(f"it is cut off or damaged: {error.msg}", code="damaged") from error
+
+
+def forget(element: Any) -> None:
+    """Let go of an element that was looked at and of what stands before it, so that memory stays bounded."""
+    element.clear(keep_tail=True)
+    previous = element.getprevious()
+    while previous is not None and previous.tag == element.tag:
+        element.getparent().remove(previous)
+        previous = element.getprevious()
+
+
+def local(element: Any) -> str:
+    """Return the name of an element without its namespace; "" for a comment or an instruction."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _lxml() -> Any:
+    try:
+        from lxml import etree
+    except ImportError as error:
+        raise BadInputError("lxml is not installed", hint="pip install 'kinband[counters]'", code="no_lxml") from error
+    return etree
+
+
+# --- Times ----------------------------------------------------------------------------------------------------------
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STEP = timedelta(microseconds=1)
+_LENGTH = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+SECOND = 1_000_000
+"""Times and lengths of time are whole microseconds, times in UTC since 1970."""
+
+
+@lru_cache(maxsize=4096)
+def moment(text: str, zone: tzinfo | None = None) -> int:
+    """Return a time of an ISO text; one without a zone is in `zone`, or in UTC.
+
+    Example:
+        >>> moment("2023-05-15T07:15:00+0100") - moment("2023-05-15T06:00:00Z") == 900 * SECOND
+        True
+    """
+    written = text.strip()
+    late = written[10:13] in ("T24", " 24")  # midnight, written as the end of a day
+    try:
+        parsed = datetime.fromisoformat(f"{written[:11]}00{written[13:]}" if late else written)
+        if parsed.tzinfo is None:
+            parsed = _placed(parsed, zone or UTC)
+        return (parsed - _EPOCH) // _STEP + late * 86_400 * SECOND
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, BadInputError):
+            raise
+        raise BadInputError(f"{text!r:.40} is no time such as 2026-11-01T14:15:00+01:00") from error
+
+
+def has_zone(text: str) -> bool:
+    """Return whether the text of a time names its zone."""
+    return re.search(r"(Z|[+-]\d\d:?\d\d)$", text.strip()) is not None
+
+
+def _placed(local_time: datetime, zone: tzinfo) -> datetime:
+    """A time of day in a zone, which must be there once: not twice and not never, as in a night of clock change."""
+    placed = local_time.replace(tzinfo=zone)
+    if placed.utcoffset() != placed.replace(fold=1).utcoffset():
+        raise BadInputError(f"{local_time} is twice or never in {zone}, where clocks change: write times with a zone")
+    return placed
+
+
+@lru_cache(maxsize=256)
+def length(text: str) -> int:
+    """Return a length of time such as PT900S.
+
+    Example:
+        >>> length("PT15M") == length("PT900S") == 900 * SECOND
+        True
+    """
+    found = _LENGTH.fullmatch(text.strip())
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (0.0,) * 4
+    whole = round((days * 86_400 + hours * 3600 + minutes * 60 + seconds) * SECOND)
+    if not whole:
+        raise BadInputError(f"{text!r:.40} is no length of time such as PT900S")
+    return whole
+
+
+# --- Distinguished names --------------------------------------------------------------------------------------------
+#
+# The name of an object is that of its parents, with its own part last: DC=a.com,SubNetwork=1,ManagedElement=7,
+# ENBFunction=1,EUtranCellFDD=2. A file gives it in three pieces: the prefix, the element, and the object below it.
+# Makers repeat parts, or write the bare name of an element and its full name in every object: parts that overlap
+# count once.
+
+_COMMA = re.compile(r"(?<!\\),")
+_ELEMENTS = ("ManagedElement=", "MeContext=")
+
+
+def parts_of(dn: str) -> list[str]:
+    """Return the parts of a name, the highest first."""
+    return [part for part in map(str.strip, _COMMA.split(dn)) if part]
+
+
+@lru_cache(maxsize=65_536)
+def name_of(prefix: str, element: str, below: str) -> str:
+    """Return the full name of an object of a file.
+
+    Example:
+        >>> name_of("SubNetwork=G3", "n7", "ManagedElement=n7,NRCellCU=1")
+        'SubNetwork=G3,ManagedElement=n7,NRCellCU=1'
+        >>> name_of("DC=a", "ManagedElement=7", "ENBFunction=1,EUtranCellFDD=2")
+        'DC=a,ManagedElement=7,ENBFunction=1,EUtranCellFDD=2'
+    """
+    own = parts_of(below)
+    if element and "=" not in element:
+        element = "" if any(part.startswith(_ELEMENTS) for part in own) else f"ManagedElement={element}"
+    return ",".join(_merged(_merged(parts_of(prefix), parts_of(element)), own))
+
+
+def _merged(upper: list[str], lower: list[str]) -> list[str]:
+    for size in range(min(len(upper), len(lower)), 0, -1):
+        if upper[-size:] == lower[:size]:
+            return [*upper, *lower[size:]]
+    return [*upper, *lower]
+
+
+@lru_cache(maxsize=65_536)
+def class_of(dn: str) -> str:
+    """Return what kind of object a name is of: EUtranCellFDD."""
+    return _COMMA.split(dn)[-1].strip().partition("=")[0]

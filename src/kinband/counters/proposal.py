@@ -1,0 +1,130 @@
+"""A mapping to begin with, written from what files hold: a person looks at it, changes it, and says `--map`."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from kinband.counters.cm import settings_of
+from kinband.counters.files import class_of, parts_of
+from kinband.counters.formulas import Leaf
+from kinband.counters.mapping import UNITS
+from kinband.counters.survey import Survey
+
+_CELL = re.compile("cell|sector", re.IGNORECASE)
+_BUSY = re.compile("ConnMean|UEActive|RrcConn|Users|PrbUs|Load", re.IGNORECASE)
+_ATTEMPT = re.compile("Att|Req")
+_UNITS = {"a2ThresholdRsrp": "lte-rsrp", "a5Threshold1Rsrp": "lte-rsrp", "a3Offset": "half-db"}
+_MOST = 200  # counters that are listed in a comment
+
+
+def propose(found: Survey, *, cm: Any = None) -> str:
+    """Return the text of a mapping with comments; guesses are by names and may be wrong.
+
+    Args:
+        found: What the measurement files hold.
+        cm: Configuration files, for the knobs.
+    """
+    kind = _station_class(found)
+    names = [dn for dn in found.periods if class_of(dn) == kind]
+    counters = sorted(found.counters[kind])
+    ratios = _ratios(counters)
+    reward = next(iter(ratios)) if ratios else _written(counters[0])
+    busy = [name for name in counters if _BUSY.search(name)][:3] or counters[:1]
+    lines = [
+        "# A proposal, guessed from names: check every line, then kinband counters ... --map this-file.",
+        f"# Classes of objects: {', '.join(f'{n} {k}' for k, n in list(found.classes.items())[:12])}.",
+        "station:",
+        f"  object: {json.dumps(kind)}   # the objects whose configuration is decided",
+        f"  name: {json.dumps(_template(names, kind))}   # parts of the distinguished name; {{id}} is the last",
+        "# zone: Europe/Berlin   # of times that have none; UTC if left out",
+        "# period: 15min   # where files have periods of several lengths",
+        "# counters:   # those that only grow: what they grew by is taken",
+        f"#   {_key(counters[0])}: {{cumulative: true, wrap: 4294967296}}",
+        *(["kpis:   # of the period itself"] if ratios else []),
+        *(f"  {name}: {json.dumps(formula)}" for name, formula in list(ratios.items())[:5]),
+        "state:   # of the period before",
+        *(f"  {_plain(name)}: {json.dumps(_written(name))}" for name in busy),
+        f"reward: {json.dumps(reward)}   # the higher the better",
+        "# samples: 'HO.ExeAtt'   # of how many users or trials the reward is the share",
+        *_knobs(cm, kind),
+        "# configuration: {kind: changes}   # if it is a log of changes; snapshots if left out",
+        "# aliases: {old name: new name}   # stations that were renamed",
+        f"# Counters of {kind}{' (the first)' if len(counters) > _MOST else ''}:",
+        *(f"#   {name}" for name in counters[:_MOST]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _station_class(found: Survey) -> str:
+    """The class that looks like a cell, has the most counters, and the most objects."""
+    classes = found.classes
+    return max(
+        classes,
+        key=lambda kind: (bool(_CELL.search(kind)) and "=" not in kind, len(found.counters[kind]), classes[kind]),
+    )
+
+
+def _template(names: list[str], kind: str) -> str:
+    """The fewest parts, from the last upwards, by which objects differ."""
+    parts = [{part.partition("=")[0]: part.partition("=")[2] for part in parts_of(dn)} for dn in names]
+    shared = [one for one in reversed([part.partition("=")[0] for part in parts_of(names[0])]) if one != kind]
+    chosen = [kind]
+    for upper in ["", *sorted(shared, key=lambda one: one not in ("ManagedElement", "MeContext"))]:
+        chosen = [upper, kind] if upper else [kind]
+        if all(set(chosen) <= set(own) for own in parts) and len(
+            {tuple(own[c] for c in chosen) for own in parts}
+        ) == len(names):
+            return "-".join(f"{{{one}}}" for one in chosen)
+    return ",".join(f"{one}={{{one}}}" for one in [*reversed(shared), kind])
+
+
+def _ratios(counters: Iterable[str]) -> dict[str, str]:
+    """Successes over attempts, where names differ in that word alone."""
+    known, found = set(counters), dict[str, str]()
+    for name in sorted(known):
+        tries = next(
+            (t for t in (name.replace("Succ", word) for word in ("Att", "Req")) if t != name and t in known), None
+        )
+        if tries is not None:
+            found[_plain(name) + "_rate"] = f"{_written(name)} / {_written(tries)}"
+    return found
+
+
+def _knobs(cm: Any, kind: str) -> list[str]:
+    found = {} if cm is None else _varying(cm, kind)
+    if not found:
+        return [
+            "knobs:   # attributes of the configuration (--cm)",
+            f"  a2_threshold_dbm: {{attribute: a2ThresholdRsrp, unit: lte-rsrp}}   # units: {', '.join(UNITS)};",
+            "  #   or scale and offset; and object: its class, if it is not the station",
+        ]
+    return ["knobs:   # attributes of the configuration whose value differs somewhere", *found.values()]
+
+
+def _varying(cm: Any, kind: str) -> dict[str, str]:
+    """Attributes with several values, those of the stations first."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for one in settings_of(cm, zone=None, columns={}):
+        if one.value is not None:
+            values.setdefault((class_of(one.dn), one.attribute), set()).add(one.value)
+    varying = [key for key, own in values.items() if 1 < len(own) <= 60]
+    found: dict[str, str] = {}
+    for owner, attribute in sorted(varying, key=lambda key: (key[0] != kind, key))[:8]:
+        extra = "" if owner == kind else f", object: {json.dumps(owner)}"
+        extra += f", unit: {_UNITS[attribute]}" if attribute in _UNITS else ""
+        line = f"  {_plain(attribute)}: {{attribute: {json.dumps(attribute)}{extra}}}"
+        found[attribute] = line if owner == kind or not found else f"  # {line.strip()}"
+    return found
+
+
+def _written(name: str) -> str:
+    return str(Leaf(name))
+
+
+def _key(name: str) -> str:
+    return json.dumps(name)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name).strip("_").lower() or "counter"

@@ -1,0 +1,127 @@
+"""What a column probably is, by its name: the station, the time, a knob, a reward, and its unit.
+
+Stations and times are taken by their names, and it is said; knobs and rewards are only proposed, since nobody but the
+user knows what is to be set and what is to be earned.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from shlex import quote
+from typing import Any
+
+_STATIONS = (
+    "station", "stationname", "stationid", "basestation", "cell", "cellname", "cellid", "localcellid", "eutrancell",
+    "eutrancellfdd", "nrcell", "nrcelldu", "ecgi", "ncgi", "eci", "cgi", "sector", "sectorname", "sectorid", "enodeb",
+    "enodebname", "enodebid", "enb", "enbname", "enbid", "gnodeb", "gnodebname", "gnb", "gnbid", "gnbname", "nodeb",
+    "bts", "btsname", "site", "sitename", "siteid", "nename", "managedobject", "objectname", "mo", "dn",
+)  # fmt: skip
+_TIMES = (
+    "time", "timestamp", "datetime", "dateandtime", "periodstart", "periodstarttime", "starttime", "begintime",
+    "starttimestamp", "resulttime", "collectiontime", "ropstart", "measurementtime", "period", "date", "day",
+)  # fmt: skip
+_DAYS, _HOURS = ("date", "day"), ("time", "hour", "hourofday", "starthour", "hr")
+_KNOB = re.compile(
+    r"tilt|power|thr(es)?|thd|a[2-6]\b|hyst|offset|cio|qrxlev|p0|\bret\b|prio|timer|\bttt\b|scheduler|knob"
+)
+_GOOD = re.compile(r"reward|satisf|good|success|thp|thr?oughput|tput|rate|share|ratio|qoe|kpi|access|retain|drop")
+_UNITS = {
+    "%": r"%|per_?cent|\bpct\b|ratio|share|rate_pct", "dBm": r"dbm", "dB": r"\bdb\b|_db$", "Mbit/s": r"mbps|mbit",
+    "kbit/s": r"kbps|kbit", "ms": r"\bms\b|_ms$|millisec", "s": r"\bsec|_s$|\bs\b", "°": r"\bdeg|tilt|azimuth",
+    "users": r"users?\b", "W": r"\bwatt|_w$", "MHz": r"mhz", "GB": r"\bgb\b|gbyte", "MB": r"\bmb\b|mbyte",
+}  # fmt: skip
+
+
+def plain_name(name: str) -> str:
+    """Return a column's name in small letters without anything but letters and digits.
+
+    Example:
+        >>> plain_name("Cell_Name (LTE)"), plain_name("PERIOD_START_TIME")
+        ('cellnamelte', 'periodstarttime')
+    """
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def stations_in(names: Iterable[str]) -> set[str]:
+    """Return which columns might be that of the stations, by their names: they are read as text."""
+    return {name for name in names if plain_name(name) in _STATIONS}
+
+
+def guessed_station(names: Iterable[str]) -> str | None:
+    """Return the column of the stations: the finest unit that has a column.
+
+    Example:
+        >>> guessed_station(["Date", "Site", "Cell Name", "thp"])
+        'Cell Name'
+    """
+    return _first(names, _STATIONS)
+
+
+def guessed_time(table: Any) -> str | None:
+    """Return the column of times, or the columns of day and hour with a plus between; None where there is none."""
+    import pyarrow as pa
+
+    def is_time(name: str) -> bool:
+        kind = table.column(name).type
+        return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+    names = [name for name in table.column_names if table.column_names.count(name) == 1]
+    day = _first([name for name in names if is_time(name)], _DAYS)
+    hour = _first([name for name in names if name != day and not is_time(name)], _HOURS)
+    if day is not None and hour is not None and _without_hours(table.column(day)):
+        return f"{day}+{hour}"
+    return _first([name for name in names if is_time(name)], _TIMES)
+
+
+def _without_hours(days: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_date(days.type):
+        return True
+    return bool(pc.all(pc.equal(pc.floor_temporal(days, unit="day"), days)).as_py())
+
+
+def _first(names: Iterable[str], known: tuple[str, ...]) -> str | None:
+    found = [name for name in names if plain_name(name) in known]
+    return min(found, key=lambda name: known.index(plain_name(name)), default=None)
+
+
+def proposed_options(table: Any, given: Mapping[str, Any]) -> str:
+    """Return options that would name the knobs and the reward of a table, as far as they are not given."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    taken = {value for value in given.values() if isinstance(value, str)}
+    numeric = [
+        name for name, kind in zip(table.column_names, table.schema.types, strict=True)
+        if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and name not in taken
+    ]  # fmt: skip
+    options = []
+    if not given.get("configuration"):
+        few = [
+            n
+            for n in numeric[:50]
+            if table.column_names.count(n) == 1 and 2 <= pc.count_distinct(table.column(n)).as_py() <= 12
+        ]
+        knob = next((n for n in numeric if _KNOB.search(n.lower())), next(iter(few), "KNOB"))
+        options.append(f"--configuration {quote(knob)}")
+        taken.add(knob)
+    if not given.get("reward") and "reward" not in table.column_names:
+        good = next((n for n in numeric if n not in taken and _GOOD.search(n.lower())), "COLUMN")
+        options.append(f"--reward {quote(good)}")
+    if not given.get("station") and guessed_station(table.column_names) is None:
+        options.append("--station COLUMN")
+    return " ".join(options)
+
+
+def unit_hint(name: str) -> str:
+    """Return the unit that a column's name speaks of; empty where it speaks of none.
+
+    Example:
+        >>> unit_hint("DL Thp (Mbps)"), unit_hint("rsrp_dbm"), unit_hint("cell")
+        ('Mbit/s', 'dBm', '')
+    """
+    text = re.sub(r"[_()\[\]]", " ", name.lower())
+    return next(
+        (unit for unit, words in _UNITS.items() if re.search(words, text) or re.search(words, name.lower())), ""
+    )

@@ -1,0 +1,158 @@
+"""All that is wrong with the cells of a file: told in one sentence, or such rows are left out and counted."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinband.arrays import BoolArray
+from kinband.errors import BadInputError
+from kinband.stats import counted
+from kinband.trace.cells import null_cells
+from kinband.trace.columns import Roles
+from kinband.trace.files import Reading, lines_of, suffix_of
+
+_SHOWN = 8
+_WORDS = {
+    "numbers": ("is not a number", "are not numbers"),
+    "dates": ("is not a date", "are not dates"),
+    "missing": ("is missing", "are missing"),
+    "infinite": ("is infinite", "are infinite"),
+}
+_NEEDED = ("station", "reward", "configuration", "state", "time")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with some cells of a column.
+
+    Attributes:
+        column: The column.
+        kind: What is wrong with them: "numbers" or "dates" they are not, or "missing" or "infinite".
+        bad: Which rows, (n,).
+        value: The text of the first of them; empty where it is missing.
+    """
+
+    column: str
+    kind: str
+    bad: BoolArray
+    value: str = ""
+
+    @property
+    def first(self) -> int:
+        """The first row concerned, from 0."""
+        return int(np.flatnonzero(self.bad)[0])
+
+    def words(self, place: str) -> str:
+        """Return the problem in words, given where its first row is."""
+        value = f" {self.value!r:.40}" if self.value else ""
+        count = int(self.bad.sum())
+        return (
+            f"column {self.column!r}: {counted(count, 'cell')} {_WORDS[self.kind][count > 1]}, first{value} in {place}"
+        )
+
+
+def problems_of(reading: Reading, roles: Roles, *, needed: Iterable[str] = ()) -> list[Problem]:
+    """Return what is wrong with the cells of the columns that have a role, and of others that are needed."""
+    table, cleaned = reading.cleaned.table, reading.cleaned
+    found: list[Problem] = []
+    must = [column for role in _NEEDED for column in roles[role].values()] + list(needed)
+    may = [column for role in ("noise", "samples", "kpis") for column in roles[role].values()]
+    for name in dict.fromkeys([*must, *may]):
+        bad, text = cleaned.bad.get(name, (np.zeros(len(table), dtype=np.bool_), None))
+        if bad.any():
+            value = text[int(np.flatnonzero(bad)[0])].as_py()
+            found.append(Problem(name, cleaned.kinds[name], bad, value))
+        if name in must and (missing := null_cells(table.column(name)) & ~bad).any():
+            found.append(Problem(name, "missing", missing))
+        if (infinite := _infinite(table.column(name))).any():
+            found.append(Problem(name, "infinite", infinite))
+    return found
+
+
+def _infinite(column: Any) -> BoolArray:
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type):
+        return np.zeros(len(column), dtype=np.bool_)
+    found: BoolArray = np.isinf(column.to_numpy())
+    return found
+
+
+def told(reading: Reading, problems: list[Problem]) -> list[str]:
+    """Return the problems in words, each with the place of its first cell."""
+    firsts = [problem.first for problem in problems[:_SHOWN]]
+    if suffix_of(reading.path) in (".parquet", ".xlsx"):
+        places = [f"row {row + 1}" for row in firsts]
+    else:
+        delimiter = reading.form.delimiter if reading.form else None
+        places = [f"line {line}" for line in lines_of(reading.path, firsts, delimiter=delimiter)] if firsts else []
+    words = [problem.words(place) for problem, place in zip(problems, places, strict=False)]
+    more = len(problems) - _SHOWN
+    words += [f"and {counted(more, 'more problem')} of other columns"] if more > 0 else []
+    return [reading.uneven, *words] if reading.uneven else words
+
+
+def bad_rows(problems: list[Problem], size: int) -> BoolArray:
+    """Return which of so many rows have a problem, (n,)."""
+    found = np.zeros(size, dtype=np.bool_)
+    for problem in problems:
+        found |= problem.bad
+    return found
+
+
+def sound_rows(
+    reading: Reading, roles: Roles, *, skip_bad: bool, needed: Iterable[str] = ()
+) -> tuple[Any, NDArray[Any] | None]:
+    """Return the table without bad rows, and the numbers of those left; None where all are.
+
+    Bad rows are refused, all problems in one sentence, unless they are to be skipped; then they are counted in a
+    warning.
+    """
+    table = reading.cleaned.table
+    problems = problems_of(reading, roles, needed=needed)
+    if not problems and not reading.uneven:
+        return table, None
+    bad, words = bad_rows(problems, len(table)), "; ".join(told(reading, problems))
+    share = f"{counted(int(bad.sum()) + reading.cut, 'row')} of {len(table) + reading.cut:,}"
+    if not skip_bad:
+        raise BadInputError(
+            f"{reading.path}: {share} cannot be used: {words}",
+            hint="repair them, leave such columns out, or pass skip_bad=True", code="bad_rows",
+        )  # fmt: skip
+    if bad.all():
+        raise BadInputError(
+            f"{reading.path}: no row is left when bad ones are skipped: {words}",
+            hint="name the columns that matter, or leave others out", code="all_bad",
+        )  # fmt: skip
+    warnings.warn(f"{share} skipped: {words}", UserWarning, stacklevel=4)
+    return table.filter(~bad), np.flatnonzero(~bad)
+
+
+def clock_change(time: NDArray[Any] | None, station: NDArray[Any]) -> str | None:
+    """Return a sentence if local times of one hour appear twice, as when clocks are set back; None if not.
+
+    Example:
+        >>> time = np.array(["2024-10-27T02:00", "2024-10-27T02:00", "2024-10-27T03:00"], dtype="datetime64[us]")
+        >>> clock_change(time, np.array(["a", "a", "a"]))[:33]
+        'the hour 2024-10-27 02:00 appears'
+    """
+    if time is None or time.dtype.kind != "M":
+        return None
+    codes = np.unique(station, return_inverse=True)[1]
+    order = np.lexsort((time, codes))
+    same = (codes[order][1:] == codes[order][:-1]) & (time[order][1:] == time[order][:-1])
+    twice = np.unique(time[order][1:][same].astype("datetime64[h]"))
+    if len(twice) != 1 or len(np.unique(time.astype("datetime64[h]"))) < 2 or int(twice.astype(int)[0]) % 24 > 3:
+        return None
+    at = str(twice[0]).replace("T", " ") + ":00"
+    return f"the hour {at} appears twice, as if clocks were set back: export times in UTC if their order matters"
+
+
+def named_columns(columns: Mapping[str, Any] | None) -> list[str]:
+    """Return the columns that a column map names as station, so that they are read as text."""
+    station = columns.get("station") if isinstance(columns, Mapping) else None
+    return [station] if isinstance(station, str) else []

@@ -1,0 +1,131 @@
+"""`kinband look` on an export as vendors write it, and the profile that it keeps for other commands."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinband.cli import main
+
+OPTIONS = ["--configuration", "RET tilt", "--reward", "Good"]
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """Semicolons, decimal commas, Windows' encoding, a title, two columns of time, per cent signs, NIL and a word."""
+    lines = ["Leistungsbericht für Mai;;;;;", "Date;Hour;Cell Name;Last größe;RET tilt;Good"]
+    for i in range(160):
+        day, load, tilt = 1 + i // 48, f"{0.1 + i % 7 / 10:.2f}".replace(".", ","), 2 * (i % 3)
+        good = f"{90 - (i % 3 - i % 2) ** 2 - i % 7 / 10:.1f} %".replace(".", ",")
+        lines.append(f"{day:02}.05.2024;{i // 2 % 24:02}:00;00{12 + i % 2};{load};{tilt};{good}")
+    lines[30] = lines[30].rsplit(";", 1)[0] + ";NIL"
+    lines[40] = lines[40].rsplit(";", 1)[0] + ";err"
+    path = tmp_path / "export.csv"
+    path.write_bytes("\r\n".join(lines).encode("cp1252"))
+    return path
+
+
+def looked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["look", *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_it_says_how_the_file_is_read_and_what_is_still_to_be_said(
+    export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = looked(capsys, str(export))
+    assert "cp1252 text, columns parted by ';', decimal mark ',', header in line 2" in found["how"]
+    assert found["needed"].endswith("--configuration, for example --configuration 'RET tilt' --reward Good")
+    assert found["rows"] == 160
+    columns = {one["name"]: one for one in found["columns"]}
+    assert (columns["Cell Name"]["role"], columns["Cell Name"]["distinct"]) == ("station", 2)
+    assert columns["Date+Hour"]["role"] == "time"
+    assert (columns["Good"]["missing"], columns["Good"]["bad"]) == (1, 1)
+
+
+def test_problems_are_shown_and_rows_are_skipped_when_asked_for(
+    export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = looked(capsys, str(export), *OPTIONS)
+    assert found["problems"] == [
+        "column 'Good': 1 cell is not a number, first 'err' in line 41",
+        "column 'Good': 1 cell is missing, first in line 31",
+    ]
+    assert (found["bad_rows"], "--skip-bad" in found["needed"]) == (2, True)
+    found = looked(capsys, str(export), *OPTIONS, "--skip-bad", "--per-cent")
+    assert found["needed"] is None
+    assert any(note.startswith("2 rows of 160 skipped") for note in found["notes"])
+    assert main(["look", str(export), *OPTIONS, "--skip-bad"]) == 0
+    printed = capsys.readouterr().out
+    assert "ready: Trace(158 rows, 2 stations; state: Last größe; configuration: RET tilt)" in printed
+    assert "note: column 'Good' has per cent signs" in printed
+
+
+def test_a_profile_remembers_the_options_and_those_given_go_before_it(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "vendor.yaml"
+    looked(capsys, str(export), *OPTIONS, "--skip-bad", "--per-cent", "--save-profile", str(profile))
+    again = looked(capsys, str(export), "--profile", str(profile))
+    assert again["needed"] is None
+    out = ["--out", str(tmp_path / "out"), "--json"]
+    assert main(["similarity", str(export), "--profile", str(profile), *out]) == 0
+    assert any(note.startswith("2 rows of 160 skipped") for note in json.loads(capsys.readouterr().out)["notes"])
+    other = looked(capsys, str(export), "--profile", str(profile), "--reward", "Last größe")
+    assert {one["name"]: one["role"] for one in other["columns"]}["Last größe"] == "reward"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("station: a\nrewrd: b\n", "line 2: there is no key 'rewrd' at the top of the file: did you mean 'reward'?"),
+        ("station: a\nskip-bad: maybe\n", "line 2: skip-bad must be on or off, got 'maybe'"),
+        ("station: [a]\n", "line 1: station must be one word or number, got a list"),
+        ("station: 'a\n", "this is not YAML"),
+        ("", "line 1: the profile is empty"),
+        ("reward-range: [1]", "line 1: reward-range must be two numbers"),
+    ],
+)
+def test_a_mistake_in_a_profile_is_named_with_its_line(
+    text: str, sentence: str, export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = export.with_name("vendor.yaml")
+    profile.write_text(text)
+    assert main(["look", str(export), "--profile", str(profile)]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "is a directory: name one of the files in it"),
+        (b"", "is empty"),
+        (b"\n\n  \n", "nothing but empty lines"),
+        (bytes(range(256)) * 20, "some binary file"),
+        (b"cell,tilt,tilt\na,1,2\n", "several columns named 'tilt': rename all but one"),
+        (b"cell,tilt\n", "no rows"),
+    ],
+)
+def test_a_file_of_no_use_gets_one_sentence(
+    content: bytes | None, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.csv"
+    path.mkdir() if content is None else path.write_bytes(content)
+    assert main(["look", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_2000_columns_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["station", "tilt", "reward", *(f"k{i}" for i in range(2000))]
+    rows = [",".join(["a", "1", "2", *("" if i % 5 < 2 else "1" for i in range(2000))]) for _ in range(3)]
+    (tmp_path / "log.csv").write_text("\n".join([",".join(names), *rows]))
+    assert main(["look", str(tmp_path / "log.csv"), "--configuration", "tilt"]) == 0
+    printed = capsys.readouterr().out
+    assert "columns more: --json shows all." in printed
+    assert "ready: Trace(3 rows" in printed  # columns without any value are no state

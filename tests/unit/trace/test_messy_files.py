@@ -1,0 +1,300 @@
+"""Exports as they come: however a file is written, the same log is read, and all that is wrong is said at once."""
+
+import gzip
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinband.errors import BadInputError
+from kinband.trace import Trace, files
+from kinband.trace.cells import cleaned
+
+COLUMNS: dict[str, Any] = {"station": "cell", "reward": "thp", "configuration": ["tilt"], "time": "when"}
+ROWS = [("A1", f"2024-05-{day:02} 14:00", 2 + day % 3, 0.25 * day) for day in range(1, 29)]
+
+
+def text(
+    delimiter: str = ",", decimal: str = ".", date: str = "{2}-{1}-{0} {3}", head: str = "", again: bool = False
+) -> str:
+    """The log, as one vendor or the other writes it."""
+    lines = [f"{head}cell{delimiter}when{delimiter}tilt{delimiter}thp"]
+    for number, (cell, when, tilt, thp) in enumerate(ROWS):
+        day, hour = when.split()
+        year, month, one = day.split("-")
+        cells = [cell, date.format(one, month, year, hour), str(tilt), str(thp).replace(".", decimal)]
+        lines += [lines[0]] if again and number == 9 else []
+        lines.append(delimiter.join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def expected() -> Trace:
+    cells, when, tilt, thp = zip(*ROWS, strict=True)
+    return Trace.from_frame({"cell": cells, "when": list(when), "tilt": tilt, "thp": thp}, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        text(), text(";"), text("\t"), text("|"), text(";", ","), text("\t", ","),
+        text(";", date="{0}.{1}.{2} {3}"), text(date="{1}/{0}/{2} {3}"), text(date="{0}/{1}/{2} {3}:00"),
+        text(date="{0}-May-{2} {3}"), text(date="{2}/{1}/{0} {3}"), text(date="{1}/{0}/{2} 2:00 PM"),
+        text(";", ",", head="Report of May; made by hand\n\n"), text(head="# one\n# two, with comma\n"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_however_it_is_written_it_is_the_same_log(written: str, encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(written.encode(encoding))
+    assert Trace.read(tmp_path / "log.csv", COLUMNS) == expected()
+
+
+@pytest.mark.parametrize("zone", ["+02:00", "+0200", "+02"])
+def test_zones_are_read_with_and_without_a_colon(zone: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text(date="{0}.{1}.{2} 16:00" + zone))
+    assert Trace.read(tmp_path / "log.csv", COLUMNS) == expected()
+
+
+def test_dates_written_in_several_ways_may_stand_in_one_column(tmp_path: Path) -> None:
+    lines = text().splitlines()
+    lines[20] = lines[20].replace("2024-05-20 14:00", "20.05.2024 14:00")
+    lines[21] = lines[21].replace("2024-05-21 14:00", "21/05/2024 14:00:00")
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    assert Trace.read(tmp_path / "log.csv", COLUMNS) == expected()
+
+
+def day_of(dates: list[str], date_format: str | None = None) -> list[str]:
+    import pyarrow as pa
+
+    table = cleaned(pa.table({"day": dates}), names=set(), decimal_point=".", date_format=date_format).table
+    return [str(day)[:10] for day in table.column("day").to_pylist()]
+
+
+def test_whether_days_or_months_come_first_is_decided_by_the_whole_column() -> None:
+    assert day_of(["03/04/2024", "13/04/2024"]) == ["2024-04-03", "2024-04-13"]
+    assert day_of(["03/04/2024", "03/14/2024"]) == ["2024-03-04", "2024-03-14"]
+    assert day_of(["01/02/2024", "02/02/2024", "03/02/2024"])[0] == "2024-02-01"  # three days, not three months
+    assert day_of(["02/01/2024", "02/02/2024", "02/03/2024"])[0] == "2024-02-01"
+    assert day_of(["03/04/2024", "03/04/2024"], "mdy")[0] == "2024-03-04"
+    with pytest.raises(BadInputError, match="the day first and dates with the month first"):
+        day_of(["13/04/2024", "04/13/2024"])
+    with pytest.raises(BadInputError, match="pass date_format='dmy' or 'mdy'"):
+        day_of(["01/02/2024", "02/01/2024"])
+
+
+def test_a_repeated_header_is_left_out_and_said(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text(";", ",", again=True))
+    with pytest.warns(UserWarning, match="repeat the header: 1 line"):
+        assert Trace.read(tmp_path / "log.csv", COLUMNS) == expected()
+
+
+def numbers_of(cells: list[str], decimal: str = ".") -> list[float | None]:
+    import pyarrow as pa
+
+    found: list[float | None] = (
+        cleaned(pa.table({"x": cells}), names=set(), decimal_point=decimal).table.column("x").to_pylist()
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "numbers"),
+    [
+        (["1 234,5", "0,5", "-3"], ",", [1234.5, 0.5, -3.0]),
+        (["1.234.567", "12", "1.000"], ",", [1234567, 12, 1000]),
+        (["1,234.5", "2"], ".", [1234.5, 2.0]),
+        (["1'234.5", "1\u00a0000", "+7"], ".", [1234.5, 1000.0, 7.0]),
+        (["98,5 %", "97 %", "100%"], ".", [98.5, 97.0, 100.0]),
+        (["0.5", "0.25"], ",", [0.5, 0.25]),
+        (["1", "NIL", "/0", "n.a.", "N/A", "#DIV/0!", "-", "null", "nan", "", "2"], ".", [1, *[None] * 9, 2]),
+        (["1e-3", ".5", "-2.5E2"], ".", [0.001, 0.5, -250.0]),
+        (["12.5.2", "v3", "x"], ".", ["12.5.2", "v3", "x"]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(cells: list[str], decimal: str, numbers: list[Any]) -> None:
+    assert numbers_of(cells, decimal) == numbers
+
+
+def test_per_cent_signs_are_said(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("cell;tilt;good\na;2;98,5 %\na;4;97,0 %\n")
+    columns = {"station": "cell", "reward": "good", "configuration": ["tilt"]}
+    with pytest.warns(UserWarning, match="column 'good' has per cent signs"):
+        assert Trace.read(tmp_path / "log.csv", columns).reward.tolist() == [98.5, 97.0]
+
+
+def spoilt(tmp_path: Path) -> Path:
+    rows = [f"A{i % 3},2024-05-01 {i % 24:02}:00,{i % 4},{i / 40},{i}" for i in range(40)]
+    rows[6] = rows[6].replace("0.15", "err")
+    rows[9] = rows[9].replace("0.225", "err2")
+    rows[11] = "A1,2024-05-01 11:00,NIL,0.3,7"
+    rows[20] = "A1,2024-05-01 11:00,2,0.3"
+    (tmp_path / "log.csv").write_text("cell,when,tilt,thp,users\n" + "\n".join(rows) + "\n")
+    return tmp_path / "log.csv"
+
+
+def test_all_problems_are_told_in_one_sentence_with_counts_and_places(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as caught:
+        Trace.read(spoilt(tmp_path), COLUMNS)
+    said = str(caught.value)
+    assert "4 rows of 40 cannot be used" in said
+    assert "column 'thp': 2 cells are not numbers, first 'err' in line 8" in said
+    assert "column 'tilt': 1 cell is missing, first in line 13" in said
+    assert "line 22 has 4 column(s), the header has 5" in said
+    assert caught.value.code == "bad_rows"
+
+
+def test_bad_rows_are_skipped_when_asked_for_and_counted(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="4 rows of 40 skipped.*2 cells are not numbers"):
+        trace = Trace.read(spoilt(tmp_path), COLUMNS, skip_bad=True)
+    assert len(trace) == 36
+    with (
+        pytest.warns(UserWarning, match="skipped"),
+        pytest.raises(BadInputError, match=r"first is 0.75 in line 32"),
+    ):
+        Trace.read(spoilt(tmp_path), COLUMNS, skip_bad=True, reward_range=(0, 0.74))
+
+
+def test_when_no_row_is_left_it_is_said(tmp_path: Path) -> None:
+    names = [f"k{i}" for i in range(2000)]
+    rng = np.random.default_rng(0)
+    rows = [",".join(["a", "2", "0.5", *("" if x < 0.4 else "1" for x in rng.random(2000))]) for _ in range(20)]
+    (tmp_path / "log.csv").write_text(",".join(["station", "tilt", "reward", *names]) + "\n" + "\n".join(rows))
+    with pytest.raises(BadInputError, match=r"no row is left when bad ones are skipped.*more problems of other col"):
+        Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]}, skip_bad=True)
+    columns = {"configuration": ["tilt"], "state": []}
+    with pytest.warns(UserWarning, match="repeat another"):
+        assert len(Trace.read(tmp_path / "log.csv", columns)) == 20
+
+
+# Where the file lies does not matter.
+
+
+@pytest.mark.parametrize("name", ["log.tsv", "log.txt", "log.csv.gz", "log.zip"])
+def test_text_may_be_packed_and_have_other_suffixes(name: str, tmp_path: Path) -> None:
+    data, path = text("\t", ",").encode("utf-16"), tmp_path / name
+    if name.endswith("zip"):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("export/may.txt", data)
+    else:
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert Trace.read(path, COLUMNS) == expected()
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1 << 22)
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(b"station,tilt,reward\n" + b"a,1,1\n" * (1 << 20)))
+    with zipfile.ZipFile(tmp_path / "log.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("log.csv", b"a,1,1\n" * (1 << 20))
+    for name in ("log.csv.gz", "log.zip"):
+        with pytest.raises(BadInputError, match="unpacks to more than") as caught:
+            Trace.read(tmp_path / name, {"configuration": ["tilt"]})
+        assert caught.value.code == "too_large"
+
+
+def test_an_archive_of_several_files_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
+        archive.writestr("a.csv", "x")
+        archive.writestr("b.csv", "x")
+    with pytest.raises(BadInputError, match="holds 2 files, not one"):
+        Trace.read(tmp_path / "log.zip", COLUMNS)
+
+
+def write_workbook(path: Path, rows: list[list[Any]]) -> None:
+    """A workbook with one sheet, as small as the format allows."""
+    cells = [
+        "".join(
+            f'<c r="{chr(65 + place)}{line}"><v>{cell}</v></c>' if isinstance(cell, int | float)
+            else f'<c r="{chr(65 + place)}{line}" t="inlineStr"><is><t>{cell}</t></is></c>'
+            for place, cell in enumerate(row)
+        )
+        for line, row in enumerate(rows, start=1)
+    ]  # fmt: skip
+    sheet = "".join(f'<row r="{line}">{row}</row>' for line, row in enumerate(cells, start=1))
+    main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
+    kinds = f"{office}/officeDocument/2006/relationships"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{office}/package/2006/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{kinds}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{kinds}"><sheets>'
+        '<sheet name="May" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{kinds}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, '<?xml version="1.0" encoding="UTF-8"?>' + part)
+
+
+def test_a_workbook_is_read_below_its_title(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine", reason="Excel needs python-calamine: pip install 'kinband[excel]'")
+    rows: list[list[Any]] = [["Report of May"], ["cell", "when", "tilt", "thp"], *map(list, ROWS)]
+    write_workbook(tmp_path / "log.xlsx", rows)
+    assert Trace.read(tmp_path / "log.xlsx", COLUMNS) == expected()
+    rows[5][3] = "err"
+    write_workbook(tmp_path / "log.xlsx", rows)
+    with pytest.raises(BadInputError, match="column 'thp': 1 cell is not a number, first 'err' in row 4"):
+        Trace.read(tmp_path / "log.xlsx", COLUMNS)
+
+
+def test_a_workbook_without_the_package_for_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    write_workbook(tmp_path / "log.xlsx", [["cell"], ["a"]])
+    with pytest.raises(BadInputError, match=r"pip install 'kinband\[excel\]', or save it as CSV"):
+        Trace.read(tmp_path / "log.xlsx", COLUMNS)
+
+
+# Roles by name.
+
+
+def test_station_and_time_are_found_by_their_names_and_it_is_said(tmp_path: Path) -> None:
+    body = "PERIOD_START_TIME;Site;Cell Name;tilt;reward\n01.05.2024 14:00;S;0012;2;1\n02.05.2024 14:00;S;0013;4;0\n"
+    (tmp_path / "log.csv").write_text(body)
+    with pytest.warns(UserWarning, match="is taken for the") as caught:
+        trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
+    assert trace.stations == ("0012", "0013")
+    assert trace.time is not None
+    assert str(trace.time[0]) == "2024-05-01T14:00:00.000000"
+    assert len(caught) == 2
+
+
+@pytest.mark.parametrize("hours", [("14:00", "15:00"), ("14", "15"), ("14:00 - 15:00", "15:00 - 16:00")])
+def test_a_day_and_an_hour_in_two_columns_are_joined(hours: tuple[str, str], tmp_path: Path) -> None:
+    rows = [f"{day};{hour};a;{tilt};1" for day, hour, tilt in zip(["13.05.2024"] * 2, hours, [2, 4], strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["Date;Hour;station;tilt;reward", *rows]))
+    with pytest.warns(UserWarning, match=r"column 'Date\+Hour' is taken for the time"):
+        trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
+    assert trace.time is not None
+    assert np.datetime_as_string(trace.time, unit="m").tolist() == ["2024-05-13T14:00", "2024-05-13T15:00"]
+    assert trace.state_names == ()
+    given = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"], "time": "Date+Hour"})
+    assert given == trace
+
+
+def test_unknown_roles_are_answered_with_the_options_to_give(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("cell,load,RET tilt,DL Thp\na,1,2,3\na,2,4,5\n")
+    with pytest.raises(BadInputError, match="configuration columns are not known") as caught:
+        Trace.read(tmp_path / "log.csv")
+    assert (caught.value.code, caught.value.value) == ("role_unknown", "--configuration 'RET tilt' --reward 'DL Thp'")
+
+
+def test_an_hour_that_clocks_repeat_is_said(tmp_path: Path) -> None:
+    hours = ["01:00", "02:00", "02:00", "03:00"]
+    rows = [f"a,2024-10-27 {hour},{i},{i}" for i, hour in enumerate(hours)]
+    (tmp_path / "log.csv").write_text("\n".join(["station,time,tilt,reward", *rows]))
+    with pytest.warns(UserWarning, match="the hour 2024-10-27 02:00 appears twice, as if clocks were set back"):
+        assert len(Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})) == 4
+
+
+def test_rows_may_end_with_a_delimiter_and_columns_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("station;tilt;reward\na;2;0,5;\nb;4;0,25;\n;;;\n")
+    with pytest.warns(UserWarning, match="hold no value: 1 line"):
+        trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
+    assert trace.reward.tolist() == [0.5, 0.25]
