@@ -175,10 +175,16 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
     (folder / "now.csv").write_text("\n".join(lines) + "\n")
     assert recommend(folder, log="leak.csv", states="now.csv") == 0
     assert "note: state column 'thr mbps' is almost the same as the reward" in (printed := capsys.readouterr().out)
-    assert "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')" in printed
+    assert (
+        "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"
+        in printed
+    )
     assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
     printed = capsys.readouterr().out
-    assert "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')" in printed
+    assert (
+        "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"
+        in printed
+    )
     assert "name its column, --time)" in printed
 
 
