@@ -192,7 +192,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def station_numbers(trace: Trace) -> IntArray:
-    """Return the position of every row's station in `trace.stations`, (n,)."""
+    """Return the position of every row's station among the stations of a trace, (n,)."""
     import pyarrow as pa
 
     coded = pa.array(
