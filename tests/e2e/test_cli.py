@@ -73,6 +73,7 @@ READERS = [
     ["compare", "{}", "--configuration", "tilt"],
     ["compare", "{}", "--measured", "seconds"],
     ["evaluate", "{}", "--configuration", "tilt"],
+    ["design", "{}", "--configuration", "tilt"],
     ["recommend", "{}", "--now", "now.csv", "--configuration", "tilt"],
     ["demo", "--trace", "{}"],
     ["serve", "--ledger", "new.db", "--start", "{}", "--configuration", "tilt", "--port", "0"],

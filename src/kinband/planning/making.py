@@ -111,6 +111,11 @@ class Tried:
         """Return the tasks that ran a configuration, ascending."""
         return np.unique(self.tasks[self.arms == arm])
 
+    def compared(self, rows: BoolArray) -> bool:
+        """Whether some rows (n,) hold a station that ran two configurations; else any difference may be of stations."""
+        pairs = np.unique(self.tasks[rows] * len(self.space) + self.arms[rows])
+        return bool((np.diff(pairs // len(self.space)) == 0).any())
+
     def of_station(self, task: int) -> IntArray:
         """Return the configurations that a task ran, ascending."""
         return np.unique(self.arms[self.tasks == task])
@@ -209,8 +214,8 @@ def _looked_at(inputs: _PlanInputs, station: str, present: Present) -> _Draft | 
         rows = np.isin(inputs.tried.tasks, np.flatnonzero(inputs.settings.K_Z[inputs.settings.task(station)]))
         allowed &= inputs.tried.within(rows)
         allowed[arm] = True
-        if allowed.sum() == 1:
-            return LeftAlone(station, known, "never tried", _never_reason(inputs, np.unique(inputs.tried.arms[rows])))
+        if allowed.sum() == 1 or not inputs.tried.compared(rows):
+            return LeftAlone(station, known, "never tried", _never_reason(inputs, rows))
     draft = _best(inputs, station, present, arm=arm, allowed=allowed)
     refused = _judgement(inputs, draft.change, choices=int(allowed.sum()))
     return LeftAlone(station, draft.change.present, *refused) if refused else draft
@@ -468,12 +473,18 @@ def _tried_reason(inputs: _PlanInputs, draft: _Draft) -> str:
     return f"{never}, and {others} did: this is a guess from other settings."
 
 
-def _never_reason(inputs: _PlanInputs, ran: IntArray) -> str:
-    """Return why a station has nothing to change to, where all it can learn from ran these configurations."""
+def _never_reason(inputs: _PlanInputs, rows: BoolArray) -> str:
+    """Return why a station has nothing to change to, where these rows (n,) are all that it can learn from."""
+    ran = np.unique(inputs.tried.arms[rows])
     if len(ran) == 1:
         return (
             "The log holds no trials: of all that this station can learn from, every row ran "
             f"{configuration_text(inputs.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
+        )
+    if not inputs.tried.compared(rows):
+        return (
+            "Never tried here, and no station that it can learn from ran two settings: what looks like a difference of "
+            "settings may be one of stations. `kinband design` plans trials."
         )
     return "No other choice lies within what was tried by any station that it can learn from."
 

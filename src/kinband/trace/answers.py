@@ -161,7 +161,7 @@ def log_questions(trace: Trace, used: Trace | None = None) -> LogQuestions:
         tried: 2 settings in all, 1 a station
         tells in part who is like whom: fewer than 20 rows, so that similarity is a guess: a, b
         cannot tell whether sharing would have helped and what another policy would have earned: every station ...
-        tells in part what to set: no station ran two settings, so that what looks like their difference may be ...
+        cannot tell what to set: no station ran two settings, so that what looks like their difference may be ...
     """
     used = trace if used is None else used
     station, arm = station_numbers(trace), _arms(trace)
@@ -192,7 +192,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def station_numbers(trace: Trace) -> IntArray:
-    """Return the position of every row's station in `trace.stations`, (n,)."""
+    """Return the position of every row's station among the stations of a trace, (n,)."""
     import pyarrow as pa
 
     coded = pa.array(
@@ -263,7 +263,7 @@ def _recommend(found: LogQuestions) -> Answer:
         return Answer("recommend", "no", "every row ran the same setting")
     if found.tried[2] == 1:
         reason = "no station ran two settings, so that what looks like their difference may be one between stations"
-        return Answer("recommend", "partly", reason)
+        return Answer("recommend", "no", reason)
     if alone := len(found.one_setting):
         own = counted(found.stations - alone, "station")
         return Answer("recommend", "partly", f"{own} by trials of their own, {alone:,} by trials of others only")
