@@ -22,7 +22,7 @@ STATIONS = ("a", "b", "c")
 class World:
     """Rows of three stations with days and spells, a kernel with random parameters, and a period for each station."""
 
-    def __init__(self, seed: int, *, split: bool) -> None:
+    def __init__(self, seed: int, *, split: bool, days: bool = False) -> None:
         rng = np.random.default_rng(seed)
         n = 40
         W = rng.normal(size=(3, 2))
@@ -36,7 +36,10 @@ class World:
         self.y = rng.normal(size=n) + 0.6 * np.array(VALUES)[self.arms]
         self.space, self.scaler = ConfigurationSpace(tilt=VALUES), StateScaler.from_ranges({"load": (0.0, 1.0)})
         self.encoder = ContextEncoder(self.scaler, self.space)
-        self.periods = {name: Period(rng.random((9, 1)), rng.integers(0, 3, 9)) for name in STATIONS}
+        self.periods = {
+            name: Period(rng.random((9, 1)), rng.integers(0, 3, 9), np.arange(9) // 3 if days else None)
+            for name in STATIONS
+        }
 
     @property
     def kernel(self) -> Kernel:
@@ -97,6 +100,18 @@ class World:
         terms = self.average(name, arm, hour) + [(-w, x) for w, x in self.average(name, present, hour)]
         return self.believed(STATIONS.index(name), terms)
 
+    def of_days(self, name: str, arm: int, present: int) -> float:
+        """Variance of the gain of the days to come, from the gain without each of the period's three."""
+        whole = self.periods[name]
+        assert whole.hours is not None
+        without = []
+        for day in range(3):
+            rows = np.arange(9) // 3 != day
+            self.periods[name] = Period(whole.states[rows], whole.hours[rows])
+            without.append(self.gain(name, arm, present)[0])
+        self.periods[name] = whole
+        return 2 / 3 * sum((one - sum(without) / 3) ** 2 for one in without) * (1 + 3 / 7)
+
     def plan(self, present: int) -> dict[str, Any]:
         told = told_of(self.samples(), self.noise)
         evidence = Evidence(self.kernel, self.K_Z, told, mean=self.mean, shocks=self.shocks)
@@ -135,6 +150,21 @@ def test_gains_over_a_period_agree(seed: int, split: bool) -> None:
         else:
             assert change.gain.low <= 0
     assert proposed or present == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_that_days_differ_widens_the_interval_of_a_gain(seed: int) -> None:
+    world, seen = World(seed, split=True, days=True), 0
+    for name, one in world.plan(0).items():
+        change = one.change if isinstance(one, Proposal) else one
+        if change.proposed is None or change.gain is None or dict(change.proposed) == {"tilt": 0}:
+            continue
+        arm = VALUES.index(change.proposed["tilt"])
+        gain, std = world.gain(name, arm, 0)
+        std = np.hypot(std, np.sqrt(world.of_days(name, arm, 0)))
+        assert [change.gain.value, change.gain.high] == pytest.approx([gain, gain + 1.96 * std], abs=1e-4)
+        seen += 1
+    assert seen
 
 
 @pytest.mark.parametrize("seed", range(4))

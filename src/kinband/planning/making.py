@@ -16,7 +16,7 @@ from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.planning.evidence import Averages, Evidence, Told, averaged
 from kinband.planning.limits import Limits
-from kinband.planning.period import Period, Present, present_of
+from kinband.planning.period import CLOCK, Period, Present, clock, present_of, sampling_variance
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, Why
 from kinband.policies import Constant
 from kinband.space import ConfigurationSpace
@@ -52,13 +52,15 @@ class Seen:
     spread: FloatArray
 
     @classmethod
-    def of(cls, scaler: StateScaler, X: FloatArray) -> "Seen":
-        """Return what contexts X (n, d) hold of a state; without rows, everything is familiar."""
-        p = len(scaler.names)
+    def of(cls, scaler: StateScaler, X: FloatArray, *, without: Sequence[str] = ()) -> "Seen":
+        """Return what contexts X (n, d) hold of a state, features left out aside; without rows, all is familiar."""
+        names = tuple(name for name in scaler.names if name not in without)
+        kept = [column for column, name in enumerate(scaler.names) if name in names]
         if not len(X):
-            return cls(scaler.names, np.full(p, -np.inf), np.full(p, np.inf), np.zeros(p))
-        S = scaler.centre + X[:, :p] * scaler.scale  # an ignored feature has scale 0 and its one value as centre
-        return cls(scaler.names, S.min(axis=0), S.max(axis=0), S.std(axis=0))
+            p = len(names)
+            return cls(names, np.full(p, -np.inf), np.full(p, np.inf), np.zeros(p))
+        S = scaler.centre[kept] + X[:, kept] * scaler.scale[kept]  # one that is ignored has scale 0
+        return cls(names, S.min(axis=0), S.max(axis=0), S.std(axis=0))
 
     def strange(self, state: FloatArray) -> str | None:
         """Return in words which feature of a state (p,) is furthest outside, or None for a familiar state."""
@@ -148,6 +150,7 @@ MOST_TOLD = 8000
 """Rows that a group learns from one by one; of more, like rows are taken together."""
 
 _TIE = 1e-12  # a score that is better by rounding alone is not better
+_ANY_HOUR = (3, 9, 15, 21)  # hours of the day that stand for one that is not known
 _STRANGE = 0.1  # share of a period's rows that may lie outside what the log has seen
 
 
@@ -195,13 +198,18 @@ class Group:
         cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, users: FloatArray | None = None
     ) -> "Group":
         """Return the group of stations that told some rows."""
-        seen, tried = Seen.of(encoder.state, evidence.told.X), Tried.of(encoder, evidence.told)
+        seen, tried = Seen.of(encoder.state, evidence.told.X, without=CLOCK), Tried.of(encoder, evidence.told)
         return cls(encoder, tuple(stations), evidence, seen, tried, users)
 
     @property
     def space(self) -> ConfigurationSpace:
         """The configurations to choose from."""
         return self.encoder.space
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the hour of the day is a state."""
+        return set(CLOCK) <= set(self.encoder.state.names)
 
     @property
     def K_Z(self) -> FloatArray:
@@ -224,7 +232,7 @@ class _Draft:
         change: The change, as far as it is known.
         task: The station's number.
         arm, present: The proposed and the present configuration.
-        averages: Means of f over the period, the whole first, then hour by hour.
+        averages: Means of f over the period, as of `_averages`.
         hours: The hours.
         choices: Of how many configurations it is the best.
         merit: By how much its score is the better one; plans are ordered by it.
@@ -319,7 +327,7 @@ def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
             return None
         share = f"{len(strange):,} of {counted(len(present.period.states), 'row')}"
         return "state unfamiliar", f"Its states are far outside what the log has seen in {share}: {strange[0]}."
-    names = group.encoder.state.names
+    names = group.seen.names
     missing = [name for name in names if not np.isfinite(present.state.get(name, np.nan))]
     if missing:
         return "state incomplete", f"Its present state is not known: no {listed(missing)} is given."
@@ -328,11 +336,20 @@ def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
 
 
 def _averages(group: Group, present: Present) -> tuple[Averages, tuple[int, ...]]:
-    """Means of f over a station's period, or its present state, and the hours of the day in it."""
-    encoder, names = group.encoder, group.encoder.state.names
+    """Means of f over a station's period, or its present state, and the hours of the day in it.
+
+    The whole mean comes first, then that of each hour, then the whole with each day left out.
+    """
+    encoder, names = group.encoder, group.seen.names
     period = present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
-    W, hours = period.sums()
-    X = encoder.encode(period.states, np.zeros(len(period.states), dtype=np.int64))
+    sums, hours = period.sums()
+    W, states, hour = np.vstack([sums, period.without_days()]), period.states, period.hours
+    if group.clocked and hour is None:  # at any hour
+        hour = np.tile(_ANY_HOUR, len(states))
+        W, states = (np.repeat(of, len(_ANY_HOUR), axis=axis) for of, axis in ((W / len(_ANY_HOUR), 1), (states, 0)))
+    if group.clocked and hour is not None:
+        states = np.hstack([states, clock(hour)])
+    X = encoder.encode(states, np.zeros(len(states), dtype=np.int64))
     kernel, columns = group.evidence.kernel.context, tuple(setting_columns(encoder))
     return Averages(kernel, X, W, columns, encoder.space.features), hours
 
@@ -381,12 +398,13 @@ def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tu
     for begin in range(0, len(drafts), many):
         some = drafts[begin : begin + many]
         parts = [_sums(group, draft) for draft in some]
-        V = group.evidence.solved(np.hstack([C for C, _ in parts]))
-        ends = np.cumsum([C.shape[1] for C, _ in parts])
-        shares = group.evidence.shares(V[:, ends - [C.shape[1] for C, _ in parts]])
-        for draft, (C, prior), end, share in zip(some, parts, ends.tolist(), shares, strict=True):
+        V = group.evidence.solved(np.hstack([C for C, _, _ in parts]))
+        ends = np.cumsum([C.shape[1] for C, _, _ in parts])
+        shares = group.evidence.shares(V[:, ends - [C.shape[1] for C, _, _ in parts]])
+        for draft, (C, prior, of_days), end, share in zip(some, parts, ends.tolist(), shares, strict=True):
             left = prior - (V[:, end - C.shape[1] : end] ** 2).sum(axis=0)
             std = np.sqrt(np.maximum(left, 0.0))
+            std[1] = np.hypot(std[1], np.sqrt(of_days))
             change = _known(draft, group.evidence.means(C), std)
             if refused := _refused(group, draft, change, rules):
                 gain = change.gain if change.moves else None
@@ -396,15 +414,20 @@ def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tu
                 yield draft, Proposal(_attributed(group, draft, change, share, rules), draft.merit)
 
 
-def _sums(group: Group, draft: _Draft) -> tuple[FloatArray, FloatArray]:
-    """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour."""
+def _sums(group: Group, draft: _Draft) -> tuple[FloatArray, FloatArray, float]:
+    """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour.
+
+    And the variance of the gain over days to come around that over the days of the period.
+    """
     evidence, two = group.evidence, np.array([draft.arm, draft.present])
     alike = evidence.kernel.K_Z[draft.task, evidence.told.tasks]
     both = draft.averages.with_rows(evidence.told.X, two) * alike[:, None, None]
-    C = np.hstack([both[:, :1, 0], both[:, :, 0] - both[:, :, 1]])
+    gains, sums = both[:, :, 0] - both[:, :, 1], 1 + len(draft.hours)
     of_new, of_old = (draft.averages.between(arm, arm) for arm in two.tolist())
-    apart = of_new + of_old - 2.0 * draft.averages.between(draft.arm, draft.present)
-    return C, evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
+    apart = (of_new + of_old - 2.0 * draft.averages.between(draft.arm, draft.present))[:sums]
+    prior = evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
+    of_days = sampling_variance(evidence.means(gains[:, sums:]))
+    return np.hstack([both[:, :1, 0], gains[:, :sums]]), prior, of_days
 
 
 def _known(draft: _Draft, means: FloatArray, std: FloatArray) -> Change:

@@ -36,7 +36,7 @@ from kinband.planning.making import (
     plan_group,
     setting_columns,
 )
-from kinband.planning.period import Present
+from kinband.planning.period import Present, clocked
 from kinband.planning.plan import ChangePlan, LeftAlone
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
@@ -117,6 +117,7 @@ def learn_network(
     trace = trace.with_space(trace.space() if space is None else space)
     for sentence in suspicious_states(trace):
         _log.warning("%s", sentence)
+    trace = clocked(trace)
     encoder = trace.encoder()
     samples = marked(trace.samples(encoder), trace)
     M, rng = len(samples.stations), np.random.default_rng([seed, 0])

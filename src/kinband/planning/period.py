@@ -21,11 +21,21 @@ from kinband.trace.files import check_file, read_csv, read_parquet
 #
 # What is best at eight in the evening may harm over the day. So a plan is for a period, given by rows of states for
 # every station: what is expected of the time in which the settings will run. The log's last week is the usual guess at
-# the next. Every hour of the day counts alike in it, however often the log has it.
+# the next. Every hour of the day counts alike in it, however often the log has it. The next week will not be the same:
+# how much days differ says by how much a gain may.
 
 LONGEST = 168
 """Rows of a period that are looked at, a week of hours; of longer ones so many, evenly chosen."""
-_WEEK = np.timedelta64(7, "D")
+DAYS = 7
+"""Days of the log that a period is taken from, and for which a plan is made."""
+
+CLOCK = ("sine of the hour", "cosine of the hour")
+"""Two state features that say where a row lies in the day, for a log with dates.
+
+What other features do not tell of an hour, such as whether load rises or falls, hangs on it.
+"""
+
+_SEVERAL = 4  # hours of the day below which they are no state
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +45,7 @@ class Period:
     Attributes:
         states: One row each, (T, p), in the order of the log's state features.
         hours: Hour of the day of each row, (T,); None where it is not known.
+        days: Number of the day of each row, (T,), where the days are a sample of those to come; else None.
 
     Example:
         >>> period = Period(np.array([[0.2], [0.4], [0.9]]), np.array([7, 7, 20]))
@@ -44,6 +55,7 @@ class Period:
 
     states: FloatArray
     hours: IntArray | None = None
+    days: IntArray | None = None
 
     @property
     def weights(self) -> FloatArray:
@@ -61,6 +73,55 @@ class Period:
         at = (self.hours[None] == found[:, None]).astype(np.float64)
         return np.vstack([self.weights, at / at.sum(axis=1, keepdims=True)]), tuple(found.tolist())
 
+    def without_days(self) -> FloatArray:
+        """Return the weights of the mean with each day left out in turn, (D, T); none where days say nothing."""
+        if self.days is None or len(found := np.unique(self.days)) < 2:
+            return np.empty((0, len(self.states)))
+        W = np.zeros((len(found), len(self.states)))
+        for row, day in zip(W, found, strict=True):
+            rows = np.flatnonzero(self.days != day)
+            row[rows] = Period(self.states[rows], None if self.hours is None else self.hours[rows]).weights
+        return W
+
+
+def sampling_variance(without: FloatArray) -> float:
+    """Return the variance of a mean over the days to come around that over D days, from it without each of them, (D,).
+
+    That of the mean over D days by the jackknife (Efron and Stein 1981), and as much more as the days to come differ.
+
+    Example:
+        >>> round(sampling_variance(np.array([1.0, 2.0, 3.0])), 3)  # three days with 5, 3 and 1: variance 4
+        1.905
+    """
+    D = len(without)
+    if D < 2:
+        return 0.0
+    of_mean = (D - 1) / D * float(((without - without.mean()) ** 2).sum())
+    return of_mean * (1.0 + D / DAYS)
+
+
+def clocked(trace: Trace) -> Trace:
+    """Return a log with the hour of the day among its states, where it has dates at several hours.
+
+    Example:
+        >>> log = {"station": ["a"] * 4, "tilt": [2, 2, 4, 4], "reward": [0.1, 0.2, 0.3, 0.4]}
+        >>> log["time"] = ["2024-03-04T00:00", "2024-03-04T06:00", "2024-03-04T12:00", "2024-03-04T18:00"]
+        >>> clocked(Trace.from_frame(log, {"configuration": ["tilt"]})).state.round(9).tolist()
+        [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, -0.0]]
+    """
+    if trace.time is None or trace.time.dtype.kind != "M" or set(CLOCK) & set(trace.state_names):
+        return trace
+    hours = hours_of(trace.time)
+    if len(np.unique(hours)) < _SEVERAL:
+        return trace
+    return replace(trace, state=np.hstack([trace.state, clock(hours)]), state_names=(*trace.state_names, *CLOCK))
+
+
+def clock(hours: IntArray) -> FloatArray:
+    """Return where hours (n,) lie in the day, on a circle: (n, 2)."""
+    angle = 2.0 * np.pi * hours / 24.0
+    return np.column_stack([np.sin(angle), np.cos(angle)])
+
 
 def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Period]:
     """Return the log's last week as each station's period: all of its rows where times are no dates.
@@ -76,16 +137,16 @@ def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Pe
         >>> periods_of(trace)["a"].states.tolist(), periods_of(trace, [20])["a"].states.tolist()
         ([[0.5], [0.4]], [[0.4]])
     """
-    rows, hour = np.arange(len(trace)), None
+    rows, hour, day = np.arange(len(trace)), None, None
     if trace.time is not None and trace.time.dtype.kind == "M":
-        hour = hours_of(trace.time)
-        within = trace.time > trace.time.max() - _WEEK
+        hour, day = hours_of(trace.time), trace.time.astype("datetime64[D]").astype(np.int64)
+        within = trace.time > trace.time.max() - np.timedelta64(DAYS, "D")
         rows = np.flatnonzero(within if hours is None else within & np.isin(hour, list(hours)))
     elif hours is not None:
         raise BadInputError("hours of the day need a log with dates: name its column with --time", argument="hours")
     if not len(rows):
         raise BadInputError(f"the log's last week has no rows at the hours {sorted(hours or ())}", argument="hours")
-    return _by_station(trace.stations, station_numbers(trace), trace.state, rows, hour)
+    return _by_station(trace.stations, station_numbers(trace), trace.state, rows, hour, day)
 
 
 def hours_of(time: Any) -> IntArray:
@@ -99,7 +160,12 @@ def hours_of(time: Any) -> IntArray:
 
 
 def _by_station(
-    stations: Sequence[str], tasks: IntArray, states: FloatArray, rows: IntArray, hours: IntArray | None
+    stations: Sequence[str],
+    tasks: IntArray,
+    states: FloatArray,
+    rows: IntArray,
+    hours: IntArray | None,
+    days: IntArray | None = None,
 ) -> dict[str, Period]:
     """The chosen rows of every station, in their order, at most `LONGEST` each."""
     order = rows[np.argsort(tasks[rows], kind="stable")]
@@ -108,7 +174,8 @@ def _by_station(
     for own in np.split(order, cuts):
         if len(own) > LONGEST:
             own = own[np.linspace(0, len(own) - 1, LONGEST).round().astype(np.int64)]
-        found[stations[int(tasks[own[0]])]] = Period(states[own], None if hours is None else hours[own])
+        hour, day = (None if of is None else of[own] for of in (hours, days))
+        found[stations[int(tasks[own[0]])]] = Period(states[own], hour, day)
     return found
 
 

@@ -111,6 +111,23 @@ def test_groups_are_about_as_large_as_each_other(seed: int) -> None:
     assert min(sizes) >= 15
 
 
+def test_the_hour_of_the_day_is_a_state_of_logs_with_dates() -> None:
+    rng = np.random.default_rng(5)
+    hours = np.tile(np.arange(96), 2)
+    tilt = rng.integers(0, 3, len(hours))
+    night = hours % 24 < 12  # which no state column tells
+    reward = 1.0 - 0.2 * np.abs(tilt - np.where(night, 0, 2)) + 0.02 * rng.normal(size=len(hours))
+    time = np.datetime64("2024-03-04T00") + hours.astype("m8[h]")
+    table = {"station": np.repeat(["a", "b"], 96), "time": time, "tilt": tilt, "reward": reward}
+    trace = Trace.from_frame(table, {"configuration": ["tilt"]})
+    found = learn_network(trace)
+    for chosen, best in ((range(12), 0), (range(12, 24), 2)):
+        now = {name: Present({}, {"tilt": 1}) for name in ("a", "b")}
+        plan = plan_network(found, planned_for(now, periods_of(trace, list(chosen))), workers=1)
+        assert [change.proposed["tilt"] for change in plan.changes] == [best, best]
+    assert not plan_network(found, now, workers=1).changes  # at an hour that is not known
+
+
 def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(network: Network) -> None:
     wide = learn_network(log(), ConfigurationSpace(tilt=range(9)))
     plan = plan_network(wide, latest(log()), workers=1)
