@@ -12,10 +12,10 @@ from kinband.contexts import StateScaler
 from kinband.controller.events import Journal
 from kinband.controller.memory import DeployedState
 from kinband.controller.settings import Settings, arm_of
-from kinband.controller.stations import CurrentSettings, check_standing
+from kinband.controller.stations import CurrentSettings, check_fallbacks
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
-from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Query, Standing
+from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Deployed, Query
 from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]
@@ -114,7 +114,7 @@ def decision_from(
     )
 
 
-def with_standing(
+def with_deployed(
     queries: Mapping[str, Query],
     settings: CurrentSettings,
     journal: Journal,
@@ -135,8 +135,8 @@ def with_standing(
         decided = (deployed.running(task, journal) for task in settings.tasks_of(station))
         runs = next((arm for arm in decided if arm is not None), baseline)
         runs = arm_of(said[station], space, station=station) if station in said else runs
-        standing = Standing(runs, baseline, decisions, pending)
-        found[station] = check_standing(replace(query, standing=standing), settings, station=station)
+        here = Deployed(runs, baseline, decisions, pending)
+        found[station] = check_fallbacks(replace(query, deployed=here), settings, station=station)
     return found
 
 

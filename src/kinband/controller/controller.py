@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
+from kinband.controller.asking import State, decision_from, queries_for, query_for, with_deployed
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
@@ -549,7 +549,7 @@ class Controller:
     def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
         """Say in queries how things stand, which settings and journal tell."""
         memory = self._memory
-        return with_standing(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
+        return with_deployed(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
 
     def _query(
         self,

@@ -210,7 +210,7 @@ Entry = Asked | Ran | Told | Corrected | CalledOff | Newcomer | Left | Returned 
 
 
 class Journal:
-    """All entries in order, and the present standing of every decision.
+    """All entries in order, and what became of every decision.
 
     Example:
         >>> import numpy as np

@@ -152,7 +152,7 @@ class Watch:
         return f"{time:.15g}" if self._kind == "numbers" else str(np.datetime64(floor(time), "s")).replace("T", " ")
 
 
-# --- How things stand at every station, as the journal tells: what it runs, and what its pending decisions count for
+# --- What is deployed at every station, as the journal tells: what it runs, and what its pending decisions count for
 #
 # A station runs what its caller says when asking; else what ran for it last, which is what was decided and not called
 # off unless somebody said that something else ran; else what was declared for it. All of it follows from settings and
@@ -164,7 +164,7 @@ class Watch:
 
 
 class DeployedState:
-    """The standing of every station, kept up with a journal entry by entry.
+    """What is deployed at every station, kept up with a journal entry by entry.
 
     Args:
         budget: Whether pending decisions count in a budget; if not, policy states are not looked into.

@@ -160,19 +160,19 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
 # --- What a rule may fall back to ----------------------------------------------------------------------------------
 
 
-def check_standing(query: Query, settings: Settings, *, station: str) -> Query:
-    """Return a query whose rules can fall back to what stands, or say what is missing."""
-    safety, standing = settings.rules, query.standing
-    if safety is None or standing is None:
+def check_fallbacks(query: Query, settings: Settings, *, station: str) -> Query:
+    """Return a query whose rules can fall back to what is deployed, or say what is missing."""
+    safety, deployed = settings.rules, query.deployed
+    if safety is None or deployed is None:
         return query
-    if safety.floor is not None and standing.running is None:
+    if safety.floor is not None and deployed.running is None:
         raise BadInputError(
             f"a floor holds trials against what {station!r} runs, which is not known",
             hint="say it when asking or declare it, by running=",
             code="running_unknown",
             argument="running",
         )
-    for rule, arm in ((safety.floor, standing.running), (safety.conservative, standing.baseline)):
+    for rule, arm in ((safety.floor, deployed.running), (safety.conservative, deployed.baseline)):
         if rule is not None and (arm is None or arm >= len(query.X) or not query.allowed[arm]):
             raise BadInputError(
                 f"what {station!r} falls back to, {_named(settings, arm)}, is not among those it may choose",
