@@ -58,10 +58,10 @@ def info(ledger: LedgerArgument, as_json: AsJson = False) -> None:
 
     Example: kinband ledger info ledger.db
     """
-    from kinband.service.ledger.backups import standing_of
+    from kinband.service.ledger.backups import summary_of
 
     with opened_ledger(ledger) as opened:
-        found = standing_of(opened)
+        found = summary_of(opened)
     if as_json:
         echo_json(asdict(found))
         return
@@ -129,10 +129,10 @@ def upgrade(ledger: LedgerArgument) -> None:
 
     Example: kinband ledger upgrade ledger.db
     """
-    from kinband.service.ledger.backups import standing_of
+    from kinband.service.ledger.backups import summary_of
 
     if "://" not in ledger and not Path(ledger).exists():
         raise BadInputError(f"there is no ledger {ledger}: check its name")
     with opened_ledger(ledger, create=True) as opened:
-        found = standing_of(opened)
+        found = summary_of(opened)
     typer.echo(f"{found.name} has schema {found.schema}")

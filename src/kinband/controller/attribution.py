@@ -284,7 +284,9 @@ def related(K_Z: FloatArray, task: int) -> IntArray:
     return next(members for members in components(K_Z) if task in members)
 
 
-def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
+def evidence_of(
+    rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray
+) -> tuple[Evidence, FloatArray]:
     """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
 
     Args:

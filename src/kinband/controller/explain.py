@@ -13,7 +13,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.controller.asking import ALTERNATIVES
-from kinband.controller.attribution import Evidence, related, task_matrix_of, told_rows_of, weigh
+from kinband.controller.attribution import Evidence, evidence_of, related, task_matrix_of, told_rows_of
 from kinband.controller.events import Asked, Journal
 from kinband.controller.settings import Settings
 from kinband.errors import BadInputError, NotPositiveDefiniteError
@@ -521,7 +521,9 @@ def explain(
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
     ground = ground_of(decision, settings)
     explores = None if decision.mean is None else ground.kind == TRIAL
-    evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
+    evidence, C, left_out = _evidence_and_covariance(
+        asked, runner_up, settings=settings, journal=journal, most_rows=most_rows
+    )
     against = _compared(decision, runner_up, C=C, settings=settings)
     learned = None if journal is None else journal.told.get(decision.id)
     ran = _instead(decision, journal) if ran in (None, decision.arm) else ran
@@ -558,7 +560,7 @@ def _instead(decision: Decision, journal: Journal | None) -> int | None:
     return None if ran == decision.arm else ran
 
 
-def _weighed(
+def _evidence_and_covariance(
     asked: Asked,
     runner_up: Alternative | None,
     *,
@@ -577,7 +579,7 @@ def _weighed(
         return None, None, _too_many(count, most_rows)
     X, rows = _contexts(asked, runner_up, settings), told_rows_of(settings, journal, known=asked.decision.known)
     try:
-        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
+        evidence, C = evidence_of(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
     except NotPositiveDefiniteError:
         return None, None, "Whose evidence it rests on cannot be worked out: rewards repeat with too little noise."
     return evidence, C if len(X) > 1 else None, ""

@@ -31,7 +31,7 @@ from kinband.diagnostics.transfer import (
     MOST_ROWS,
     RECENT,
     Earned,
-    Lending,
+    EvidenceShares,
     Transfer,
     Transferred,
     earned_of,
@@ -246,8 +246,8 @@ class Account:
 
     def arrays(self) -> dict[str, Any]:
         """Return everything but names and notes as arrays by name."""
-        lending = self.earned.lending
-        lent = {"shares": lending.shares, "worth": lending.worth, "parts": self.parts}
+        evidence = self.earned.evidence
+        lent = {"shares": evidence.shares, "worth": evidence.worth, "parts": self.parts}
         rest = {"gain": self.earned.gain, "order": self.order, "decisions": np.array(self.decisions)}
         return {**vars(self.made), **lent, **rest}
 
@@ -255,7 +255,7 @@ class Account:
     def from_arrays(cls, stations: Sequence[str], arrays: Mapping[str, Any]) -> "Account":
         """Return the account that `arrays` was called on."""
         made = Predictions(**{one.name: arrays[one.name] for one in fields(Predictions)})
-        earned = Earned(tuple(stations), made.tasks, arrays["gain"], Lending(arrays["shares"], arrays["worth"]))
+        earned = Earned(tuple(stations), made.tasks, arrays["gain"], EvidenceShares(arrays["shares"], arrays["worth"]))
         parts = arrays["parts"] if "parts" in arrays else np.full(3, np.nan)  # not written before
         return cls(made, earned, arrays["order"], int(arrays["decisions"]), parts)
 

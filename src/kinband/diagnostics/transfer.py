@@ -37,7 +37,7 @@ MOST_ROWS = 8000
 
 
 @dataclass(frozen=True, eq=False)
-class Lending:
+class EvidenceShares:
     """The evidence of the latest decisions, by station, nan where not weighed.
 
     Attributes:
@@ -51,7 +51,9 @@ class Lending:
     notes: tuple[str, ...] = ()
 
 
-def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_rows: int = MOST_ROWS) -> Lending:
+def evidence_shares_of(
+    recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_rows: int = MOST_ROWS
+) -> EvidenceShares:
     """Return whose evidence the latest decisions of every station rested on, told or not.
 
     Args:
@@ -63,8 +65,8 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
     settings, M = settings_of(recorded), len(settings_of(recorded).stations)
     lent, worth = np.full((M, M), np.nan), np.full(M, np.nan)
     if task_matrix_of(settings) is None:
-        note = "the policy does not share by a task matrix: who lends to whom is left out"
-        return Lending(lent, worth, (note,))
+        note = "the policy does not share by a task matrix: who borrows from whom is left out"
+        return EvidenceShares(lent, worth, (note,))
     found, left_out = _looked_at(recorded, rows, recent=recent, most_rows=most_rows)
     for task, evidence in found.items():
         lent[task] = 0.0
@@ -72,8 +74,8 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
             lent[task, members] += shares / len(evidence)
         worth[task] = np.mean([value for _, _, value in evidence])
     whom = counted(left_out, "station")
-    note = f"who lends to whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
-    return Lending(lent, worth, (note,) if left_out else ())
+    note = f"who borrows from whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
+    return EvidenceShares(lent, worth, (note,) if left_out else ())
 
 
 _Evidence = tuple[IntArray, FloatArray, float]  # tasks that share, their shares in an estimate, what was borrowed
@@ -135,11 +137,11 @@ def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> 
 
 # --- Who borrows from whom, and what it earned ----------------------------------------------------------------------
 #
-# Who borrows: see `lending`. What it earned: every reward is predicted twice: by the shared model, stored when asking,
-# and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference of the
-# two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above zero
-# where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in the
-# form of Amisano and Giacomini (2007), for forecasts one step ahead.
+# Who borrows: see `EvidenceShares`. What it earned: every reward is predicted twice: by the shared model, stored when
+# asking, and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference
+# of the two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above
+# zero where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in
+# the form of Amisano and Giacomini (2007), for forecasts one step ahead.
 #
 # The sum is the log of a likelihood ratio. If the shared model were right, the ratio against it would exceed 1/α with
 # probability α at most, however often one looks (Ville 1939). Where it is too large, at a false discovery rate of 5 %
@@ -250,17 +252,17 @@ class Earned:
         stations: Its stations.
         tasks: Whose each reward is, (n,).
         gain: Log density of each reward with sharing less that without, (n,); nan where it was not predicted alone.
-        lending: Whose evidence the latest decisions rested on.
+        evidence: Whose evidence the latest decisions rested on.
     """
 
     stations: tuple[str, ...]
     tasks: IntArray
     gain: FloatArray
-    lending: Lending
+    evidence: EvidenceShares
 
 
 def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
-    """Return what sharing did for a controller whose predictions are given; further options are `lending_of`'s."""
+    """Return what sharing did for a controller whose predictions are given; options are `evidence_shares_of`'s."""
     settings = settings_of(recorded)
     rows = told_rows_of(settings, recorded.journal)
     gain, epochs = made.log_density, epochs_of(recorded)
@@ -269,7 +271,7 @@ def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
         mine = np.flatnonzero(numbers == number)
         gain[mine] -= log_density_alone(epoch.settings, rows, made.take(mine))
     gain[np.abs(gain) < _ROUNDING] = 0.0
-    return Earned(settings.stations, made.tasks, gain, lending_of(recorded, rows, **options))
+    return Earned(settings.stations, made.tasks, gain, evidence_shares_of(recorded, rows, **options))
 
 
 def transfer_of(parts: Sequence[Earned]) -> Transfer:
@@ -288,18 +290,18 @@ def transfer_of(parts: Sequence[Earned]) -> Transfer:
         ({'a': 1.0}, 0.52)
     """
     stations = [
-        _station(part.stations, task, part.gain[part.tasks == task], part.lending)
+        _station(part.stations, task, part.gain[part.tasks == task], part.evidence)
         for part in parts
         for task in range(len(part.stations))
     ]
-    notes = dict.fromkeys(note for part in parts for note in part.lending.notes)
-    shares = _joined([part.lending.shares for part in parts])
+    notes = dict.fromkeys(note for part in parts for note in part.evidence.notes)
+    shares = _joined([part.evidence.shares for part in parts])
     return Transfer(_overall(stations), tuple(_flags(stations)), shares, tuple(notes))
 
 
-def _station(names: Sequence[str], task: int, gain: FloatArray, lending: Lending) -> Transferred:
+def _station(names: Sequence[str], task: int, gain: FloatArray, evidence: EvidenceShares) -> Transferred:
     gain = gain[~np.isnan(gain)]
-    shares, worth = lending.shares[task], float(lending.worth[task])
+    shares, worth = evidence.shares[task], float(evidence.worth[task])
     found = Transferred(names[task], len(gain), mean_of(gain), float(gain.sum()))
     if np.isnan(worth):
         return found

@@ -190,7 +190,7 @@ class Guard:
                 verdicts[proposal.station] = _counted(verdict, situation)
         for proposal in listed:
             if proposal.station not in verdicts:
-                verdict = self._weighed(proposal, situation, held_up[proposal.station])
+                verdict = self._best_allowed(proposal, situation, held_up[proposal.station])
                 verdicts[proposal.station] = _counted(verdict, situation)
         return {proposal.station: verdicts[proposal.station] for proposal in listed}
 
@@ -210,7 +210,7 @@ class Guard:
         reason = f"{fall.words}, but it cannot return to {self._words(back)}: {refusals[0].reason}"
         return None, [Refusal("fallback", reason, back), *refusals]
 
-    def _weighed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
+    def _best_allowed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
         """Return the verdict on what was proposed: the best that may run, or what runs already."""
         refusals = list(held_up)
         barred: list[Refusal] | None = None  # what refuses any change of the station, looked up when one is wanted

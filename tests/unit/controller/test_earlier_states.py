@@ -10,7 +10,7 @@ from kinband import ConfigurationSpace, Controller
 from kinband.controller.attribution import told_rows_of
 from kinband.controller.events import Asked, Estimated, Told
 from kinband.diagnostics.calibration import epochs_of, settings_of
-from kinband.diagnostics.transfer import lending_of
+from kinband.diagnostics.transfer import evidence_shares_of
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 
@@ -96,7 +96,7 @@ def test_decisions_are_explained_and_audited_by_the_matrix_of_then() -> None:
     reason = controller.explain(asked.decision.id)
     assert reason.evidence is not None
     assert reason.evidence.std == pytest.approx(asked.decision.std)
-    found = lending_of(controller, told_rows_of(controller.settings, controller.journal), recent=4)
+    found = evidence_shares_of(controller, told_rows_of(controller.settings, controller.journal), recent=4)
     for task in range(4):
         latest = [a.decision.id for a in controller.journal.asked.values() if a.task == task][-4:]
         reasons = [controller.explain(key).evidence for key in latest]

@@ -13,7 +13,7 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation
-from kinband.controller.attribution import Evidence, Hindsight, shares_of, weigh, worth_of
+from kinband.controller.attribution import Evidence, Hindsight, evidence_of, shares_of, worth_of
 from kinband.controller.events import Asked, Told
 from kinband.controller.explain import Comparison, against_text, evidence_text
 from kinband.errors import NotFoundError
@@ -158,7 +158,7 @@ def test_shares_add_up_and_borrowing_grows_with_the_others_rows(seed: int, rows:
     for count in range(len(lent) + 1):
         keep = np.sort(np.concatenate([np.flatnonzero(tasks == 0), lent[:count]]))
         part = Rows(all_.tasks[keep], all_.X[keep], all_.y[keep], all_.noise[keep])
-        found, _ = weigh(part, 0, X=x, settings=controller.settings, K_Z=matrix)
+        found, _ = evidence_of(part, 0, X=x, settings=controller.settings, K_Z=matrix)
         assert sum(found.shares.values()) == pytest.approx(1.0 if found.shares else 0.0)
         assert found.std <= found.std_alone <= found.prior_std + 1e-12
         worth.append(found.borrowed_worth)

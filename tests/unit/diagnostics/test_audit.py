@@ -23,7 +23,7 @@ from kinband.diagnostics.transfer import (
     HURTS,
     Transferred,
     earned_of,
-    lending_of,
+    evidence_shares_of,
     log_density_alone,
     transfer_of,
 )
@@ -157,7 +157,7 @@ def misjudged() -> Controller:
 def test_the_matrix_holds_the_mean_shares_of_the_latest_decisions_as_of_each(seed: int) -> None:
     controller, recent = played(seed), 3
     rows = told_rows_of(controller.settings, controller.journal)
-    found = lending_of(controller, rows, recent=recent)
+    found = evidence_shares_of(controller, rows, recent=recent)
     k = naive.ard_rbf(SCALES, VARIANCE)
     for task in range(3):
         latest = [asked for asked in controller.journal.asked.values() if asked.task == task][-recent:]
@@ -178,7 +178,7 @@ def test_the_matrix_holds_the_mean_shares_of_the_latest_decisions_as_of_each(see
 def test_explaining_a_decision_and_auditing_it_agree() -> None:
     controller = played()
     rows = told_rows_of(controller.settings, controller.journal)
-    found = lending_of(controller, rows, recent=1)
+    found = evidence_shares_of(controller, rows, recent=1)
     for task, station in enumerate(NAMES):
         key = [key for key, asked in controller.journal.asked.items() if asked.task == task][-1]
         evidence = controller.explain(key).evidence

@@ -133,7 +133,7 @@ def why_not(found: Explanation, decision_id: str) -> str:
     )
 
 
-def lending(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
+def evidence_shares(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
     """Return whose experience an outlook rests on, or why that is not told and whether a button may.
 
     Args:

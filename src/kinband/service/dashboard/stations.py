@@ -11,7 +11,7 @@ from starlette.responses import Response
 from kinband.errors import BadInputError
 from kinband.service.dashboard.charts import Belief, Line, Marker, around, band_chart, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
-from kinband.service.dashboard.decision import lending
+from kinband.service.dashboard.decision import evidence_shares
 from kinband.service.dashboard.rows import Look, Names, look_of, names_of, row_of, sites_of
 from kinband.service.dashboard.text import BY_WORDS, figure, knobs, time_text, value_text, with_query
 from kinband.service.operations import MODES, DecisionRecord, Operations
@@ -235,7 +235,7 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
         found = operations.outlook(name)
     except BadInputError as error:
         return shown | {"no_outlook": str(error)}
-    shown |= lending(operations, found, last, evidence=evidence)
+    shown |= evidence_shares(operations, found, last, evidence=evidence)
     shares: Mapping[str, float] = shown.pop("shares")
     shown["own"] = shares.get(name)
     shown["lenders"] = [(each, part) for each, part in shares.items() if each != name and part >= _WORTH][:_LENDERS]

@@ -53,7 +53,7 @@ class Replayed:
     learned: int
 
     @property
-    def weighed(self) -> bool:
+    def weighted_sharing(self) -> bool:
         """Whether an earlier version made it, with a weight of sharing by station: it need not come out the same."""
         return "sharing" in self.recorded.policy_state
 
@@ -61,7 +61,7 @@ class Replayed:
         """Return plain values that JSON can hold."""
         event = self.event
         when = {"seq": event.seq, "at": event.at, "actor": event.actor, "slot": event.slot, "round": event.round}
-        return {**when, "same": self.same, "weighed": self.weighed, **self.explanation.to_dict()}
+        return {**when, "same": self.same, "weighed": self.weighted_sharing, **self.explanation.to_dict()}
 
 
 def replay(

@@ -16,7 +16,7 @@ from tests.support.ledger_stores import OnRecord, live, new_controller
 from kinband.errors import BadInputError, ConflictError, SavedStateError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
-from kinband.service.ledger.backups import back_up, standing_of
+from kinband.service.ledger.backups import back_up, summary_of
 from kinband.service.ledger.restoring import (
     EntryReader,
     newest_snapshot,
@@ -44,7 +44,7 @@ def life(ledger: Ledger) -> OnRecord:
 
 
 def last_of(ledger: Ledger) -> int:
-    return standing_of(ledger).events
+    return summary_of(ledger).events
 
 
 def beliefs_of(life: OnRecord) -> dict[str, Any]:
@@ -244,9 +244,9 @@ def test_a_copy_left_by_a_backup_that_was_killed_is_in_nobodys_way(ledger: Ledge
 
 
 def test_how_a_ledger_stands_is_counted(ledger: Ledger) -> None:
-    empty = standing_of(ledger)
+    empty = summary_of(ledger)
     assert (empty.events, empty.first, empty.last, empty.checksum, empty.kinds) == (0, None, None, None, {})
     ledger.append([Draft("applied", {}), Draft("applied", {}), Draft("outcome", {})])
-    found, written = standing_of(ledger), list(ledger.read())
+    found, written = summary_of(ledger), list(ledger.read())
     assert (found.events, found.snapshots, found.kinds) == (3, 0, {"applied": 2, "outcome": 1})
     assert (found.first, found.last, found.checksum) == (written[0].at, written[-1].at, written[-1].checksum)
