@@ -492,7 +492,7 @@ def play_the_past(manager: Manager, operations: Operations, *, seed: int) -> Non
 def _shift(operations: Operations, rng: np.random.Generator) -> None:
     """Let ada look at the plan: she approves most of it, rejects some, and leaves some."""
     with operations.looking() as read_model:
-        waiting = [item.id for item in read_model.waiting()]
+        waiting = [record.id for record in read_model.waiting()]
     for decision in waiting:
         chance = rng.random()
         if chance < 0.35:

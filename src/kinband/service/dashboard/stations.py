@@ -139,9 +139,9 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
     names = names_of(operations)
     with operations.looking() as read_model:
         state = replace(read_model.station(name))  # as it is now: the original goes on changing
-        items, changes = read_model.latest(station=name, limit=SHOWN), read_model.changes(name)
+        records, changes = read_model.latest(station=name, limit=SHOWN), read_model.changes(name)
         gain, recent = read_model.gain(name), read_model.recent(name)
-    points = items[::-1]
+    points = records[::-1]
     shown = {
         "station_state": state,
         "running": names.text(state.running),
@@ -151,7 +151,7 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
         "frozen_by_rails": _frozen_by_rails(operations, name),
         "gain": gain,
         "recent": recent,
-        "rows": [row_of(item, names, gains=False) for item in items[:_DECISIONS]],
+        "rows": [row_of(record, names, gains=False) for record in records[:_DECISIONS]],
         "site": sites_of(operations).get(name),
         "reward_chart": _reward_chart(points, name),
         "knob_charts": _knob_charts(points, changes, names) if points else [],

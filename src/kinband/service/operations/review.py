@@ -347,30 +347,30 @@ _OURS = ("controller", "roll-back")  # who makes changes that were ordered
 
 
 def reported(
-    item: DecisionRecord, station_state: StationState, runs: int | None, at: datetime, *, comment: str = ""
+    record: DecisionRecord, station_state: StationState, runs: int | None, at: datetime, *, comment: str = ""
 ) -> dict[str, Any]:
     """Return what an event says of a report.
 
     Args:
-        item: The present decision of the station.
+        record: The present decision of the station.
         station_state: The station as it stands.
         runs: Arm of what it runs.
         at: When it was reported.
         comment: What was said about it.
     """
-    undone = station_state.changed_by in _OURS and item.arm != item.running and runs == item.running
-    made_after_all = item.status == "not made" and runs == item.ordered
+    undone = station_state.changed_by in _OURS and record.arm != record.running and runs == record.running
+    made_after_all = record.status == "not made" and runs == record.ordered
     status: Status | None = None
     if undone:
         status = "not made"
-    elif made_after_all or (item.status == "waiting" and runs == item.wanted):
-        status = _made(item)
+    elif made_after_all or (record.status == "waiting" and runs == record.wanted):
+        status = _made(record)
     by = ("roll-back" if status == "rolled back" else "controller") if made_after_all else "network"
     note = applied_note(runs, station_state.running, at, by=by, comment=comment, status=status, taken_back=undone)
     return note | {"reported": True}
 
 
-def _made(item: DecisionRecord) -> Status:
+def _made(record: DecisionRecord) -> Status:
     """What becomes of a decision that is carried out."""
-    by_guard = item.verdict is not None and item.verdict.outcome == "rolled back"
+    by_guard = record.verdict is not None and record.verdict.outcome == "rolled back"
     return "rolled back" if by_guard else "applied"
