@@ -163,8 +163,8 @@ def controller_of(plan: Plan, learner: str, *, seed: int, log: Mapping[str, Any]
     )
     if rule is None or extra:
         return controller
-    settings = controller.settings
-    return Controller.from_settings(replace(settings, config=settings.config.replace(neighbours=rule)))
+    setup = controller.setup
+    return Controller.from_setup(replace(setup, config=setup.config.replace(neighbours=rule)))
 
 
 def rule_of(plan: Plan, learner: str, environment: RadioEnvironment) -> NeighbourReward | None:

@@ -238,14 +238,14 @@ def best_known(seed: int, plan: Plan) -> float:
 def joined(scene: Scene, start: str) -> Controller:
     """Return a controller for the newcomers of a scene, which itself stays as it is."""
     before = scene.controller
-    settings = before.settings
+    setup = before.setup
     if start == ALONE:
         return Controller(
-            settings.encoder.space, scene.newcomers, state=settings.encoder.state, kernel=settings.kernel,
-            noise=settings.noise, mean=settings.mean, beta=settings.config.beta, engine="exact", seed=scene.seed,
+            setup.encoder.space, scene.newcomers, state=setup.encoder.state, kernel=setup.kernel,
+            noise=setup.noise, mean=setup.mean, beta=setup.config.beta, engine="exact", seed=scene.seed,
         )  # fmt: skip
     policy: Any = before.policy
-    controller = Controller.resume(settings, list(before.journal), beliefs=policy.state())
+    controller = Controller.resume(setup, list(before.journal), beliefs=policy.state())
     for name in scene.newcomers:
         controller.add_station(name, scene.descriptors[name] if start == DESCRIBED else None)
     return controller
@@ -266,5 +266,5 @@ def first_decisions(controller: Controller, scene: Scene, *, decisions: int) -> 
 
 
 def _explained(scene: Scene) -> float:
-    settings = scene.controller.settings
-    return held_out(settings.K_Z, [settings.descriptors[name] for name in settings.stations]).explained
+    setup = scene.controller.setup
+    return held_out(setup.K_Z, [setup.descriptors[name] for name in setup.stations]).explained

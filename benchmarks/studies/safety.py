@@ -268,8 +268,8 @@ def _city(stations: int) -> Any:
 
 def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
     """Let a learner play in rounds under the rules, and note what a referee knows."""
-    settings = case.plain.settings
-    controller = Controller.from_settings(replace(settings, config=settings.config.replace(safety=rules)))
+    setup = case.plain.setup
+    controller = Controller.from_setup(replace(setup, config=setup.config.replace(safety=rules)))
     case.environment.reset(seed)
     before = dict.fromkeys(case.environment.stations, case.today)
     rows = [list(_slot(case, controller, before)) for _ in range(slots)]

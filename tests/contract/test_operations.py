@@ -36,7 +36,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
 
 def reopened(operations: Operations) -> Operations:
     """Another process at the same ledger."""
-    policy, clock = operations.settings.config.policy, Clock(operations.now())
+    policy, clock = operations.setup.config.policy, Clock(operations.now())
     own = None if isinstance(policy, str) else policy
     limits, text = operations.guard.rails, _text(operations)
     return Operations.open(operations.ledger, rails=limits, rails_text=text, clock=clock, policy=own)

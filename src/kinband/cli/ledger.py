@@ -111,15 +111,15 @@ def check_rails(
     Example: kinband ledger check-rails ledger.db rails.yaml
     """
     from kinband.guardrails import Guard
-    from kinband.service.starting import rails_in, settings_on_record, stations_on_record
+    from kinband.service.starting import rails_in, setup_on_record, stations_on_record
 
     with opened_ledger(ledger) as opened:
-        settings = settings_on_record(opened)
-        if settings is None:
+        setup = setup_on_record(opened)
+        if setup is None:
             raise BadInputError(f"the ledger {opened.name} has no controller yet: start the service with it first")
-        stations = stations_on_record(opened, settings)
-    found, _ = rails_in(rails, settings, stations=stations)
-    Guard(found, settings.encoder.space)
+        stations = stations_on_record(opened, setup)
+    found, _ = rails_in(rails, setup, stations=stations)
+    Guard(found, setup.encoder.space)
     typer.echo(f"{rails} can be put in force: every knob and every station that it names is known")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller import Settings
+from kinband.controller import Setup
 from kinband.controller.attribution import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.controller.events import Asked
 from kinband.diagnostics.calibration import (
@@ -17,7 +17,7 @@ from kinband.diagnostics.calibration import (
     epoch_numbers,
     epochs_of,
     log_density,
-    settings_of,
+    setup_of,
 )
 from kinband.kernels import components
 from kinband.posterior.base import Rows
@@ -57,14 +57,14 @@ def evidence_shares_of(
     """Return whose evidence the latest decisions of every station rested on, told or not.
 
     Args:
-        recorded: A controller, or what keeps its settings and journal.
+        recorded: A controller, or what keeps its setup and journal.
         rows: What `told_rows_of` says of it.
         recent: How many decisions of each station are looked at.
         most_rows: Up to how many rows of related stations evidence is weighed.
     """
-    settings, M = settings_of(recorded), len(settings_of(recorded).stations)
+    setup, M = setup_of(recorded), len(setup_of(recorded).stations)
     lent, worth = np.full((M, M), np.nan), np.full(M, np.nan)
-    if task_matrix_of(settings) is None:
+    if task_matrix_of(setup) is None:
         note = "the policy does not share by a task matrix: who borrows from whom is left out"
         return EvidenceShares(lent, worth, (note,))
     found, left_out = _looked_at(recorded, rows, recent=recent, most_rows=most_rows)
@@ -90,7 +90,7 @@ def _looked_at(
     left_out: set[int] = set()
     for epoch in epochs_of(recorded):
         asked = [one for one in latest if one.decision.id in epoch.asked]
-        tasks, K_Z = np.array([one.task for one in asked]), task_matrix_of(epoch.settings)
+        tasks, K_Z = np.array([one.task for one in asked]), task_matrix_of(epoch.setup)
         if K_Z is None or not asked:
             continue
         for members in components(K_Z):
@@ -118,20 +118,20 @@ def _first(rows: Rows, count: int) -> Rows:
 
 def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> list[_Evidence]:
     """The evidence of decisions for members of a part."""
-    settings = epoch.settings
+    setup = epoch.setup
     tasks = part.local(np.array([one.task for one in asked]))
     X, known = np.array([one.x for one in asked]), part.known([one.decision.known for one in asked])
-    past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
+    past = part.hindsight(setup.kernel, K_Z, mean=setup.mean)
     a = past.weights(tasks, X, known=known)
     _, variance = past.predict(tasks, X, known=known)
     before = np.empty(len(X))
     for task in np.unique(tasks):
         mine, own = tasks == task, Part(part.rows, [task])
-        alone = own.hindsight(settings.kernel, K_Z[np.ix_(part.members, part.members)], mean=settings.mean)
+        alone = own.hindsight(setup.kernel, K_Z[np.ix_(part.members, part.members)], mean=setup.mean)
         here = np.zeros(int(mine.sum()), dtype=np.int64)
         _, before[mine] = alone.predict(here, X[mine], known=own.known(known[mine]))
     shares = shares_of(a, part.rows.tasks, size=len(part.members))
-    worth = worth_of(variance, before, noise=settings.noise)
+    worth = worth_of(variance, before, noise=setup.noise)
     return [(part.members, row, float(value)) for row, value in zip(shares, worth, strict=True)]
 
 
@@ -226,18 +226,18 @@ class Transfer:
         return {"overall": self.overall.to_dict(), "stations": stations, "notes": list(self.notes)}
 
 
-def log_density_alone(settings: Settings, rows: Rows, made: Predictions) -> FloatArray:
+def log_density_alone(setup: Setup, rows: Rows, made: Predictions) -> FloatArray:
     """Return the log density of each reward of `made` from its station's own rows that were known then, (n,).
 
     Rewards of a station with too many rows are nan.
     """
-    K_Z = task_matrix_of(settings)
+    K_Z = task_matrix_of(setup)
     found = np.full(len(made), np.nan)
     for task in np.unique(made.tasks) if K_Z is not None else ():
         part, mine = Part(rows, [task]), np.flatnonzero(made.tasks == task)
         if K_Z is None or len(part) > _OWN_ROWS:
             continue
-        past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
+        past = part.hindsight(setup.kernel, K_Z, mean=setup.mean)
         here = np.zeros(len(mine), dtype=np.int64)
         mean, variance = past.predict(here, made.X[mine], known=part.known(made.known[mine]))
         found[mine] = log_density(made.rewards[mine], mean, variance + made.noise[mine])
@@ -263,15 +263,15 @@ class Earned:
 
 def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
     """Return what sharing did for a controller whose predictions are given; options are `evidence_shares_of`'s."""
-    settings = settings_of(recorded)
-    rows = told_rows_of(settings, recorded.journal)
+    setup = setup_of(recorded)
+    rows = told_rows_of(setup, recorded.journal)
     gain, epochs = made.log_density, epochs_of(recorded)
     numbers = epoch_numbers(recorded, epochs)
     for number, epoch in enumerate(epochs):
         mine = np.flatnonzero(numbers == number)
-        gain[mine] -= log_density_alone(epoch.settings, rows, made.take(mine))
+        gain[mine] -= log_density_alone(epoch.setup, rows, made.take(mine))
     gain[np.abs(gain) < _ROUNDING] = 0.0
-    return Earned(settings.stations, made.tasks, gain, evidence_shares_of(recorded, rows, **options))
+    return Earned(setup.stations, made.tasks, gain, evidence_shares_of(recorded, rows, **options))
 
 
 def transfer_of(parts: Sequence[Earned]) -> Transfer:

@@ -8,9 +8,9 @@ import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.controller.explain import configuration_text, listed
-from kinband.controller.stations import CurrentSettings
+from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError, KinbandError
 from kinband.planning.beliefs import beliefs_of, gain_of, shares, std_alone, told_rows
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Present, Why, present_of
@@ -156,7 +156,7 @@ class _PlanInputs:
     """What every station of a plan is looked at with.
 
     Attributes:
-        settings: Stations, encoder and task matrix.
+        setup: Stations, encoder and task matrix.
         beliefs: The posterior.
         seen: The states that the beliefs come from.
         tried: The configurations that they come from.
@@ -166,7 +166,7 @@ class _PlanInputs:
         steps: The furthest each knob may move.
     """
 
-    settings: CurrentSettings
+    setup: CurrentSetup
     beliefs: BlockedPosterior
     seen: Seen
     tried: Tried
@@ -178,7 +178,7 @@ class _PlanInputs:
     @property
     def space(self) -> ConfigurationSpace:
         """The configurations to choose from."""
-        return self.settings.encoder.space
+        return self.setup.encoder.space
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def _looked_at(inputs: _PlanInputs, station: str, present: Present) -> _Draft | 
         reason = "No other configuration of the log is within the steps allowed."
         return LeftAlone(station, known, "no other choice", reason)
     if inputs.beta is None:  # exploring is about what was never tried, and says so
-        rows = np.isin(inputs.tried.tasks, np.flatnonzero(inputs.settings.K_Z[inputs.settings.task(station)]))
+        rows = np.isin(inputs.tried.tasks, np.flatnonzero(inputs.setup.K_Z[inputs.setup.task(station)]))
         allowed &= inputs.tried.within(rows)
         allowed[arm] = True
         if allowed.sum() == 1 or not inputs.tried.compared(rows):
@@ -227,7 +227,7 @@ def _python(value: Any) -> Any:
 
 def _refusal(inputs: _PlanInputs, station: str, present: Present) -> tuple[Why, str] | None:
     """Return why nothing can be said about a station, or None if something can."""
-    if station not in inputs.settings.active:
+    if station not in inputs.setup.active:
         return "not in the log", "The log has no rows of this station, so it is not known which others it resembles."
     unset = [knob for knob in inputs.space.knobs if present.configuration.get(knob) is None]
     if unset:
@@ -236,7 +236,7 @@ def _refusal(inputs: _PlanInputs, station: str, present: Present) -> tuple[Why, 
         inputs.space.index(present.configuration)
     except KinbandError as error:
         return "configuration unknown", f"Its present configuration never occurs in the log: {error}."
-    names = inputs.settings.encoder.state.names
+    names = inputs.setup.encoder.state.names
     missing = [name for name in names if not np.isfinite(present.state.get(name, np.nan))]
     if missing:
         return "state incomplete", f"Its present state is not known: no {listed(missing)} is given."
@@ -246,7 +246,7 @@ def _refusal(inputs: _PlanInputs, station: str, present: Present) -> tuple[Why, 
 
 def _best(inputs: _PlanInputs, station: str, present: Present, *, arm: int, allowed: BoolArray) -> _Draft:
     """Return the best change of a station; where nothing beats the present configuration, that one."""
-    task, encoder = inputs.settings.task(station), inputs.settings.encoder
+    task, encoder = inputs.setup.task(station), inputs.setup.encoder
     X = encoder.contexts({name: present.state[name] for name in encoder.state.names})
     arms = np.flatnonzero(allowed)
     prediction = inputs.beliefs.predict(np.full(len(arms), task), X[arms])
@@ -276,7 +276,7 @@ def _judgement(inputs: _PlanInputs, change: Change, *, choices: int) -> tuple[Wh
     """Return why a change is not worth making, or None if it is."""
     explore, gain = inputs.beta is not None, change.gain
     if not change.moves:
-        if len(ran := inputs.tried.of_station(inputs.settings.task(change.station))) < 2:
+        if len(ran := inputs.tried.of_station(inputs.setup.task(change.station))) < 2:
             return "never tried", _never_here_reason(inputs, ran)
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
@@ -329,7 +329,7 @@ def plan_changes(
         [('b', 'best already')]
     """
     _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
-    stations = _stations(now, controller.settings)
+    stations = _stations(now, controller.setup)
     inputs = _plan_inputs(controller, explore=explore, beta=beta, least_gain=least_gain, steps=steps or {})
     found: dict[str, _Draft | LeftAlone] = {}
     for station, present in stations.items():
@@ -364,30 +364,30 @@ def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) ->
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
 
 
-def _stations(now: Mapping[str, Present] | Any, settings: Settings) -> Mapping[str, Present]:
-    if settings.features is not None:
+def _stations(now: Mapping[str, Present] | Any, setup: Setup) -> Mapping[str, Present]:
+    if setup.features is not None:
         raise BadInputError("a plan needs states and configurations: this controller is asked with context rows")
     if isinstance(now, Mapping) and now and all(isinstance(value, Present) for value in now.values()):
         return now
-    return present_of(now, settings.encoder.space, state=settings.encoder.state.names)
+    return present_of(now, setup.encoder.space, state=setup.encoder.state.names)
 
 
 def _plan_inputs(
     controller: Controller, *, explore: bool, beta: float | None, least_gain: float, steps: Mapping[str, float]
 ) -> _PlanInputs:
-    settings = controller.current
+    setup = controller.current
     for knob, step in steps.items():
-        check_step(settings.encoder.space, knob, step=step)
+        check_step(setup.encoder.space, knob, step=step)
     beliefs = beliefs_of(controller)
     tasks, X = told_rows(beliefs)
-    rule = settings.exploration if beta is None else Constant(beta)
-    weight = rule.beta(known=len(beliefs), arms=len(settings.encoder.space), noise=settings.noise)
+    rule = setup.exploration if beta is None else Constant(beta)
+    weight = rule.beta(known=len(beliefs), arms=len(setup.encoder.space), noise=setup.noise)
     return _PlanInputs(
-        settings,
+        setup,
         beliefs,
-        Seen.of(settings.encoder.state, X),
-        Tried.of(settings.encoder, tasks, X),
-        own_rows=np.bincount(tasks, minlength=len(settings.stations)),
+        Seen.of(setup.encoder.state, X),
+        Tried.of(setup.encoder, tasks, X),
+        own_rows=np.bincount(tasks, minlength=len(setup.stations)),
         beta=weight if explore else None,
         least_gain=float(least_gain),
         steps=steps,
@@ -403,14 +403,14 @@ def _attributed(inputs: _PlanInputs, drafts: Sequence[_Draft]) -> tuple[Change, 
         return ()
     tasks, X = np.array([draft.task for draft in drafts]), np.array([draft.x for draft in drafts])
     changes = []
-    for draft, row in zip(drafts, shares(inputs.beliefs, tasks, X, K_Z=inputs.settings.K_Z), strict=True):
+    for draft, row in zip(drafts, shares(inputs.beliefs, tasks, X, K_Z=inputs.setup.K_Z), strict=True):
         row[draft.task] = 0.0
         top = [int(m) for m in np.argsort(-row, kind="stable")[:_NAMED] if row[m] > 0]
         change = replace(
             draft.change,
-            std_alone=std_alone(inputs.beliefs, draft.task, x=draft.x, K_Z=inputs.settings.K_Z),
+            std_alone=std_alone(inputs.beliefs, draft.task, x=draft.x, K_Z=inputs.setup.K_Z),
             borrowed=float(row.sum()),
-            lenders=tuple((inputs.settings.stations[m], float(row[m])) for m in top),
+            lenders=tuple((inputs.setup.stations[m], float(row[m])) for m in top),
         )
         reasons = (_gain_reason(change, explore=inputs.beta is not None), _tried_reason(inputs, draft))
         changes.append(replace(change, reason=" ".join(filter(None, [*reasons, _evidence_reason(change)]))))
@@ -463,7 +463,7 @@ def _tried_reason(inputs: _PlanInputs, draft: _Draft) -> str:
     ran = inputs.tried.stations(draft.arm)
     if draft.task in ran:
         return ""
-    similar = int((inputs.settings.K_Z[draft.task, ran] > 0).sum())
+    similar = int((inputs.setup.K_Z[draft.task, ran] > 0).sum())
     never = f"{draft.change.station} never ran {configuration_text(draft.change.proposed, -1)}"
     others = counted(similar, "similar station") if similar else "no similar station"
     if inputs.tried.within(inputs.tried.tasks == draft.task)[draft.arm]:

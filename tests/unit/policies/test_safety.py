@@ -299,8 +299,8 @@ RULES: list[Rule] = [  # a promise of rewards, since a probability is stated
 def test_rules_and_declarations_survive_the_folder(tmp_path: Path) -> None:
     controller = make(2, safety=RULES, running={"s0": TODAY, "s1": {"knob": "high"}})
     controller.save(tmp_path / "state")
-    loaded = Controller.load(tmp_path / "state").settings
-    assert loaded.rules == controller.settings.rules == safety_from(RULES)
+    loaded = Controller.load(tmp_path / "state").setup
+    assert loaded.rules == controller.setup.rules == safety_from(RULES)
     assert loaded.running == {"s0": LOW, "s1": HIGH}
 
 

@@ -92,7 +92,7 @@ class Network(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give every figure; the read model is held for as short as possible."""
         operations = self._operations
-        settings = operations.settings
+        setup = operations.setup
         with operations.looking() as read_model:
             seq, records, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
             stopped = read_model.stopped is not None or operations.guard.rails.stop
@@ -105,8 +105,8 @@ class Network(Collector):
                 sum(station_state.active for station_state in read_model.stations.values()),
                 read_model.pending,
             )
-            judged = settings.config.policy not in NO_DEVIATIONS
-            z = recent_z(operations.controller.journal, noise=settings.noise) if judged else []
+            judged = setup.config.policy not in NO_DEVIATIONS
+            z = recent_z(operations.controller.journal, noise=setup.noise) if judged else []
         statuses, refusals = self._tallied(seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)

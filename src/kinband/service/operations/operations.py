@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
 from kinband.controller.explain import MOST_ROWS
 from kinband.controller.stations import similarities_of
@@ -26,7 +26,7 @@ from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.requests import Request, ask, call_digest, requests_of
-from kinband.service.ledger.restoring import begin, read_settings
+from kinband.service.ledger.restoring import begin, read_setup
 from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
     changed_by_hand,
@@ -110,7 +110,7 @@ class Operations:
     def open(
         cls,
         ledger: Ledger,
-        start: Settings | Controller | None = None,
+        start: Setup | Controller | None = None,
         *,
         rails: Rails | None = None,
         rails_text: str = "",
@@ -125,8 +125,8 @@ class Operations:
 
         Args:
             ledger: Where everything is on record.
-            start: What to start an empty ledger with: settings, or a controller, whose journal is taken over. A ledger
-                that is not empty must have been started with the same settings.
+            start: What to start an empty ledger with: a setup, or a controller, whose journal is taken over. A ledger
+                that is not empty must have been started with the same setup.
             rails: What is never done; nothing is forbidden without.
             rails_text: The file they were read from, for the record.
             mode: The mode of all stations where none was ever set; later ones are set by `set_mode`.
@@ -140,9 +140,9 @@ class Operations:
         if start is not None:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)
-        settings = replace(read_settings(ledger, policy=policy), on=on)
-        read_model = ReadModel(settings)
-        in_force = RailsInForce(rails or Rails(), settings, digest=digest_of(rails_text))
+        setup = replace(read_setup(ledger, policy=policy), on=on)
+        read_model = ReadModel(setup)
+        in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.refresh()
         operations = cls(turns, in_force, read_model, clock or (lambda: datetime.now(UTC)))
@@ -164,9 +164,9 @@ class Operations:
         return self.turns.ledger
 
     @property
-    def settings(self) -> Settings:
+    def setup(self) -> Setup:
         """What the controller was made with; fixed."""
-        return self.turns.settings
+        return self.turns.setup
 
     @property
     def controller(self) -> Controller:
@@ -267,7 +267,7 @@ class Operations:
         """Return what was decided by the same call before, or for the same slot, as ids by station."""
         made = _made_by_key(turn)
         found = turn.decided_for([station for station in asked if station not in made])
-        timed = self.settings.clock_column is not None
+        timed = self.setup.clock_column is not None
         check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
         return {station: str(event.decision) for station, event in found.items()} | made
 

@@ -194,7 +194,7 @@ class Outlooks:
             state = dict(station_state.state or {}) | (
                 {} if station_state.clock is None else {CLOCK: station_state.clock}
             )
-            x = controller.settings.encoder.contexts(state)[choice.arm]
+            x = controller.setup.encoder.contexts(state)[choice.arm]
             present = controller.current
             tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
             found = contributions(
@@ -207,7 +207,7 @@ class Outlooks:
 
     def _with_rows(self, controller: Controller) -> BlockedPosterior:
         """Return beliefs that keep their rows; where a controller's do not, those of a little while ago serve."""
-        if controller.settings.config.engine != "sparse":
+        if controller.setup.config.engine != "sparse":
             return beliefs_of(controller)
         told, tasks = len(controller), len(controller.current.stations)
         if self._beliefs is None or self._beliefs[1] != tasks or told > _GROWTH * self._beliefs[0] + 1:
@@ -217,13 +217,13 @@ class Outlooks:
 
 def rewards_known(controller: Controller) -> int:
     """Return how many rewards a controller has learned from: those of the log that it began with, and those told."""
-    start = controller.settings.start
+    start = controller.setup.start
     return len(controller) + (0 if start is None else len(start))
 
 
 def _time(controller: Controller, station_state: StationState) -> Any:
     """When it was last asked for, as the controller's clock takes it."""
-    drift = controller.settings.config.drift
+    drift = controller.setup.config.drift
     if drift is None or not drift.forgets or station_state.clock is None or drift.clock == "decisions":
         return None
     return datetime.fromtimestamp(station_state.clock, UTC) if drift.clock == "dates" else station_state.clock

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import Any
 
-from kinband.controller import Settings
+from kinband.controller import Setup
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
 from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
@@ -78,7 +78,7 @@ class ReadModel:
     """What the events of a ledger show. It is kept up by `Operations`; look at it through `Operations.looking`.
 
     Args:
-        settings: What the controller was made with.
+        setup: What the controller was made with.
 
     Attributes:
         seq: Number of the last event taken in.
@@ -93,13 +93,13 @@ class ReadModel:
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], running={"tilt": 4})
-        >>> read_model = ReadModel(controller.settings)
+        >>> read_model = ReadModel(controller.setup)
         >>> [(s.station, s.mode, s.running) for s in read_model.stations.values()]
         [('a', 'shadow', 1), ('b', 'shadow', 1)]
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         self.begin()
 
     def begin(self) -> None:
@@ -121,8 +121,8 @@ class ReadModel:
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
-        for station in self.settings.stations:
-            fixed = self.settings.running.get(station)
+        for station in self.setup.stations:
+            fixed = self.setup.running.get(station)
             self.stations[station] = StationState(station, self.mode, running=fixed, fixed=fixed)
 
     def take(self, event: Event, entry: Entry | None) -> None:

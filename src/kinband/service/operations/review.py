@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Guard, History, Proposal, Rails, Verdict, changes_of, rails_from_text
 from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, tried_in_vain
@@ -70,12 +70,12 @@ class RailsInForce:
     Args:
         rails: What it begins with. Rails that were handed over as objects, without their text, are known to their own
             process alone.
-        settings: What stations can run, and what rewards lie in.
+        setup: What stations can run, and what rewards lie in.
         digest: What tells the text of those rails from others.
     """
 
-    def __init__(self, rails: Rails, settings: Settings, *, digest: str) -> None:
-        self.space, self._span = settings.encoder.space, settings.config.reward_range
+    def __init__(self, rails: Rails, setup: Setup, *, digest: str) -> None:
+        self.space, self._span = setup.encoder.space, setup.config.reward_range
         self._guard, self._digest = Guard(rails, self.space), digest
 
     def guard(self, known: RailsOnRecord, stations: Iterable[str]) -> Guard:
@@ -156,7 +156,7 @@ def with_gains(reviewed: Sequence[Reviewed], controller: Controller) -> list[Rev
     tasks, X = list[int](), list[FloatArray]()
     for i in changes:
         made, verdict = asked[reviewed[i].decision.id], reviewed[i].verdict
-        contexts = controller.settings.encoder.contexts(made.state or {})
+        contexts = controller.setup.encoder.contexts(made.state or {})
         tasks += [made.task] * 2
         X += [contexts[verdict.arm], contexts[verdict.running]]
     pairs = beliefs.predict(tasks, np.array(X)).split([2] * len(changes))
@@ -215,7 +215,7 @@ class Review:
     @property
     def _under_rules(self) -> bool:
         """Whether good scores may be passed over."""
-        safety = self.controller.settings.rules
+        safety = self.controller.setup.rules
         return safety is not None and (safety.floor is not None or safety.conservative is not None)
 
     def _proposal(self, decision: Decision, scores: Mapping[int, float | None]) -> Proposal:

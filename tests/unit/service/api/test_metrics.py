@@ -87,7 +87,7 @@ def test_calibration_agrees_with_an_audit_of_the_same_journal() -> None:
         for decision in made.values():
             controller.tell(decision.id, float(rng.normal(0.5, 0.6)), noise=float(rng.uniform(0.01, 0.2)))
     expected = predictions_of(controller).z
-    found = recent_z(controller.journal, noise=controller.settings.noise)
+    found = recent_z(controller.journal, noise=controller.setup.noise)
     assert sorted(found) == pytest.approx(sorted(expected.tolist()))
     share, mean, rewards = (metric.samples[0].value for metric in calibration(found))
     assert rewards == 30
@@ -103,5 +103,5 @@ def test_calibration_goes_by_what_ran(service: Served) -> None:
     service.operations.tell({record.id: 0.1}, noise={record.id: 0.02})
     assert ran.mean is not None
     assert ran.std is not None
-    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.settings.noise + 0.02)
+    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.setup.noise + 0.02)
     assert figures(service)["kinband_calibration_mean_z",] == pytest.approx(z)

@@ -20,7 +20,7 @@ from kinband.service.ledger.backups import back_up, summary_of
 from kinband.service.ledger.restoring import (
     EntryReader,
     newest_snapshot,
-    read_settings,
+    read_setup,
     restored,
     superfluous,
     write_snapshot,
@@ -116,7 +116,7 @@ def test_settings_that_differ_in_one_thing_are_other_settings(ledger: Ledger, ch
 def test_beliefs_come_from_the_snapshot_and_what_came_after_it_is_learned(life: OnRecord, ledger: Ledger) -> None:
     seq = taken(life, ledger)
     live(life, np.random.default_rng(3), 10)
-    found = restored(ledger, read_settings(ledger))
+    found = restored(ledger, read_setup(ledger))
     assert (found.snapshot, found.seq) == (seq, last_of(ledger))
     assert Written(found.controller) == Written(life.controller)
 
@@ -138,7 +138,7 @@ def test_a_snapshot_that_its_checksums_do_not_fit_is_passed_over(
     with ledger.connected(writes=True) as connection:
         connection.execute(update(snapshots).values({column: digit * 64}))
     assert newest_snapshot(ledger) is None
-    found = restored(ledger, read_settings(ledger))
+    found = restored(ledger, read_setup(ledger))
     assert found.snapshot == 0
     assert Written(found.controller) == Written(life.controller)
 
@@ -154,7 +154,7 @@ def test_a_snapshot_that_cannot_be_unpacked_is_passed_over(
     with caplog.at_level(logging.WARNING):
         assert newest_snapshot(ledger) is None
     assert "passed over" in caplog.text
-    assert Written(restored(ledger, read_settings(ledger)).controller) == Written(life.controller)
+    assert Written(restored(ledger, read_setup(ledger)).controller) == Written(life.controller)
 
 
 def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
@@ -162,7 +162,7 @@ def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
 ) -> None:
     write_snapshot(ledger, last_of(ledger), {"something": np.zeros(3)}, every=1)
     with caplog.at_level(logging.WARNING):
-        found = restored(ledger, read_settings(ledger))
+        found = restored(ledger, read_setup(ledger))
     assert "all is learned anew" in caplog.text
     assert (found.snapshot, found.size) == (0, 0)
     assert Written(found.controller) == Written(life.controller)
@@ -193,14 +193,14 @@ def test_events_that_do_not_fit_together_are_told_in_one_sentence(life: OnRecord
     reward["entry"]["id"] = "d999999"
     ledger.append([Draft("outcome", reward)])
     with pytest.raises(SavedStateError, match="do not fit together"):
-        restored(ledger, read_settings(ledger))
+        restored(ledger, read_setup(ledger))
 
 
 def test_an_event_without_its_entry_is_named(life: OnRecord, ledger: Ledger) -> None:
     [seq] = ledger.append([Draft("outcome", {"entry": {}})])
     event = next(ledger.read(after=seq - 1))
     with pytest.raises(SavedStateError, match=f"event {seq} of the ledger cannot be read"):
-        EntryReader(read_settings(ledger)).entry(event)
+        EntryReader(read_setup(ledger)).entry(event)
 
 
 # --- Backups --------------------------------------------------------------------------------------------------------

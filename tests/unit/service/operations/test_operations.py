@@ -36,7 +36,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def again(operations: Operations) -> Operations:
     """What a restart makes of the ledger; its rails are given, but not put on record."""
-    policy = operations.settings.config.policy
+    policy = operations.setup.config.policy
     own = None if isinstance(policy, str) else policy
     return Operations.open(operations.ledger, rails=operations.guard.rails, clock=Clock(), policy=own)
 

@@ -1,6 +1,6 @@
 """What a controller is made with, and how that comes about: cold from what the user declares, or from a log.
 
-`Settings` joins a config with the network it is for: stations, space, and the model that was declared or learned (see
+`Setup` joins a config with the network it is for: stations, space, and the model that was declared or learned (see
 `kinband.model`). It is fixed when the controller is made, stored with it, and never fitted again in a replay.
 """
 
@@ -66,7 +66,7 @@ StateLike = Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class Setup:
     """The fixed part of a controller.
 
     Attributes:
@@ -82,13 +82,13 @@ class Settings:
         kpis: KPIs with a floor, and their models.
         running: Arms of the configurations declared for stations, by station.
         descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
-        notes: How the settings came about (fits, similarity), for people.
+        notes: How the setup came about (fits, similarity), for people.
         on: The cluster that blocks of the posterior live on, None for this process; where it runs is never stored.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
-        >>> settings = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).settings
-        >>> settings.task("b"), settings.config.beta
+        >>> setup = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).setup
+        >>> setup.task("b"), setup.config.beta
         (1, Constant(value=2.0))
     """
 
@@ -196,23 +196,23 @@ def told_number(value: Any, *, name: str) -> float:
     return finite_number(value, name=name)
 
 
-# --- Settings as JSON-able values and plain arrays, and back ---------------------------------------------------------
+# --- The setup as JSON-able values and plain arrays, and back ---------------------------------------------------------
 
 
-def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings as JSON-able values and plain arrays."""
-    start = settings.start
-    arrays: dict[str, Any] = {"K_Z": settings.K_Z}
+def setup_to_parts(setup: Setup) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the setup as JSON-able values and plain arrays."""
+    start = setup.start
+    arrays: dict[str, Any] = {"K_Z": setup.K_Z}
     values: dict[str, Any] = {
-        "config": settings.config.to_dict(),
-        "encoder": settings.encoder.to_dict(),
-        "stations": list(settings.stations),
-        "features": None if settings.features is None else list(settings.features),
+        "config": setup.config.to_dict(),
+        "encoder": setup.encoder.to_dict(),
+        "stations": list(setup.stations),
+        "features": None if setup.features is None else list(setup.features),
         "start": None,
-        "kpis": [kpi_to_dict(kpi) for kpi in settings.kpis],
-        "running": dict(settings.running),
-        "descriptors": {station: dict(known) for station, known in settings.descriptors.items()},
-        "notes": dict(settings.notes),
+        "kpis": [kpi_to_dict(kpi) for kpi in setup.kpis],
+        "running": dict(setup.running),
+        "descriptors": {station: dict(known) for station, known in setup.descriptors.items()},
+        "notes": dict(setup.notes),
     }
     if start is not None:
         arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
@@ -224,17 +224,15 @@ def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any
     return values, arrays
 
 
-def settings_from_parts(
-    values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
-) -> Settings:
-    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again."""
+def setup_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None) -> Setup:
+    """Return the setup that `setup_to_parts` wrote; a policy of the user's own must be handed in again."""
     values = values if "config" in values else _with_config(values)
     stations, notes, features = tuple(values["stations"]), values["notes"], values["features"]
     K_Z = TaskMatrix(stations, arrays["K_Z"], str(notes.get("similarity", "given")), notes.get("details", {}))
     config = ControllerConfig.from_dict(values["config"], policy=policy).replace(similarity=K_Z)
     if config.kernel is None or config.noise is None or config.mean is None:
-        raise BadInputError("the settings on record have no model", argument="config")
-    return Settings(
+        raise BadInputError("the setup on record has no model", argument="config")
+    return Setup(
         config=config,
         encoder=ContextEncoder.from_dict(values["encoder"]),
         stations=stations,
@@ -252,7 +250,7 @@ def settings_from_parts(
 
 
 def _with_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of settings that were written before there was a config, as they are written today."""
+    """Return the values of a setup that was written before there was a config, as they are written today."""
     same = ("kernel", "noise", "mean", "policy", "options", "engine", "seed", "reward_range", "safety", "drift")
     renamed = {"beta": "exploration", "inducing_points": "budget", "reward": "weighted", "neighbours": "neighbours"}
     kpis = list(values.get("kpis", ()))
@@ -273,10 +271,10 @@ def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> S
     )  # fmt: skip
 
 
-# --- How settings come about: without a log, from a trace, from context rows -----------------------------------------
+# --- How a setup comes about: without a log, from a trace, from context rows -----------------------------------------
 
 
-def cold_settings(
+def cold_setup(
     space: ConfigurationSpace,
     stations: Sequence[str],
     config: ControllerConfig,
@@ -287,8 +285,8 @@ def cold_settings(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller whose model is declared."""
+) -> Setup:
+    """Return the setup of a controller whose model is declared."""
     config, drift = without_log(config), config.drift
     names, encoder = _checked_stations(stations), ContextEncoder(_scaler(state), checked_space(space))
     if features is not None and encoder.state.names:
@@ -306,7 +304,7 @@ def cold_settings(
     model = Model(
         kernel, _declared_similarity(config.similarity, names), noise=config.noise or 0.0, mean=config.mean or 0.0
     )
-    return _settings(
+    return _setup(
         config, model, encoder, names, features=None if features is None else columns, start=log,
         notes={"similarity": model.similarity.method},
         kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
@@ -314,7 +312,7 @@ def cold_settings(
     )  # fmt: skip
 
 
-def settings_from_trace(
+def setup_from_trace(
     trace: Trace,
     space: ConfigurationSpace | None,
     config: ControllerConfig,
@@ -323,8 +321,8 @@ def settings_from_trace(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller that has learned from a trace."""
+) -> Setup:
+    """Return the setup of a controller that has learned from a trace."""
     if not isinstance(trace, Trace):
         raise BadInputError(
             f"from_trace takes a Trace, got {type(trace).__name__}",
@@ -349,7 +347,7 @@ def settings_from_trace(
     )  # fmt: skip
 
 
-def settings_from_log(
+def setup_from_log(
     log: Samples,
     space: ConfigurationSpace | None,
     config: ControllerConfig,
@@ -358,8 +356,8 @@ def settings_from_log(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller that has learned from context rows."""
+) -> Setup:
+    """Return the setup of a controller that has learned from context rows."""
     samples, kernel, drift = checked_samples(log), config.kernel, config.drift
     if config.neighbours is not None:
         raise BadInputError(
@@ -388,8 +386,8 @@ def _learned(
     start: bool,
     running: Running,
     **about: Any,
-) -> Settings:
-    """Return the settings that belong to what a log teaches; `rewards` are those that stations earned themselves."""
+) -> Setup:
+    """Return the setup that belongs to what a log teaches; `rewards` are those that stations earned themselves."""
     search = Search(kernel=config.kernel is None, noise=config.noise is None, mean=config.mean is None)
     config, seed = with_log(config), config.seed
     config, unsafe = _with_usual_safety(config, samples.stations, rewards, running=running)
@@ -405,7 +403,7 @@ def _learned(
         "at_bound": list(model.at_bound),
         **({"no_budget": unsafe} if unsafe else {}),
     }
-    return _settings(
+    return _setup(
         config, model, encoder, samples.stations, start=samples if start else None, notes=notes,
         kpis=fitted_kpis(
             config.kpis, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
@@ -414,7 +412,7 @@ def _learned(
     )  # fmt: skip
 
 
-def _settings(
+def _setup(
     config: ControllerConfig,
     model: Model,
     encoder: ContextEncoder,
@@ -425,8 +423,8 @@ def _settings(
     descriptors: DescriptorsLike,
     notes: Mapping[str, Any],
     **rest: Any,
-) -> Settings:
-    """Return the settings of a config and the model that was declared or learned, checked against the stations."""
+) -> Setup:
+    """Return the setup of a config and the model that was declared or learned, checked against the stations."""
     check_past_names(config.drift, *stations)
     if config.paper:
         refuse_beyond_paper("descriptors", descriptors)
@@ -442,7 +440,7 @@ def _settings(
         kernel=model.kernel, noise=model.noise, mean=model.mean, similarity=model.similarity, drift=drift,
         options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],
     )  # fmt: skip
-    return Settings(
+    return Setup(
         made, encoder, stations, model.kernel, model.similarity.matrix, model.noise, model.mean, kpis=kpis,
         running=arms, descriptors=_declared_descriptors(descriptors, stations),
         notes={**notes, **_engine_note(made), **half_life_note(drift)}, **rest,
@@ -494,7 +492,7 @@ def _in_the_way(stations: Sequence[str], lowest: float, policy: Any, running: Ma
     return ""
 
 
-# --- Checks of what settings are made from ---------------------------------------------------------------------------
+# --- Checks of what a setup is made from ---------------------------------------------------------------------------
 
 
 def checked_samples(log: Any) -> Samples:
