@@ -321,7 +321,7 @@ class Controller:
         """
         clock = self._memory.watch.read(time, self.current, self.journal)
         queries = queries_for(self.current, states=states, contexts=contexts, allowed=allowed, clock=clock)
-        queries = self._standing(queries, running)
+        queries = self._with_deployed(queries, running)
         choices = self._choose_round(list(queries.values()))
         number = self._memory.rounds
         self._memory.rounds += 1
@@ -544,7 +544,7 @@ class Controller:
         """Return the generator of the next decision, or of one so many after it."""
         return np.random.default_rng([self.setup.config.seed, len(self.journal.asked) + ahead])
 
-    def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
+    def _with_deployed(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
         """Say in queries what is deployed, which setup and journal tell."""
         memory = self._memory
         return with_deployed(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
@@ -562,7 +562,7 @@ class Controller:
         """Return the query of one station, and what the clock shows."""
         clock = self._memory.watch.read(time, self.current, self.journal)
         query = query_for(self.current, station, state=state, contexts=contexts, allowed=allowed, clock=clock)
-        return self._standing({station: query}, None if running is None else {station: running})[station], clock
+        return self._with_deployed({station: query}, None if running is None else {station: running})[station], clock
 
     def _choose(self, query: Query) -> Choice:
         return check_choice(self.policy.choose(query, self._rng(0)), query)

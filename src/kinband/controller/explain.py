@@ -20,6 +20,7 @@ from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.policies.constraints import BUDGET, FLOOR
 from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
+from kinband.space import in_words
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
 #
@@ -126,9 +127,7 @@ def configuration_text(configuration: Mapping[str, Any] | None, arm: int) -> str
         >>> configuration_text({"tilt": 4, "scheduler": "pf"}, 3), configuration_text(None, 3)
         ('tilt=4, scheduler=pf', 'arm 3')
     """
-    if configuration is None:
-        return f"arm {arm}"
-    return ", ".join(f"{knob}={value}" for knob, value in configuration.items())
+    return f"arm {arm}" if configuration is None else in_words(configuration)
 
 
 def configuration_of(decision: Decision, arm: int) -> Mapping[str, Any] | None:

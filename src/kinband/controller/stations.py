@@ -37,6 +37,7 @@ from kinband.similarity.newcomers import (
     given_row,
     with_row,
 )
+from kinband.space import in_words
 
 # --- What is in force: the fixed setup of a controller, and the stations that have come and gone since --------------
 #
@@ -186,7 +187,7 @@ def _named(setup: Setup, arm: int | None) -> str:
     space = setup.encoder.space
     if setup.features is not None or arm is None or arm >= len(space):
         return f"configuration {arm}"
-    return ", ".join(f"{knob}={value}" for knob, value in space[arm].items())
+    return in_words(space[arm])
 
 
 # --- How a station joins ---------------------------------------------------------------------------------------------

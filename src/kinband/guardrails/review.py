@@ -26,7 +26,7 @@ from kinband.guardrails.rules import (
     unexplained,
 )
 from kinband.records import Decision
-from kinband.space import ConfigurationSpace
+from kinband.space import ConfigurationSpace, in_words
 
 # --- What is asked of a guard, and what it answers ------------------------------------------------------------------
 
@@ -280,11 +280,6 @@ class Guard:
                         f"the space has 0 to {len(self.space) - 1}"
                     )
         return listed
-
-
-def in_words(configuration: Mapping[str, object]) -> str:
-    """Return a configuration as people write it."""
-    return ", ".join(f"{name}={value}" for name, value in configuration.items())
 
 
 def _first(proposal: Proposal) -> int | None:
