@@ -18,7 +18,7 @@ from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory, PolicySpec
 from kinband.records import Decision, same_decision
 from kinband.service.ledger.events import Event
-from kinband.service.ledger.requests import Request, ask
+from kinband.service.ledger.requests import Request, ask_controller
 from kinband.service.ledger.restoring import EntryReader, read_setup, restored
 from kinband.service.ledger.schema import events
 from kinband.service.ledger.store import Ledger
@@ -102,7 +102,7 @@ def replay(
     setup = read_setup(ledger, policy=policy)
     asked = {mate.station: Request.read(mate, timed=setup.clock_column is not None) for mate in mates}
     found = restored(ledger, setup, before=mates[0].seq, snapshots=snapshots)
-    ask(found.controller, asked, together=event.round is not None)
+    ask_controller(found.controller, asked, together=event.round is not None)
     recorded, again = _entry(setup, event), found.controller.journal.find(decision_id)
     same = _same(recorded, again, found.controller.current.policy_spec())
     reason = explain(

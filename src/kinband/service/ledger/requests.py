@@ -107,7 +107,7 @@ def requests_of(
     }
 
 
-def ask(controller: Controller, asked: Mapping[str, Request], *, together: bool) -> dict[str, Decision]:
+def ask_controller(controller: Controller, asked: Mapping[str, Request], *, together: bool) -> dict[str, Decision]:
     """Decide for stations as asked: together in one round, or for the only one by itself."""
     space = controller.space
     runs = {station: space[one.running] for station, one in asked.items() if one.running is not None}

@@ -25,7 +25,7 @@ from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.requests import Request, ask, call_digest, requests_of
+from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
 from kinband.service.ledger.restoring import begin, read_setup
 from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
@@ -276,7 +276,7 @@ class Operations:
         at, controller = self.now(), turn.controller
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
-        decisions = ask(controller, known, together=len(known) > 1)
+        decisions = ask_controller(controller, known, together=len(known) > 1)
         turn.append(known)
         for station, (arm, before) in by_hand.items():
             turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
