@@ -25,7 +25,7 @@ from kinband.environments import TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, City, Stage, stage_of
-from kinband.experiments.compare import mean_of, saving_of
+from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.experiments.runner import decide
 from kinband.model import learn_model
 from kinband.similarity.newcomers import held_out
@@ -182,10 +182,10 @@ def finding(draws: Sequence[Draw], known: Sequence[float] | None = None) -> Find
         by_start[KNOWN] = np.array(known)
     explained = np.array([one.explained for one in draws])
     return Finding(
-        {start: mean_of(values) for start, values in by_start.items()},
+        {start: mean_over_runs(values) for start, values in by_start.items()},
         {start: saving_of(values, by_start[ALONE]) for start, values in by_start.items()},
         saving_of(by_start[DESCRIBED], by_start[AVERAGE]),
-        mean_of(explained),
+        mean_over_runs(explained),
         trusted=float(np.mean([one.used for one in draws])),
     )
 

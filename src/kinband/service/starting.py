@@ -93,7 +93,6 @@ def open_operations(
     mode: Mode | None = None,
     clock: Clock | None = None,
     on: "OnRay | None" = None,
-    actor: str = "service",
 ) -> Operations:
     """Go on with the operations of a ledger, or start them.
 
@@ -104,7 +103,6 @@ def open_operations(
         mode: The mode of all stations where none was ever set; "shadow" if not given.
         clock: What says the time.
         on: The Ray cluster on which shards learn; None for this process.
-        actor: Who starts it.
     """
     setup, controller = setup_on_record(ledger), None
     if setup is None:
@@ -116,5 +114,5 @@ def open_operations(
         setup = controller.setup
     found, text = rails_for(ledger, setup, rails)
     return Operations.open(
-        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor=actor
+        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor="service"
     )
