@@ -11,8 +11,8 @@ from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
 from kinband.controller.events import Journal
 from kinband.controller.memory import DeployedState
-from kinband.controller.setup import Setup, arm_of
-from kinband.controller.stations import CurrentSetup, check_fallbacks
+from kinband.controller.setup import Setup
+from kinband.controller.stations import CurrentSetup, arm_of, check_fallbacks
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
 from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Deployed, Query

@@ -21,16 +21,16 @@ from kinband.controller.asking import State, decision_from, queries_for, query_f
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
-from kinband.controller.memory import Memory
-from kinband.controller.setup import (
+from kinband.controller.making import (
     DescriptorsLike,
     Running,
-    Setup,
     StateLike,
     cold_setup,
     setup_from_log,
     setup_from_trace,
 )
+from kinband.controller.memory import Memory
+from kinband.controller.setup import Setup
 from kinband.controller.stations import CurrentSetup, joining, similarities_of
 from kinband.controller.telling import (
     KpiValues,

@@ -22,7 +22,7 @@ from kinband.controller.events import (
     Newcomer,
     Returned,
 )
-from kinband.controller.setup import Setup, arm_of, nothing_to_hold_against
+from kinband.controller.setup import Setup
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix, components
@@ -37,7 +37,7 @@ from kinband.similarity.newcomers import (
     given_row,
     with_row,
 )
-from kinband.space import in_words
+from kinband.space import ConfigurationSpace, in_words
 
 # --- What is in force: the fixed setup of a controller, and the stations that have come and gone since --------------
 #
@@ -158,7 +158,32 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
     return check_task_matrix(K_Z, size=size)
 
 
-# --- What a rule may fall back to ----------------------------------------------------------------------------------
+# --- What a station runs, and what a rule may fall back to ----------------------------------------------------------
+
+
+def arm_of(configuration: object, space: ConfigurationSpace, *, station: str, said: str = "running") -> int:
+    """Return the arm of a configuration that a station is said to run; `said` is what the caller called it.
+
+    Example:
+        >>> arm_of({"tilt": 3}, ConfigurationSpace(tilt=[2, 4]), station="a")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: running names no configuration that 'a' has: knob 'tilt' has no value 3: ...
+    """
+    if not isinstance(configuration, Mapping):
+        raise BadInputError(f"{said} must be a configuration of {station!r}, got {configuration!r:.60}")
+    try:
+        return space.index(configuration)
+    except (LookupError, ValueError) as error:
+        raise BadInputError(f"{said} names no configuration that {station!r} has: {error}") from error
+
+
+def nothing_to_hold_against(station: str) -> BadInputError:
+    """Return the error of a station whose budget has no configuration to compare with."""
+    return BadInputError(
+        f"a conservative budget holds every station against a declared configuration, {station!r} has none",
+        hint="declare it by running=", code="running_unknown", argument="running", value=station,
+    )  # fmt: skip
 
 
 def check_fallbacks(query: Query, setup: Setup, *, station: str) -> Query:

@@ -7,7 +7,8 @@ from typing import Any
 from kinband.arrays import FloatArray, positive_number
 from kinband.controller.events import NO_KPIS, Asked, Corrected, Journal, Ran, Told
 from kinband.controller.memory import LastTold
-from kinband.controller.setup import Setup, arm_of, told_number
+from kinband.controller.setup import Setup, told_number
+from kinband.controller.stations import arm_of
 from kinband.errors import BadInputError, ConflictError
 from kinband.kpis import NeighbourReward
 from kinband.policies.base import Policy

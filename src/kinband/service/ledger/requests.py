@@ -15,7 +15,7 @@ import numpy as np
 
 from kinband.controller import Controller
 from kinband.controller.asking import State
-from kinband.controller.setup import arm_of
+from kinband.controller.stations import arm_of
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
