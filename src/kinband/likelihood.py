@@ -18,6 +18,7 @@ __all__ = [
     "NOISE",
     "BoundWarning",
     "Fit",
+    "Shocks",
     "choose_rows",
     "fit",
     "log_marginal_likelihood",
@@ -41,11 +42,45 @@ __all__ = [
 # likelihood (Varin, Reid and Firth 2011), with its maximum at the same parameters but for sampling, at a fraction of
 # the work. The paper prints no such fit; it names the idea for its hyper-parameter method, after Bonilla et al.
 # (2008).
+#
+# Rows of one day hang together: a football match, rain or an outage moves all of them. So do those of a spell, the part
+# of a day in which a station kept a setting: whatever else was special about these hours, that setting met it. Taken
+# for independent, a hundred such rows promise a certainty that nobody has, and what an evening did is taken for what
+# its setting does. Where rows carry their day and spell, D has two parts more, one common to all rows of a day and one
+# to those of a spell.
 
 _STRIP = 64
 
 
-def log_marginal_likelihood(samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float) -> float:
+@dataclass(frozen=True)
+class Shocks:
+    """Variances of what rows have in common beside f.
+
+    Attributes:
+        day: All rows of a day.
+        spell: Those of a station while it kept a setting, within a day.
+
+    Example:
+        >>> Shocks(day=0.2, spell=0.1).covariance(np.array([0, 0, 1]), np.array([0, 1, 2])).round(1).tolist()
+        [[0.3, 0.2, 0.0], [0.2, 0.3, 0.0], [0.0, 0.0, 0.3]]
+    """
+
+    day: float = 0.0
+    spell: float = 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return self.day > 0 or self.spell > 0
+
+    def covariance(self, days: IntArray, spells: IntArray) -> FloatArray:
+        """Return what they add to the covariance of rows of these days and spells, (n, n)."""
+        return np.asarray(self.day * (days[:, None] == days) + self.spell * (spells[:, None] == spells))
+
+
+def log_marginal_likelihood(
+    samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float, shocks: Shocks | None = None
+) -> float:
     """Return log N(y; mean, K̃ + D) of a log.
 
     Example:
@@ -62,16 +97,18 @@ def log_marginal_likelihood(samples: Samples, kernel: Kernel, *, tasks: TaskMode
     for rows in row_blocks(samples.tasks, tasks):
         m = samples.tasks[rows]
         K = kernel(samples.X[rows], samples.X[rows]) * K_Z[np.ix_(m, m)]
+        if shocks is not None and samples.days is not None and samples.spells is not None:
+            K += shocks.covariance(samples.days[rows], samples.spells[rows])
         value += _Block(K, D[rows], samples.y[rows] - mean).value
     return value
 
 
 def value_and_gradient(
-    samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float
+    samples: Samples, kernel: Kernel, *, tasks: TaskModel, noise: float, mean: float, shocks: Shocks | None = None
 ) -> tuple[float, FloatArray]:
     """Return the log marginal likelihood and its gradient to kernel theta, task theta, log noise and mean.
 
-    The gradient is (p + q + 2,), in this order.
+    The gradient is (p + q + 2,), in this order; with shocks, the logarithms of their two variances follow.
 
     Example:
         >>> from kinband.kernels import RBF, FixedTasks
@@ -81,7 +118,7 @@ def value_and_gradient(
         array([-0.09375,  0.25   ])
     """
     kernel, blocks = check_problem(samples, kernel, tasks, noise, mean), row_blocks(samples.tasks, tasks)
-    return unchecked_value_and_gradient(samples, kernel, tasks, noise, mean, blocks=blocks)
+    return unchecked_value_and_gradient(samples, kernel, tasks, noise, mean, blocks=blocks, shocks=shocks)
 
 
 class _Block:
@@ -130,19 +167,27 @@ def unchecked_value_and_gradient(
     mean: float,
     *,
     blocks: Sequence[IntArray],
+    shocks: Shocks | None = None,
 ) -> tuple[float, FloatArray]:
     """Return what `value_and_gradient` does, for checked arguments and the `blocks` that `row_blocks` makes."""
     K_Z, pull_tasks = tasks.vjp()
     D = variances(samples, noise)
     value, to_kernel, to_noise, to_mean = 0.0, np.zeros(len(kernel.theta)), 0.0, 0.0
-    W_Z = np.zeros_like(K_Z)
+    W_Z, days, spells = np.zeros_like(K_Z), samples.days, samples.spells
+    to_shocks = np.zeros(0 if shocks is None else 2)
     for rows in blocks:
         K_X, pull_kernel = kernel.vjp(samples.X[rows])
         present, starts, counts = np.unique(samples.tasks[rows], return_index=True, return_counts=True)
         Z = K_Z[np.ix_(present, present)].repeat(counts, axis=1).repeat(counts, axis=0)
-        block = _Block(K_X * Z, D[rows], samples.y[rows] - mean)
+        K = K_X * Z
+        if shocks is not None and days is not None and spells is not None:
+            K += shocks.covariance(days[rows], spells[rows])
+        block = _Block(K, D[rows], samples.y[rows] - mean)
         W = block.minus_twice_W()
         value += block.value
+        if shocks is not None and days is not None and spells is not None:
+            same = [np.vdot(W, of[rows][:, None] == of[rows]) for of in (days, spells)]
+            to_shocks -= 0.5 * np.array(same) * [shocks.day, shocks.spell]
         to_noise -= 0.5 * float(np.trace(W))
         to_mean += float(block.a.sum())
         if len(kernel.theta):
@@ -151,7 +196,7 @@ def unchecked_value_and_gradient(
             W *= K_X
             by_pair = np.add.reduceat(np.add.reduceat(W, starts, axis=1), starts, axis=0)
             W_Z[np.ix_(present, present)] -= 0.5 * by_pair
-    return value, np.concatenate([to_kernel, pull_tasks(W_Z), [noise * to_noise, to_mean]])
+    return value, np.concatenate([to_kernel, pull_tasks(W_Z), [noise * to_noise, to_mean], to_shocks])
 
 
 def row_blocks(of_rows: IntArray, tasks: TaskModel, *, groups: IntArray | None = None) -> list[IntArray]:
@@ -335,6 +380,22 @@ def spread_rows(tasks: IntArray, max_rows: int, *, rng: np.random.Generator) -> 
     return np.sort(shuffled[np.argsort(turns[shuffled], kind="stable")][:max_rows])
 
 
+def even_share(counts: list[int], *, most: int) -> int:
+    """Return how many rows each station may give, at least one, so that all together give at most `most`.
+
+    Example:
+        >>> even_share([2, 10, 10], most=12)
+        5
+    """
+    left = most
+    for place, count in enumerate(sorted(counts)):
+        share = left // (len(counts) - place)
+        if count > share:
+            return max(share, 1)
+        left -= count
+    return max(counts)
+
+
 def station_groups(tasks: IntArray, *, block_rows: int, stations: int, rng: np.random.Generator) -> IntArray:
     """Return a group for each station, (M,), at random, so that groups of several have at most `block_rows` rows.
 
@@ -405,6 +466,7 @@ class Fit:
         rows: How many rows of the log were used.
         converged: Whether the best start met the optimiser's tolerance.
         blocks: Into how many blocks of rows that hang together the likelihood fell.
+        shocks: What rows of a day have in common, where the log has days.
 
     Example:
         >>> from kinband.kernels import RBF, FixedTasks
@@ -422,6 +484,7 @@ class Fit:
     rows: int = 0
     converged: bool = True
     blocks: int = 1
+    shocks: Shocks | None = None
 
 
 def fit(
@@ -498,7 +561,9 @@ def fit(
             f"no start of the fit gave a positive definite covariance of {len(samples)} rows: start from a larger noise"
         )
     at_bound = problem.at_bound(z)
-    found = Fit(*problem.unpack(z), log_likelihood, at_bound, starts, len(samples), converged, len(problem.blocks))
+    kernel, tasks, noise, mean, shocks = problem.unpack(z)
+    effort = (at_bound, starts, len(samples), converged, len(problem.blocks))
+    found = Fit(kernel, tasks, noise, mean, log_likelihood, *effort, shocks=shocks)
     told = [name for name in at_bound if name != "tasks.share"]  # sharing all or nothing is an answer
     if told and not quiet:
         more = f" and {len(told) - 4} more" if len(told) > 4 else ""
@@ -524,8 +589,14 @@ def _subset(
     return samples, station_groups(samples.tasks, block_rows=block_rows, stations=len(samples.stations), rng=rng)
 
 
+SHOCK = 0.1
+"""Variance of a shock to begin with, as a share of the noise."""
+
+_SHOCK_UNIT = 2.0  # of the logarithm of a shock's variance: they may be none, or far above the noise
+
+
 class Problem:
-    """The search of `fit` as a vector z: kernel theta, task theta, log noise if free, mean if free.
+    """The search of `fit` as a vector z: kernel theta, task theta, log noise if free, mean if free, log shocks if any.
 
     Each entry is divided by its usual size, so that all are of order one; the mean is counted from the mean of y.
     """
@@ -548,25 +619,31 @@ class Problem:
         self.cut = np.cumsum([len(kernel.theta), len(tasks.theta)])
         self.fit_kernel, fit_noise, fit_mean = free
         of_kernel, of_tasks = [self.fit_kernel] * len(kernel.theta), [True] * len(tasks.theta)
-        self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise, fit_mean])
-        self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, [1.0, np.sqrt(self.spread)]])
+        marked = samples.days is not None and samples.spells is not None
+        self.log_shocks = np.log([SHOCK * noise] * 2) if marked else np.zeros(0)
+        of_shocks = len(self.log_shocks)
+        self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise, fit_mean, *[True] * of_shocks])
+        of_rest = [1.0, np.sqrt(self.spread), *[_SHOCK_UNIT] * of_shocks]
+        self.units: FloatArray = np.concatenate([np.ones(len(kernel.theta)), tasks.units, of_rest])
         self.given = self._pack(kernel.theta, tasks.theta, np.log(noise))
         self.bounds = self._bounds()
         self._pull = np.full(len(self.free), 0.0 if pull is None else pull**-2)
-        self._pull[-1] = 0.0  # the mean has no prior
+        self._pull[self.cut[-1] + 1] = 0.0  # the mean has no prior
         self._pull = self._pull[self.free]
 
     def _pack(self, theta: FloatArray, task_theta: FloatArray, log_noise: float) -> FloatArray:
         """All parameters, fixed ones included, in their units."""
-        return np.concatenate([theta, task_theta, np.array([log_noise, self.mean - self.centre])]) / self.units
+        rest = np.array([log_noise, self.mean - self.centre, *self.log_shocks])
+        return np.concatenate([theta, task_theta, rest]) / self.units
 
     def _bounds(self) -> FloatArray:
         """Limits of z, (p, 2): the mean may leave the range of y by that range, or by 3 standard deviations."""
         y = self.samples.y - self.centre
         reach = max(3.0 * np.sqrt(self.spread), float(np.ptp(y)))
         of_noise = np.log([1e-6 * self.spread, 10.0 * self.spread])
-        both = np.array([of_noise, [float(y.min()) - reach, float(y.max()) + reach]], dtype=np.float64)
-        bounds = np.concatenate([self.kernel.bounds, self.tasks.bounds, both])
+        of_mean = [float(y.min()) - reach, float(y.max()) + reach]
+        rest = np.array([of_noise, of_mean, *[of_noise] * len(self.log_shocks)], dtype=np.float64)
+        bounds = np.concatenate([self.kernel.bounds, self.tasks.bounds, rest])
         return (bounds / self.units[:, None])[self.free]
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -578,20 +655,25 @@ class Problem:
             points.append(self._pack(near, self.tasks.draw(rng).theta, log_noise))
         return [np.clip(point[self.free], *self.bounds.T) for point in points]
 
-    def unpack(self, z: FloatArray) -> tuple[Kernel, TaskModel, float, float]:
-        """The kernel, task model, noise and mean that z stands for; what is not free stays as it was given."""
+    def unpack(self, z: FloatArray) -> tuple[Kernel, TaskModel, float, float, Shocks | None]:
+        """The kernel, task model, noise, mean and shocks that z stands for; what is not free stays as it was given."""
         full = self.given.copy()
         full[self.free] = z
         theta, task_theta, rest = np.split(full * self.units, self.cut)
-        noise = float(np.exp(rest[0])) if self.free[-2] else self.noise
-        mean = self.centre + float(rest[1]) if self.free[-1] else self.mean
+        fit_noise, fit_mean = self.free[self.cut[-1] : self.cut[-1] + 2]
+        noise = float(np.exp(rest[0])) if fit_noise else self.noise
+        mean = self.centre + float(rest[1]) if fit_mean else self.mean
         kernel = self.kernel.with_theta(theta) if self.fit_kernel else self.kernel
-        return kernel, self.tasks.with_theta(task_theta), noise, mean
+        shocks = Shocks(*np.exp(rest[2:]).tolist()) if len(rest) > 2 else None
+        return kernel, self.tasks.with_theta(task_theta), noise, mean, shocks
 
     def value_and_gradient(self, z: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient to z; −inf and zeros where the covariance is not positive definite."""
         try:
-            value, gradient = unchecked_value_and_gradient(self.samples, *self.unpack(z), blocks=self.blocks)
+            kernel, tasks, noise, mean, shocks = self.unpack(z)
+            value, gradient = unchecked_value_and_gradient(
+                self.samples, kernel, tasks, noise, mean, blocks=self.blocks, shocks=shocks
+            )
         except NotPositiveDefiniteError:
             return -np.inf, np.zeros_like(z)
         away = z - self.given[self.free]
@@ -601,7 +683,8 @@ class Problem:
         """Names of the entries of z that lie on a bound."""
         low, high = self.bounds.T
         near = np.minimum(z - low, high - z) <= 1e-6 * (high - low)
-        names = np.array([*self.kernel.names, *self.tasks.names, "noise", "mean"])
+        of_shocks = ["shocks.day", "shocks.spell"][: len(self.log_shocks)]
+        names = np.array([*self.kernel.names, *self.tasks.names, "noise", "mean", *of_shocks])
         return tuple(names[self.free][near].tolist())
 
 

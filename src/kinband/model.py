@@ -12,7 +12,7 @@ Rewards without any noise drive its estimate to nothing and the kernel's varianc
 apart by more than rounding. So a noise that was learned is never less than a hundred-millionth of that variance.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_number, positive_number
 from kinband.kernels import FixedTasks, Kernel, as_kernel
-from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, fit, spread_of, starting_kernel
+from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, Shocks, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
 from kinband.similarity.base import without_level
@@ -51,6 +51,7 @@ class Model:
         noise: Variance of a reward beyond what is told of it.
         mean: Constant prior mean.
         at_bound: Parameters that ended at a bound of their search.
+        shocks: What rows of a day have in common, where the log has days.
 
     Example:
         >>> from kinband.kernels import RBF
@@ -63,6 +64,7 @@ class Model:
     noise: float
     mean: float
     at_bound: tuple[str, ...] = ()
+    shocks: Shocks = field(default_factory=Shocks)
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _model(samples: Samples, found: Fit, tasks: TaskMatrix, search: Search) -> M
     """Return what a fit found as a model, with noise enough to compute with."""
     variance = float(found.kernel.diag(samples.X).max(initial=0.0) * np.diagonal(tasks.matrix).max())
     noise = max(found.noise, LEAST_NOISE * variance) if search.noise else found.noise
-    return Model(found.kernel, tasks, noise, found.mean, found.at_bound)
+    return Model(found.kernel, tasks, noise, found.mean, found.at_bound, found.shocks or Shocks())
 
 
 def _estimator(similarity: SimilarityLike, model: Model, samples: Samples, *, rng: np.random.Generator) -> Similarity:

@@ -38,6 +38,8 @@ class Samples:
         categorical: Columns of X that hold category codes, not quantities.
         arms: Arm of each row where arms are numbered, (n,).
         kpis: Further KPIs by name, (n,), nan where not known.
+        days, spells: Number of the day of each row, and of the spell, the part of a day in which its station kept a
+            setting, (n,), where rows of one may hang together; None where they do not.
 
     Example:
         >>> log = Samples(("a", "b"), np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([0.5, 0.7]), None, ("load",))
@@ -54,6 +56,8 @@ class Samples:
     categorical: tuple[int, ...] = ()
     arms: IntArray | None = None
     kpis: Mapping[str, FloatArray] = field(default_factory=dict)
+    days: IntArray | None = None
+    spells: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -64,7 +68,9 @@ class Samples:
         arms = None if self.arms is None else self.arms[rows]
         picked = replace(self, tasks=self.tasks[rows], X=self.X[rows], y=self.y[rows])
         kpis = {name: values[rows] for name, values in self.kpis.items()}
-        return replace(picked, noise=noise, arms=arms, kpis=kpis)
+        days = None if self.days is None else self.days[rows]
+        spells = None if self.spells is None else self.spells[rows]
+        return replace(picked, noise=noise, arms=arms, kpis=kpis, days=days, spells=spells)
 
     def of(self, task: int) -> "Samples":
         """Return the rows of one task."""

@@ -157,7 +157,7 @@ def test_commands_that_keep_work_are_commands() -> None:
     ("arguments", "where"),
     [
         (["evaluate", "--nonsense"], "kinband evaluate --help"),
-        (["recommend", "log.csv"], "kinband recommend --help"),  # without --now
+        (["recommend"], "kinband recommend --help"),  # without a log
         (["audit", "state", "--recent", "many"], "kinband audit --help"),
         (["ledger", "info", "--nonsense"], "kinband ledger info --help"),
         (["nonsense"], "kinband --help"),

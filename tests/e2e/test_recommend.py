@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
+from kinband import ConfigurationSpace, TaskMatrix, Trace
 from kinband.cli import main
-from kinband.planning import plan_changes, read_present
+from kinband.planning import learn_network, periods_of, plan_network, planned_for, read_present
 
 BEST = {"3714": -102, "3715": -101, "0012": -93}
 STATES = "cell,users,threshold_dbm\n3714,40,-92\n3715,55,-101\n0012,30,-102\n9999,30,-100\n"
@@ -76,9 +76,11 @@ def test_json_says_the_same_as_the_library(folder: Path, capsys: pytest.CaptureF
     answer = json.loads(capsys.readouterr().out)
     names = {"station": "cell", "reward": "good", "configuration": ["threshold_dbm"]}
     trace = Trace.read(folder / "export.csv", names)
-    controller = Controller.from_trace(trace, similarity="pooled", seed=4)
+    network = learn_network(trace, similarity="pooled", seed=4)
     now = read_present(folder / "states.csv", trace.space(), state=["users"], station="cell")
-    expected = plan_changes(controller, now).to_dict()
+    wanted = planned_for(now, periods_of(trace))
+    plan = plan_network(network, wanted, workers=1, reward="good", period="all states of the log")
+    expected = plan.to_dict()
     assert {key: answer[key] for key in expected} == json.loads(json.dumps(expected))
     assert (answer["rows"], answer["rows_used"], answer["similarity"]) == (90, 90, "pooled")
     assert all(Path(file).is_file() for file in answer["files"])
@@ -127,12 +129,13 @@ def test_of_a_large_log_some_rows_of_each_station_are_used_and_it_says_so(
     assert "36 of 90 rows of 3 stations, drawn at random, at most 12 a station" in capsys.readouterr().out
 
 
-def test_more_rows_than_can_be_learned_from_are_refused_at_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(folder / "huge.csv", export(7000))
-    assert recommend(folder, "--rows", "7000", log="huge.csv") == 2
-    assert "21,000 rows are too many" in capsys.readouterr().err
+def test_every_row_of_a_long_log_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "long.csv", export(4000))
+    assert recommend(folder, "--json", log="long.csv") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["rows"], answer["rows_used"]) == (12_000, 12_000)
+    (change,) = (one for one in answer["changes"] if one["station"] == "3714")
+    assert change["own_rows"] == 4_000
 
 
 def test_exports_with_semicolons_and_decimal_commas_are_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +161,7 @@ def test_a_log_that_kinband_wrote_needs_no_column_options(folder: Path, capsys: 
 def test_notes_of_the_library_are_passed_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "export.csv", export() | {"users": [7] * 90})
     (folder / "states.csv").write_text("cell,users,threshold_dbm\n3714,7,-92\n3715,8,-92\n", encoding="utf-8")
-    assert recommend(folder) == 0
+    assert recommend(folder, "--for", "now") == 0
     printed = capsys.readouterr().out
     assert "note: the state feature(s) 'users' never vary" in printed
     left = {row["station"]: row["reason"] for row in rows_of(folder / "plan" / "left_alone.csv")}
@@ -324,7 +327,7 @@ def test_rewards_in_per_cent_are_planned_with_as_shares(folder: Path, capsys: py
 def test_what_one_station_lacks_does_not_stop_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "cell,users,threshold_dbm\n3714,,-92\n3715,4,\n0012,30,-102\n9999,20,-200\n"
     (folder / "states.csv").write_text(text, encoding="utf-8")
-    assert recommend(folder, "--similarity", "independent", "--json") == 0
+    assert recommend(folder, "--similarity", "independent", "--for", "now", "--json") == 0
     left = {row["station"]: row["why"] for row in json.loads(capsys.readouterr().out)["left_alone"]}
     assert (left["3714"], left["3715"]) == ("state incomplete", "configuration unknown")
     assert "0012" not in left
@@ -340,9 +343,92 @@ def test_paths_that_lead_nowhere_are_named(blocked: str, folder: Path, capsys: p
     assert {"log": log, "states": states, "out": out}[blocked] in capsys.readouterr().err
 
 
-def test_the_present_states_are_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", str(folder / "export.csv"), *COLUMNS]) == 2
-    assert "--now" in capsys.readouterr().err
+# --- What the plan is for -------------------------------------------------------------------------------------------
+
+
+def daily(folder: Path) -> None:
+    """A fortnight of two cells whose best threshold is -100 by night and -90 by day; they run -90 at last."""
+    rng = np.random.default_rng(4)
+    hours = np.tile(np.arange(336), 2)
+    threshold = rng.choice([-100, -95, -90], len(hours))
+    threshold[[335, 671]] = -90
+    night = hours % 24 < 16  # longer than the day
+    good = 0.9 - ((threshold - np.where(night, -100, -90)) / 30) ** 2 + 0.01 * rng.normal(size=len(hours))
+    time = np.datetime64("2024-03-04T00") + hours.astype("m8[h]")
+    columns = {"cell": np.repeat(["a", "b"], 336), "hour": time, "users": np.where(night, 5.0, 50.0)}
+    write(folder / "fortnight.csv", columns | {"threshold_dbm": threshold, "good": good.round(4)})
+
+
+def planned(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    log, out = str(folder / "fortnight.csv"), str(folder / "plan")
+    columns = ["--station", "cell", "--time", "hour", "--reward", "good", "--configuration", "threshold_dbm"]
+    assert main(["recommend", log, *columns, "--out", out, "--replace", "--json", *options]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_a_plan_is_for_the_whole_day_unless_hours_are_given(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    daily(folder)
+    whole, night, day = (planned(folder, capsys, *hours) for hours in ([], ["--hours", "0-16"], ["--hours", "16-24"]))
+    moved = [(one["station"], one["proposed"]["threshold_dbm"]) for one in night["changes"]]
+    assert sorted(moved) == [("a", -100), ("b", -100)]
+    assert not day["changes"]
+    assert whole["period"] == "states as in the log's last week"
+    for change in whole["changes"]:
+        assert change["proposed"]["threshold_dbm"] in (-95, -100)
+        assert sorted(map(int, change["by_hour"])) == list(range(24))
+        mean = np.mean([one["value"] for one in change["by_hour"].values()])
+        assert mean == pytest.approx(change["gain"])
+
+
+def test_a_file_of_states_is_what_a_plan_is_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    daily(folder)
+    (folder / "event.csv").write_text("cell,users\na,5\na,6\nb,50\n", encoding="utf-8")
+    answer = planned(folder, capsys, "--for", str(folder / "event.csv"))
+    assert [change["station"] for change in answer["changes"]] == ["a"]
+    assert answer["period"] == "the states of event.csv"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--hours", "25"], "--hours takes hours of the day"),
+        (["--hours", "7-"], "--hours takes hours of the day"),
+        (["--hours", "7", "--for", "now"], "--for now has none"),
+        (["--for", "tomorrow"], "--for takes week, now, or a file of states, got 'tomorrow'"),
+        (["--for", "nowhere.csv"], "nowhere.csv"),
+        (["--for", "empty.csv"], "lacks the column 'users'"),
+    ],
+)
+def test_periods_that_are_none_are_refused(
+    options: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("empty.csv").write_text("cell\na\n", encoding="utf-8")
+    assert recommend(folder, *options) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_without_states_the_last_rows_are_the_present(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", str(folder / "export.csv"), *COLUMNS, "--out", str(folder / "plan"), "--json"]) == 0
+    answer, log = json.loads(capsys.readouterr().out), rows_of(folder / "export.csv")
+    last = {row["cell"]: int(row["threshold_dbm"]) for row in log}
+    for one in answer["changes"] + answer["left_alone"]:
+        assert one["present"]["threshold_dbm"] == last[one["station"]]
+
+
+def test_guard_rails_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rails = "knobs:\n  threshold_dbm: {min: -104, max: -88, step: 4}\nfreeze: ['0012']\n"
+    (folder / "rails.yaml").write_text(rails, encoding="utf-8")
+    assert recommend(folder, "--rails", str(folder / "rails.yaml"), "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    for change in answer["changes"]:
+        assert abs(change["proposed"]["threshold_dbm"] - change["present"]["threshold_dbm"]) <= 4
+    left = {one["station"]: one for one in answer["left_alone"]}
+    assert (left["0012"]["why"], left["0012"]["reason"]) == ("frozen", "Guard rails freeze it.")
+    (folder / "rails.yaml").write_text("stop: true\n", encoding="utf-8")
+    assert recommend(folder, "--rails", str(folder / "rails.yaml"), "--replace") == 2
+    assert "the stop switch of the rails is on" in capsys.readouterr().err
 
 
 def test_without_column_options_it_says_which_columns_there_are(

@@ -10,7 +10,7 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
 from kinband.cli import main
-from kinband.cli.options import even_share
+from kinband.likelihood import even_share
 
 NAMES = ("[red]north", "=south", "east", "west")  # names that no screen and no file may take for anything else
 COLUMNS = ["--station", "cell", "--reward", "good", "--configuration", "tilt"]

@@ -20,7 +20,7 @@ from kinband.kernels import (
     SklearnKernel,
     TaskModel,
 )
-from kinband.likelihood import log_marginal_likelihood, value_and_gradient
+from kinband.likelihood import Shocks, log_marginal_likelihood, value_and_gradient
 from kinband.records import Samples
 
 STEP = 1e-5
@@ -94,8 +94,16 @@ def test_task_model_gradient_equals_central_difference(seed: int, which: int) ->
 
 
 @settings(deadline=None, max_examples=60)
-@given(kernel=kernels, seed=seeds, which=st.integers(0, 5), known=st.sampled_from(["none", "some", "all"]))
-def test_likelihood_gradient_equals_central_difference(kernel: Kernel, seed: int, which: int, known: str) -> None:
+@given(
+    kernel=kernels,
+    seed=seeds,
+    which=st.integers(0, 5),
+    known=st.sampled_from(["none", "some", "all"]),
+    shocked=st.booleans(),
+)
+def test_likelihood_gradient_equals_central_difference(
+    kernel: Kernel, seed: int, which: int, known: str, shocked: bool
+) -> None:
     rng = np.random.default_rng(seed)
     n, M = 9, 4
     model = task_models(rng, M)[which]
@@ -109,21 +117,26 @@ def test_likelihood_gradient_equals_central_difference(kernel: Kernel, seed: int
         rng.normal(1.5, 1.0, size=n),
         None if known == "none" else noise_of_rows,
         FEATURES,
+        days=rng.integers(0, 3, size=n) if shocked else None,
+        spells=rng.integers(0, 5, size=n) if shocked else None,
     )
     noise, mean = rng.uniform(0.2, 1.0), rng.normal()
-    cut = np.cumsum([len(kernel.theta), len(model.theta), 1])
+    shocks = Shocks(*rng.uniform(0.1, 1.0, size=2).tolist()) if shocked else None
+    cut = np.cumsum([len(kernel.theta), len(model.theta), 1, 1])
 
     def value(z: FloatArray) -> float:
-        theta, task_theta, log_noise, mu = np.split(z, cut)
+        theta, task_theta, log_noise, mu, log_shocks = np.split(z, cut)
         return log_marginal_likelihood(
             log,
             kernel.with_theta(theta),
             tasks=model.with_theta(task_theta),
             noise=float(np.exp(log_noise[0])),
             mean=float(mu[0]),
+            shocks=Shocks(*np.exp(log_shocks).tolist()) if shocked else None,
         )
 
-    z = np.concatenate([kernel.theta, model.theta, [np.log(noise), mean]])
-    found, gradient = value_and_gradient(log, kernel, tasks=model, noise=noise, mean=mean)
+    rest = [np.log(noise), mean, *(np.log([shocks.day, shocks.spell]) if shocks else [])]
+    z = np.concatenate([kernel.theta, model.theta, rest])
+    found, gradient = value_and_gradient(log, kernel, tasks=model, noise=noise, mean=mean, shocks=shocks)
     assert found == pytest.approx(value(z), rel=1e-12)
     np.testing.assert_allclose(gradient, central_difference(value, z), rtol=1e-4, atol=1e-5 * (1 + abs(found)))

@@ -12,6 +12,7 @@ from kinband.cli.options import (
     AsJson,
     LogFile,
     LogOptions,
+    RailsFile,
     Rows,
     Seed,
     SimilarityOption,
@@ -20,6 +21,7 @@ from kinband.cli.options import (
     learnable_rows,
     make_folder,
     noted,
+    rails_of,
     similarity_of,
     steps_of,
     value_like,
@@ -27,7 +29,6 @@ from kinband.cli.options import (
 )
 from kinband.cli.render import cell, echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
-from kinband.guardrails import Rails, read_rails
 from kinband.planning import check_folder, share_text
 from kinband.planning.design import (
     Trial,
@@ -63,12 +64,7 @@ def design(
         list[str] | None,
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
-    rails: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Guard rails (YAML): limits, frozen stations, neighbours.", show_default=False
-        ),
-    ] = None,
+    rails: RailsFile = None,
     similarity: SimilarityOption = None,
     rows: Rows = None,
     seed: Seed = 0,
@@ -90,7 +86,7 @@ def design(
         trace = columns.read(log)
         check_log(trace)
         space = _with_values(trace.space(), values or [])
-        steps, hard = steps_of(step or [], space), _rails(rails, space, trace.stations)
+        steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
         alike = similarity_of(similarity)
         trial_stations(len(trace.stations), stations)
         check_folder(out, replace=replace)
@@ -139,10 +135,6 @@ def _with_values(space: ConfigurationSpace, given: Sequence[str]) -> Configurati
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
-
-
-def _rails(file: Path | None, space: ConfigurationSpace, stations: Sequence[str]) -> Rails | None:
-    return None if file is None else read_rails(file, space, stations=stations)
 
 
 def _print(plan: TrialPlan, *, network: int) -> None:

@@ -22,6 +22,8 @@ from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.profile import read_profile
 from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
+from kinband.guardrails import Rails, read_rails
+from kinband.likelihood import even_share
 from kinband.planning import check_step
 from kinband.posterior import LARGEST_LOG
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
@@ -85,6 +87,12 @@ SimilarityOption = Annotated[
         metavar="NAME|FILE",
         help=f"How alike stations are: {', '.join(NAMES)}, or a similarity.npz or .csv file; learned if not given.",
     ),
+]
+
+
+RailsFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Guard rails (YAML): limits, frozen stations, neighbours.", show_default=False),
 ]
 
 
@@ -318,17 +326,6 @@ def learnable_rows(trace: Trace, rows: int | None, *, seed: int, shards: int | N
     return used
 
 
-def even_share(counts: list[int], *, most: int) -> int:
-    """Return how many rows each station may give, at least one, so that all together give at most `most`."""
-    left = most
-    for place, count in enumerate(sorted(counts)):
-        share = left // (len(counts) - place)
-        if count > share:
-            return max(share, 1)
-        left -= count
-    return max(counts)
-
-
 def log_in_words(trace: Trace, used: Trace) -> str:
     """Return what was read, so that a wrong column is seen at once, and what it can answer."""
     return "\n".join(log_questions(trace, used).in_words())
@@ -406,6 +403,11 @@ def steps_of(given: Sequence[str], space: ConfigurationSpace) -> dict[str, float
             raise BadInputError(f"--step takes KNOB=VALUE, such as {next(iter(space.knobs))}=2, got {text!r}")
         check_step(space, knob, step=steps[knob])
     return steps
+
+
+def rails_of(file: Path | None, space: ConfigurationSpace, stations: Sequence[str]) -> Rails | None:
+    """Return the guard rails of a file, if there is one."""
+    return None if file is None else read_rails(file, space, stations=stations)
 
 
 def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:

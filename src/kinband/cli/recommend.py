@@ -16,29 +16,39 @@ from kinband.cli.options import (
     AsJson,
     LogFile,
     LogOptions,
-    Rows,
+    RailsFile,
+    RayAddress,
     Seed,
     SimilarityOption,
+    Workers,
+    about,
     check_log,
     few_rows,
-    learnable_rows,
-    log_in_words,
+    first_lines,
     make_folder,
     noted,
+    rails_of,
     similarity_of,
     steps_of,
+    used_rows,
     with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
-from kinband.controller import Controller
 from kinband.controller.explain import configuration_text
 from kinband.errors import BadInputError
 from kinband.planning import (
     NEGLIGIBLE,
     Change,
     ChangePlan,
+    Period,
+    Present,
     check_folder,
-    plan_changes,
+    latest,
+    learn_network,
+    periods_of,
+    plan_network,
+    planned_for,
+    read_periods,
     read_present,
     share_text,
 )
@@ -46,6 +56,7 @@ from kinband.planning.design import trial_stations
 from kinband.progress import progress
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
+from kinband.trace import Trace
 from kinband.trace.files import located
 
 _SHOWN = 20  # stations listed on the screen; the files list all
@@ -55,13 +66,31 @@ _SHOWN = 20  # stations listed on the screen; the files list all
 def recommend(
     log: LogFile,
     now: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="STATES",
-            help="The stations as they are now: a file with station, state and knob columns named as in the log.",
+            help="The stations as they are now: a file with station and knob columns named as in the log, and the "
+            "state for stations without rows in the period. The last rows of the log if not given.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    period: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="PERIOD",
+            help="What the plan is for: 'week', states as in the log's last week; 'now', the present state alone; or a "
+            "file with many rows a station, its columns named as in the log.",
+        ),
+    ] = "week",
+    hours: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOURS",
+            help="Hours of the day that the plan is for, such as 22-5 (from 22:00 to 05:00) or 7,8,17-19; all if not "
+            "given.",
+        ),
+    ] = None,
     columns: LogOptions = LogOptions(),
     explore: Annotated[
         bool,
@@ -76,56 +105,109 @@ def recommend(
         list[str] | None,
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
+    rails: RailsFile = None,
     similarity: SimilarityOption = None,
-    rows: Rows = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows of each station to use, drawn at random; all if not given."),
+    ] = None,
     seed: Seed = 0,
+    workers: Workers = 0,
+    ray: RayAddress = None,
     out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
     replace: Annotated[bool, typer.Option("--replace", help="Replace a plan that is already in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a log and the present state of the stations into a change plan with reasons and a roll-back.
+    """Turn a log and the present settings of the stations into a change plan with reasons and a roll-back.
 
-    Example: kinband recommend export.csv --now states.csv --configuration tilt --step tilt=2 --max-changes 10
+    A plan is for a period, the log's last week if nothing else is said: it proposes what earns most on average over it.
+
+    Example: kinband recommend export.csv --configuration tilt --step tilt=2 --hours 22-5 --max-changes 10
     """
     notes: list[str] = []
     with noted(notes):
         trace = columns.read(log)
         check_log(trace)
         space = _tried(trace.space())
-        with located(now, delimiter=columns.marks["delimiter"]):
-            present = read_present(
-                now, space, state=trace.state_names, station=columns.station_in(now), **columns.marks
-            )
-        steps = steps_of(step or [], space)
+        present = _present(trace, now, columns)
+        periods, meant = _periods(trace, period, hours, columns)
+        steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
         alike = similarity_of(similarity)
         check_folder(out, replace=replace)  # now rather than after a minute of work
         make_folder(out)
-        used = learnable_rows(trace, rows, seed=seed)
+        used = trace if rows is None else used_rows(trace, rows, seed=seed)
+        asked = first_lines(trace, used, quiet=as_json)
         notes += few_rows(used)
         if explore:
             max_changes = _few(len(trace.stations), max_changes, notes)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
         with _gathered(notes), Console(stderr=True, quiet=as_json).status(what):
-            controller = Controller.from_trace(used, space, similarity=alike, beta=beta, seed=seed)
+            network = learn_network(used, space, similarity=alike, seed=seed)
         with progress(len(present), quiet=as_json) as tick:
-            plan = plan_changes(
-                controller,
-                present,
-                explore=explore,
-                least_gain=least_gain,
-                max_changes=max_changes,
-                steps=steps,
-                tick=tick,
-            )
+            plan = plan_network(
+                network, planned_for(present, periods), explore=explore, beta=beta, least_gain=least_gain,
+                max_changes=max_changes, steps=steps, rails=hard, workers=workers, ray=ray,
+                tick=lambda done: tick("planning", done), reward=columns.reward or "reward", period=meant,
+            )  # fmt: skip
     files = plan.write(out, replace=replace)
     if as_json:
-        read = {"rows": len(trace), "rows_used": len(used), "similarity": controller.similarity.method}
-        echo_json({**plan.to_dict(), **read, "files": list(map(str, files)), "notes": notes})
+        read = {"rows": len(trace), "rows_used": len(used), "groups": len(network.groups), "similarity": network.method}
+        echo_json(
+            {**plan.to_dict(), **read, "answers": asked.to_dict(), "files": list(map(str, files)), "notes": notes}
+        )
         return
-    typer.echo(log_in_words(trace, used))
     _print(plan)
     rollback, made, left = files
     echo_lines(*(f"note: {note}" for note in notes), f"plan: {made}", f"roll-back: {rollback}", f"left alone: {left}")
+
+
+def _present(trace: Trace, now: Path | None, columns: LogOptions) -> dict[str, Present]:
+    """The stations as they are: those of a file, or as they were last in the log."""
+    if now is None:
+        return latest(trace)
+    space = trace.space()
+    with located(now, delimiter=columns.marks["delimiter"]), about(now):
+        return read_present(now, space, state=trace.state_names, station=columns.station_in(now), **columns.marks)
+
+
+def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) -> tuple[dict[str, Period], str]:
+    """What each station is planned for, and what that is in words."""
+    chosen = None if hours is None else hours_of_text(hours)
+    when = "" if chosen is None else f", {hours} h"
+    if period == "now":
+        if chosen is not None:
+            raise BadInputError("--hours chooses hours of a period, and --for now has none: leave one of them out")
+        return {}, "the present state of each station"
+    if period == "week":
+        dated = trace.time is not None and trace.time.dtype.kind == "M"
+        states = "states as in the log's last week" if dated else "all states of the log"
+        return periods_of(trace, chosen), states + when
+    file = Path(period)
+    if not file.suffix:
+        raise BadInputError(f"--for takes week, now, or a file of states, got {period!r}")
+    with located(file, delimiter=columns.marks["delimiter"]), about(file):
+        found = read_periods(
+            file, state=trace.state_names, station=columns.station_in(file), time=columns.time or "time", hours=chosen,
+            **columns.marks,
+        )  # fmt: skip
+    return found, f"the states of {file.name}{when}"
+
+
+def hours_of_text(text: str) -> list[int]:
+    """Return the hours of the day that a text names.
+
+    Example:
+        >>> hours_of_text("22-2,7")
+        [0, 1, 7, 22, 23]
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdigit() and int(first) < 24 and (not dash or (last.isdigit() and int(last) <= 24))):
+            raise BadInputError(f"--hours takes hours of the day, such as 22-5 or 7,8,17-19, got {text!r:.40}")
+        begin, end = int(first), int(last) % 24 if dash else (int(first) + 1) % 24
+        found |= {(begin + i) % 24 for i in range((end - begin) % 24 or 24)}
+    return sorted(found)
 
 
 class _Gathering(logging.Handler):
@@ -141,8 +223,8 @@ class _Gathering(logging.Handler):
 
 @contextmanager
 def _gathered(notes: list[str]) -> Iterator[None]:
-    """Gather what the controller warns of; it is then said once, and in --json too."""
-    handler, logger = _Gathering(notes), logging.getLogger("kinband.controller")
+    """Gather what learning warns of; it is then said once, and in --json too."""
+    handler, logger = _Gathering(notes), logging.getLogger("kinband")
     logger.addHandler(handler)
     try:
         yield

@@ -13,10 +13,7 @@ import hashlib
 import json
 import os
 import pickle
-import signal
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +29,7 @@ from kinband.errors import BadInputError
 from kinband.experiments.problems import Own, Problem, drawn_by_seed, problem_of, size_of
 from kinband.kernels import RBF, kernel_from_dict
 from kinband.model import Model, Search, learn_model
+from kinband.parallel import carried_out
 from kinband.records import Decision, Samples
 from kinband.similarity import TaskMatrix
 from kinband.similarity.joint import PULL
@@ -43,7 +41,6 @@ Record = dict[str, Any]
 """What a job found, in JSON's types."""
 
 _POINTS = 400  # slots of a run at which its curve is kept
-_LOOK_EVERY = 0.5  # seconds, whether the process that started a worker is still there
 
 # --- What is run ----------------------------------------------------------------------------------------------------
 
@@ -452,67 +449,8 @@ def _records(
     jobs: Sequence[Job], todo: Sequence[int], *, n_jobs: int | None, ray: str | None
 ) -> Iterator[tuple[int, Record]]:
     """The records of some jobs as they come, with their numbers."""
-    workers = min(n_jobs or os.cpu_count() or 1, len(todo))
-    if ray is None and workers <= 1:
-        for i in todo:
-            yield _carry_out(i, jobs[i].call, jobs[i].arguments)
-        return
-    calls = [(i, jobs[i].call, jobs[i].arguments) for i in todo]
-    yield from _on_processes(calls, workers) if ray is None else _on_cluster(calls, ray)
-
-
-def _carry_out(i: int, call: Callable[..., Record], arguments: tuple[Any, ...]) -> tuple[int, Record]:
-    """Make a call, without warnings of kinband: they concern one of many models, and nobody could do anything."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"kinband\.")
-        return i, call(*arguments)
-
-
-def _on_processes(calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, Record]]:
-    """Make calls in processes with one BLAS thread each, since several threads each would fight for the cores."""
-    import joblib
-
-    try:
-        with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, initializer=_begin_worker):
-            # Batches of one: jobs take seconds, and each is kept as soon as it is done.
-            parallel = joblib.Parallel(batch_size=1, pre_dispatch="all", return_as="generator_unordered")
-            yield from parallel(joblib.delayed(_carry_out)(*call) for call in calls)
-    except BaseException:
-        from joblib.externals.loky import get_reusable_executor
-
-        get_reusable_executor().shutdown(wait=True, kill_workers=True)
-        raise
-
-
-def _on_cluster(calls: Sequence[tuple[Any, ...]], address: str) -> Iterator[tuple[int, Record]]:
-    """Make calls on a Ray cluster; joblib's backend for it could not hand results over as they come."""
-    from kinband.cluster import join
-
-    leave = join(address, processors=1)
-    try:
-        import ray
-
-        waiting = [ray.remote(_carry_out).remote(*call) for call in calls]
-        while waiting:
-            done, waiting = ray.wait(waiting)
-            try:
-                yield ray.get(done[0])
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from error
-    finally:
-        leave()
-
-
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the process that started this one, and end with it, even if that one was killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)
-    os._exit(1)
+    calls = {i: (jobs[i].call, jobs[i].arguments) for i in todo}
+    yield from carried_out(calls, workers=n_jobs, ray=ray)
 
 
 def _write_whole(file: Path, text: str) -> None:

@@ -5,40 +5,53 @@ exploring, the one with the largest f̂ + βσ (12). A plan that plays safe chan
 interval of its gain is above zero, and never to what nobody tried that it can learn from. All stations are looked at
 with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is learned: a person approves a plan.
 
-`plan` is a plan and its files, `making` how it comes about, `beliefs` the gain of a change and whose rows it rests on;
-`design` plans the trials that a log lacks.
+`period` says what a plan is for, `evidence` what the rows say of it, `limits` what may change, `making` how a plan
+comes about, `network` how that of thousands of stations does, `plan` is a plan and its files; `design` plans the trials
+that a log lacks.
 """
 
-from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares, std_alone
-from kinband.planning.making import NEGLIGIBLE, check_step, plan_changes, share_text
-from kinband.planning.plan import (
-    Change,
-    ChangePlan,
-    LeftAlone,
+from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares
+from kinband.planning.limits import Limits, check_step
+from kinband.planning.making import NEGLIGIBLE, plan_changes, share_text
+from kinband.planning.network import Network, learn_network, plan_network
+from kinband.planning.period import (
+    Period,
     Present,
-    check_folder,
+    latest,
+    periods_of,
+    planned_for,
     present_of,
+    read_periods,
     read_present,
-    safe_text,
 )
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, check_folder, safe_text
 
 __all__ = [
     "NEGLIGIBLE",
     "Change",
     "ChangePlan",
     "LeftAlone",
+    "Limits",
+    "Network",
+    "Period",
     "Present",
+    "Support",
     "beliefs_of",
     "check_folder",
     "check_step",
     "contributions",
     "gain_in",
     "gain_of",
+    "latest",
+    "learn_network",
+    "periods_of",
     "plan_changes",
+    "plan_network",
+    "planned_for",
     "present_of",
+    "read_periods",
     "read_present",
     "safe_text",
     "share_text",
     "shares",
-    "std_alone",
 ]

@@ -92,17 +92,6 @@ def shares(posterior: BlockedPosterior, tasks: IntArray, X: FloatArray, *, K_Z: 
     return found
 
 
-def std_alone(posterior: BlockedPosterior, task: int, *, x: FloatArray, K_Z: FloatArray) -> float:
-    """Return the standard deviation of the estimate for a task at context x (d,) from the task's own rows alone."""
-    group, members = next(part for part in _groups(posterior) if task in part[1])
-    alone = ExactPosterior(group.kernel.context, [[K_Z[task, task]]], noise=group.noise, mean=group.mean)
-    rows = group.rows
-    own = rows.tasks == np.searchsorted(members, task)
-    if own.any():
-        alone.update(np.zeros(int(own.sum()), dtype=np.int64), rows.X[own], rows.y[own], noise=rows.noise[own])
-    return float(alone.predict([0], x[None]).std[0])
-
-
 def told_rows(posterior: BlockedPosterior) -> tuple[IntArray, FloatArray]:
     """Return task (n,) and context (n, d) of every row told, in no particular order."""
     parts = [(members[group.rows.tasks], group.rows.X) for group, members in _groups(posterior) if len(group)]

@@ -26,11 +26,13 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text, listed
 from kinband.errors import BadInputError, KinbandError
-from kinband.guardrails import KnobLimit, Rails
+from kinband.guardrails import Rails
 from kinband.likelihood import starting_kernel
 from kinband.planning.beliefs import beliefs_of, told_rows
-from kinband.planning.making import check_step, share_text
-from kinband.planning.plan import Present, check_folder, prefixed, rounded, write_csv
+from kinband.planning.limits import Limits
+from kinband.planning.making import share_text
+from kinband.planning.period import Present
+from kinband.planning.plan import check_folder, prefixed, rounded, write_csv
 from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
@@ -84,7 +86,7 @@ def usual_present(trace: Trace) -> dict[str, Present]:
     Example:
         >>> log = {"station": ["a", "a", "a"], "time": [1, 2, 3], "load": [0.1, 0.5, 0.4], "tilt": [2, 2, 4]}
         >>> usual_present(Trace.from_frame({**log, "reward": [0.8, 0.9, 0.7]}, {"configuration": ["tilt"]}))
-        {'a': Present(state={'load': 0.4}, configuration={'tilt': 4})}
+        {'a': Present(state={'load': 0.4}, configuration={'tilt': 4}, period=None)}
     """
     station, arms, found = station_numbers(trace), trace.space().indices(trace.configuration), {}
     order = np.lexsort((np.arange(len(trace)) if trace.time is None else trace.time, station))
@@ -225,50 +227,15 @@ def _row(one: Trial) -> dict[str, Any]:
 # --- What may be tried ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Limits:
-    """What limits trials.
-
-    Attributes:
-        space: All configurations.
-        rails: Hard limits.
-        steps: The furthest each knob may move, on top of the rails.
-    """
-
-    space: ConfigurationSpace
-    rails: Rails
-    steps: Mapping[str, float]
-
-    def __post_init__(self) -> None:
-        if self.rails.stop:
-            raise BadInputError("the stop switch of the rails is on, so nothing may be tried", argument="rails")
-        for knob, step in self.steps.items():
-            check_step(self.space, knob, step=step)
-
-    def reach(self, station: str, arm: int) -> BoolArray:
-        """Return to which configurations a station may be set from configuration `arm`, (N,)."""
-        allowed = np.ones(len(self.space), dtype=np.bool_)
-        steps = ((name, KnobLimit(step=step)) for name, step in self.steps.items())
-        for name, limit in (*self.rails.limits(station), *steps):
-            column, knob = self.space.knob(name)
-            before = knob.values[self.space.codes[arm, column]]
-            fine = np.array([limit.allows(value) and limit.reaches(before, value) for value in knob.values])
-            allowed &= fine[self.space.codes[:, column]]
-        return allowed
-
-    def choices(self, station: str, arm: int, most: int) -> IntArray:
-        """Return at most so many settings within reach, the present one first, each far from those before, (k,)."""
-        features, others = self.space.features, np.flatnonzero(self.reach(station, arm))
-        others, chosen = others[others != arm], [arm]
-        far = np.full(len(others), np.inf)
-        while len(chosen) < min(most, len(others) + 1):
-            far = np.minimum(far, np.square(features[others] - features[chosen[-1]]).sum(axis=1))
-            chosen.append(int(others[np.argmax(far)]))
-        return np.array(chosen)
-
-    def apart(self, station: str) -> frozenset[str]:
-        """Return the stations that may not change together with one."""
-        return frozenset() if self.rails.neighbours_together else self.rails.neighbours.get(station, frozenset())
+def _choices(limits: Limits, station: str, arm: int, most: int) -> IntArray:
+    """Return at most so many settings within reach, the present one first, each far from those before, (k,)."""
+    features, others = limits.space.features, np.flatnonzero(limits.reach(station, arm))
+    others, chosen = others[others != arm], [arm]
+    far = np.full(len(others), np.inf)
+    while len(chosen) < min(most, len(others) + 1):
+        far = np.minimum(far, np.square(features[others] - features[chosen[-1]]).sum(axis=1))
+        chosen.append(int(others[np.argmax(far)]))
+    return np.array(chosen)
 
 
 # --- Choosing -------------------------------------------------------------------------------------------------------
@@ -400,7 +367,7 @@ def design_trials(
         if number is not None and not (whole and number >= 1):
             raise BadInputError(f"{name} must be a whole number of at least 1, got {number!r:.60}", argument=name)
     now = _known(controller, present)
-    limits = _Limits(controller.current.encoder.space, Rails() if rails is None else rails, steps or {})
+    limits = Limits(controller.current.encoder.space, steps or {}, rails or Rails())
     most = min(trial_stations(len(controller.stations), stations), limits.rails.per_round or len(now))
     beliefs = beliefs_of(controller)
     groups = list(_groups(controller, beliefs, now, limits, periods))
@@ -437,13 +404,12 @@ def _groups(
     controller: Controller,
     beliefs: BlockedPosterior,
     now: Mapping[str, tuple[int, Present]],
-    limits: _Limits,
+    limits: Limits,
     periods: int,
 ) -> Iterator[_Group]:
     """Yield the stations that learn from each other, group by group."""
     current = controller.current
     encoder, numbers = current.encoder, {current.task(name): name for name in now}
-    frozen = {freeze.station for freeze in limits.rails.freeze}
     for block, members in beliefs.parts():
         names = [(m, numbers[m]) for m in members.tolist() if m in numbers]
         if not names:
@@ -451,9 +417,9 @@ def _groups(
         parts = []
         for task, name in names:
             arm, one = now[name]
-            arms = limits.choices(name, arm, max(_FEWEST, _POINTS // len(names)))
+            arms = _choices(limits, name, arm, max(_FEWEST, _POINTS // len(names)))
             X = encoder.contexts({feature: one.state[feature] for feature in encoder.state.names})[arms]
-            parts.append((np.full(len(arms), task), arms, X, np.full(len(arms), name not in frozen)))
+            parts.append((np.full(len(arms), task), arms, X, np.full(len(arms), name not in limits.frozen)))
         tasks, arms, X, free = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         sizes = [len(part[1]) for part in parts]
         base = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
@@ -463,7 +429,7 @@ def _groups(
 
 
 def _chosen(
-    controller: Controller, groups: list[_Group], limits: _Limits, *, stations: int, settings: int
+    controller: Controller, groups: list[_Group], limits: Limits, *, stations: int, settings: int
 ) -> list[_Choice]:
     """Return the trials that teach most, one after the other."""
     names, found, counts = np.array(controller.current.stations), list[_Choice](), dict[int, int]()

@@ -1,6 +1,6 @@
 """How a plan is made: what the log has seen, the best change of every station, whether it is worth making, and why."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,16 +8,19 @@ import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller import Controller, Setup
+from kinband.controller import Controller
 from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError, KinbandError
-from kinband.planning.beliefs import beliefs_of, gain_of, shares, std_alone, told_rows
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Present, Why, present_of
+from kinband.guardrails import Rails
+from kinband.kernels import components
+from kinband.planning.evidence import Averages, Evidence, Told, averaged
+from kinband.planning.limits import Limits
+from kinband.planning.period import Period, Present, present_of
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, Why
 from kinband.policies import Constant
-from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
-from kinband.stats import Estimate, counted
+from kinband.stats import Estimate, counted, normal
 
 # --- What states and settings the log has seen, so that nothing is recommended far from all experience --------------
 #
@@ -78,22 +81,24 @@ class Tried:
         space: All configurations.
         tasks: Station of each row told, (n,).
         arms: What ran in it, (n,).
+        count: Of how many rows of the log it is the mean, (n,).
     """
 
     space: ConfigurationSpace
     tasks: IntArray
     arms: IntArray
+    count: IntArray
 
     @classmethod
-    def of(cls, encoder: ContextEncoder, tasks: IntArray, X: FloatArray) -> "Tried":
-        """Return what ran in rows of tasks (n,) with contexts X (n, d); rows outside the space are left out."""
-        known, p = encoder.space.features, len(encoder.state.names)
-        rows = X[:, p : p + known.shape[1]] if len(X) else known[:0]
+    def of(cls, encoder: ContextEncoder, told: Told) -> "Tried":
+        """Return what ran in the rows told; rows outside the space are left out."""
+        known = encoder.space.features
+        rows = told.X[:, setting_columns(encoder)] if len(told) else known[:0]
         number = np.unique((np.vstack([known, rows]) / _ROUNDING).round(), axis=0, return_inverse=True)[1].ravel()
         arm_of = np.full(len(number), -1, dtype=np.int64)
         arm_of[number[: len(known)]] = np.arange(len(known))
         arms = arm_of[number[len(known) :]]
-        return cls(encoder.space, tasks[arms >= 0], arms[arms >= 0])
+        return cls(encoder.space, told.tasks[arms >= 0], arms[arms >= 0], told.count[arms >= 0])
 
     def within(self, rows: BoolArray) -> BoolArray:
         """Return which configurations lie within what some rows (n,) tried, (N,)."""
@@ -107,9 +112,12 @@ class Tried:
                 inside &= (values >= values[ran].min()) & (values <= values[ran].max())
         return inside
 
-    def stations(self, arm: int) -> IntArray:
-        """Return the tasks that ran a configuration, ascending."""
-        return np.unique(self.tasks[self.arms == arm])
+    def support(self, arm: int, task: int, kin: IntArray) -> Support:
+        """Return how often a configuration ran at a station, and at those that it learns from."""
+        ran = self.arms == arm
+        own = ran & (self.tasks == task)
+        others = ran & ~own & np.isin(self.tasks, kin)
+        return Support(int(self.count[own].sum()), int(self.count[others].sum()), len(np.unique(self.tasks[others])))
 
     def compared(self, rows: BoolArray) -> bool:
         """Whether some rows (n,) hold a station that ran two configurations; else any difference may be of stations."""
@@ -121,6 +129,12 @@ class Tried:
         return np.unique(self.arms[self.tasks == task])
 
 
+def setting_columns(encoder: ContextEncoder) -> list[int]:
+    """Return the columns of a context that hold the configuration."""
+    p = len(encoder.state.names)
+    return list(range(p, p + encoder.space.features.shape[1]))
+
+
 def _values(space: ConfigurationSpace, name: str) -> tuple[FloatArray, bool]:
     """Return the values of a knob in all configurations, (N,), and whether they are numbers of categories."""
     column, knob = space.knob(name)
@@ -128,165 +142,329 @@ def _values(space: ConfigurationSpace, name: str) -> tuple[FloatArray, bool]:
     return np.array(numbers, dtype=np.float64)[space.codes[:, column]], knob.categorical
 
 
-def check_step(space: ConfigurationSpace, knob: str, *, step: float) -> None:
-    """Refuse a step, the furthest a knob may move, that its knob cannot have; 0 keeps a knob of any kind as it is."""
-    _, found = space.knob(knob)
-    if finite_number(step, name=f"the step of {knob!r}") < 0:
-        raise BadInputError(f"the step of {knob!r} must not be negative, got {step:g}")
-    if found.categorical and step > 0:
-        raise BadInputError(f"knob {knob!r} holds categories, which have no step: 0 keeps it as it is")
+# --- A group: stations that learn from each other, with all that they have told -------------------------------------
 
-
-def _within_steps(space: ConfigurationSpace, arm: int, steps: Mapping[str, float]) -> BoolArray:
-    """Return which configurations are within reach of configuration `arm`, (N,), itself among them."""
-    allowed = np.ones(len(space), dtype=np.bool_)
-    for name, step in steps.items():
-        values, _ = _values(space, name)  # a category has a step of 0
-        allowed &= np.abs(values - values[arm]) <= step + _ROUNDING * float(np.abs(values).max())
-    return allowed
-
-
-# --- One station of a plan: which change would be best for it, and whether that is worth making ---------------------
+MOST_TOLD = 8000
+"""Rows that a group learns from one by one; of more, like rows are taken together."""
 
 _TIE = 1e-12  # a score that is better by rounding alone is not better
+_STRANGE = 0.1  # share of a period's rows that may lie outside what the log has seen
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a plan may do.
+
+    Attributes:
+        beta: Weight of the standard deviation; None where the plan does not explore.
+        least_gain: What a change must gain to be worth making.
+        limits: Where and how far stations may move.
+
+    Example:
+        >>> Rules(None, 0.0, Limits(ConfigurationSpace(tilt=[2, 4]), {"tilt": 2.0})).limits.steps["tilt"]
+        2.0
+    """
+
+    beta: float | None
+    least_gain: float
+    limits: Limits
 
 
 @dataclass(frozen=True, eq=False)
-class _PlanInputs:
-    """What every station of a plan is looked at with.
+class Group:
+    """Stations that learn from each other, and what they have told.
 
     Attributes:
-        setup: Stations, encoder and task matrix.
-        beliefs: The posterior.
-        seen: The states that the beliefs come from.
-        tried: The configurations that they come from.
-        own_rows: How many rows each station has, (M,).
-        beta: Weight of the standard deviation; None where the plan does not explore.
-        least_gain: What a change must gain to be worth making.
-        steps: The furthest each knob may move.
+        encoder: From states and configurations to contexts.
+        stations: Their names; a task is an index into them.
+        evidence: What they told.
+        seen: The states that it comes from.
+        tried: The configurations that it comes from.
+        users: Of how many users, or samples, a reward of each station is the share, (M,); None where that is not known.
     """
 
-    setup: CurrentSetup
-    beliefs: BlockedPosterior
+    encoder: ContextEncoder
+    stations: tuple[str, ...]
+    evidence: Evidence
     seen: Seen
     tried: Tried
-    own_rows: IntArray
-    beta: float | None
-    least_gain: float
-    steps: Mapping[str, float]
+    users: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, users: FloatArray | None = None
+    ) -> "Group":
+        """Return the group of stations that told some rows."""
+        seen, tried = Seen.of(encoder.state, evidence.told.X), Tried.of(encoder, evidence.told)
+        return cls(encoder, tuple(stations), evidence, seen, tried, users)
 
     @property
     def space(self) -> ConfigurationSpace:
         """The configurations to choose from."""
-        return self.setup.encoder.space
+        return self.encoder.space
+
+    @property
+    def K_Z(self) -> FloatArray:
+        """How alike the stations are, (M, M)."""
+        return self.evidence.kernel.K_Z
+
+    def kin(self, task: int) -> IntArray:
+        """Return the stations that a station learns from, itself among them."""
+        return np.flatnonzero(self.K_Z[task])
+
+
+# --- One station of a plan: which change would be best for it, and whether that is worth making ---------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """A change under consideration, without its attribution.
+    """A change under consideration.
 
     Attributes:
-        change: The change.
+        change: The change, as far as it is known.
         task: The station's number.
-        arm: The proposed configuration's number.
-        x: Context of the proposed configuration, (d,).
+        arm, present: The proposed and the present configuration.
+        averages: Means of f over the period, the whole first, then hour by hour.
+        hours: The hours.
+        choices: Of how many configurations it is the best.
         merit: By how much its score is the better one; plans are ordered by it.
     """
 
     change: Change
     task: int
     arm: int
-    x: FloatArray
+    present: int
+    averages: Averages
+    hours: tuple[int, ...]
+    choices: int
     merit: float
 
 
-def _looked_at(inputs: _PlanInputs, station: str, present: Present) -> _Draft | LeftAlone:
+@dataclass(frozen=True)
+class Proposal:
+    """A change that is worth making, and how it compares with others.
+
+    Attributes:
+        change: The change.
+        merit: By how much its score is the better one; plans are ordered by it.
+    """
+
+    change: Change
+    merit: float
+
+
+def plan_group(
+    group: Group, now: Mapping[str, Present], rules: Rules, tick: Callable[[str], None] | None = None
+) -> list[Proposal | LeftAlone]:
+    """Return what should be done with each of some stations of a group."""
+    numbers = {name: task for task, name in enumerate(group.stations)}
+    found: dict[str, Proposal | LeftAlone] = {}
+    drafts: list[_Draft] = []
+    for station, present in now.items():
+        looked = _looked_at(group, numbers.get(station), station, present, rules)
+        if isinstance(looked, LeftAlone):
+            found[station] = looked
+        else:
+            drafts.append(looked)
+        if tick is not None:
+            tick(station)
+    found |= {draft.change.station: one for draft, one in _judged(group, drafts, rules)}
+    return [found[station] for station in now]
+
+
+def _looked_at(group: Group, task: int | None, station: str, present: Present, rules: Rules) -> _Draft | LeftAlone:
     """Return the change that would be best for a station, or why it is left alone."""
     known = {knob: _python(value) for knob, value in present.configuration.items() if value is not None}
-    if refusal := _refusal(inputs, station, present):
+    if task is None:
+        return LeftAlone(station, known, "not in the log", NOT_IN_LOG)
+    if refusal := _refusal(group, present):
         return LeftAlone(station, known, *refusal)
-    arm = inputs.space.index(present.configuration)
-    allowed = _within_steps(inputs.space, arm, inputs.steps)
+    if frozen := rules.limits.frozen.get(station):
+        return LeftAlone(station, known, "frozen", frozen)
+    arm = group.space.index(present.configuration)
+    allowed = rules.limits.reach(station, arm)
+    allowed[arm] = True
     if allowed.sum() == 1:
-        reason = "No other configuration of the log is within the steps allowed."
+        within = "the steps allowed" if rules.limits.rails == Rails() else "the steps and guard rails"
+        reason = f"No other configuration of the log is within {within}."
         return LeftAlone(station, known, "no other choice", reason)
-    if inputs.beta is None:  # exploring is about what was never tried, and says so
-        rows = np.isin(inputs.tried.tasks, np.flatnonzero(inputs.setup.K_Z[inputs.setup.task(station)]))
-        allowed &= inputs.tried.within(rows)
+    if rules.beta is None:  # exploring is about what was never tried, and says so
+        rows = np.isin(group.tried.tasks, group.kin(task))
+        allowed &= group.tried.within(rows)
         allowed[arm] = True
-        if allowed.sum() == 1 or not inputs.tried.compared(rows):
-            return LeftAlone(station, known, "never tried", _never_reason(inputs, rows))
-    draft = _best(inputs, station, present, arm=arm, allowed=allowed)
-    refused = _judgement(inputs, draft.change, choices=int(allowed.sum()))
-    return LeftAlone(station, draft.change.present, *refused) if refused else draft
+        if allowed.sum() == 1 or not group.tried.compared(rows):
+            return LeftAlone(station, known, "never tried", _never_reason(group, rows))
+    return _best(group, task, present, arm=arm, arms=np.flatnonzero(allowed), rules=rules)
+
+
+NOT_IN_LOG = "The log has no rows of this station, so it is not known which others it resembles."
 
 
 def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _refusal(inputs: _PlanInputs, station: str, present: Present) -> tuple[Why, str] | None:
+def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
     """Return why nothing can be said about a station, or None if something can."""
-    if station not in inputs.setup.active:
-        return "not in the log", "The log has no rows of this station, so it is not known which others it resembles."
-    unset = [knob for knob in inputs.space.knobs if present.configuration.get(knob) is None]
+    unset = [knob for knob in group.space.knobs if present.configuration.get(knob) is None]
     if unset:
         return "configuration unknown", f"Its present configuration is not known: no {listed(unset)} is given."
     try:
-        inputs.space.index(present.configuration)
+        group.space.index(present.configuration)
     except KinbandError as error:
         return "configuration unknown", f"Its present configuration never occurs in the log: {error}."
-    names = inputs.setup.encoder.state.names
+    if present.period is not None:
+        strange = [found for state in present.period.states if (found := group.seen.strange(state))]
+        if len(strange) <= _STRANGE * len(present.period.states):
+            return None
+        share = f"{len(strange):,} of {counted(len(present.period.states), 'row')}"
+        return "state unfamiliar", f"Its states are far outside what the log has seen in {share}: {strange[0]}."
+    names = group.encoder.state.names
     missing = [name for name in names if not np.isfinite(present.state.get(name, np.nan))]
     if missing:
         return "state incomplete", f"Its present state is not known: no {listed(missing)} is given."
-    strange = inputs.seen.strange(np.array([present.state[name] for name in names]))
-    return ("state unfamiliar", f"Its state is far outside what the log has seen: {strange}.") if strange else None
+    found = group.seen.strange(np.array([present.state[name] for name in names]))
+    return ("state unfamiliar", f"Its state is far outside what the log has seen: {found}.") if found else None
 
 
-def _best(inputs: _PlanInputs, station: str, present: Present, *, arm: int, allowed: BoolArray) -> _Draft:
+def _averages(group: Group, present: Present) -> tuple[Averages, tuple[int, ...]]:
+    """Means of f over a station's period, or its present state, and the hours of the day in it."""
+    encoder, names = group.encoder, group.encoder.state.names
+    period = present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
+    W, hours = period.sums()
+    X = encoder.encode(period.states, np.zeros(len(period.states), dtype=np.int64))
+    kernel, columns = group.evidence.kernel.context, tuple(setting_columns(encoder))
+    return Averages(kernel, X, W, columns, encoder.space.features), hours
+
+
+def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules) -> _Draft:
     """Return the best change of a station; where nothing beats the present configuration, that one."""
-    task, encoder = inputs.setup.task(station), inputs.setup.encoder
-    X = encoder.contexts({name: present.state[name] for name in encoder.state.names})
-    arms = np.flatnonzero(allowed)
-    prediction = inputs.beliefs.predict(np.full(len(arms), task), X[arms])
-    score = prediction.mean + (inputs.beta or 0.0) * prediction.std  # (12)
+    evidence = group.evidence
+    averages, hours = _averages(group, present)
+    whole = replace(averages, W=averages.W[:1])
+    alike = evidence.kernel.K_Z[task, evidence.told.tasks]
+    C = whole.with_rows(evidence.told.X, arms)[:, 0] * alike[:, None]
+    mean = evidence.mean + evidence.means(C)
+    score = mean
+    if rules.beta is not None:
+        prior = evidence.kernel.K_Z[task, task] * np.array([whole.between(int(a), int(a))[0] for a in arms])
+        score = mean + rules.beta * np.sqrt(np.maximum(prior - (evidence.solved(C) ** 2).sum(axis=0), 0.0))  # (12)
     here, best = int(np.flatnonzero(arms == arm)[0]), int(np.argmax(score))
     if score[best] <= score[here] + _TIE * max(1.0, abs(float(score[here]))):
         best = here
-    x = X[arms[best]]
     change = Change(
-        station,
-        present=inputs.space[arm],
-        proposed=inputs.space[int(arms[best])],
-        expected=float(prediction.mean[best]),
-        expected_unchanged=float(prediction.mean[here]),
-        gain=gain_of(inputs.beliefs, task, x, instead_of=X[arm]),
-        std=float(prediction.std[best]),
+        group.stations[task],
+        present=group.space[arm],
+        proposed=group.space[int(arms[best])],
+        expected=float(mean[best]),
+        expected_unchanged=float(mean[here]),
+        gain=Estimate(float(mean[best] - mean[here])),
+        std=np.nan,
         std_alone=np.nan,
-        own_rows=int(inputs.own_rows[task]),
+        own_rows=int(evidence.told.count[evidence.told.tasks == task].sum()),
         borrowed=np.nan,
         lenders=(),
         reason="",
     )
-    return _Draft(change, task, int(arms[best]), x, merit=float(score[best] - score[here]))
+    merit = float(score[best] - score[here])
+    return _Draft(change, task, int(arms[best]), arm, averages, hours, len(arms), merit)
 
 
-def _judgement(inputs: _PlanInputs, change: Change, *, choices: int) -> tuple[Why, str] | None:
+# --- All stations of a group together: widths of gains, whose rows they rest on, and what is worth making -----------
+
+_COLUMNS = 2000  # sums whose columns are solved for at a time
+
+
+def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tuple[_Draft, Proposal | LeftAlone]]:
+    """Yield each draft with what becomes of it."""
+    many = max(1, _COLUMNS // (2 + max((len(draft.hours) for draft in drafts), default=0)))
+    for begin in range(0, len(drafts), many):
+        some = drafts[begin : begin + many]
+        parts = [_sums(group, draft) for draft in some]
+        V = group.evidence.solved(np.hstack([C for C, _ in parts]))
+        ends = np.cumsum([C.shape[1] for C, _ in parts])
+        shares = group.evidence.shares(V[:, ends - [C.shape[1] for C, _ in parts]])
+        for draft, (C, prior), end, share in zip(some, parts, ends.tolist(), shares, strict=True):
+            left = prior - (V[:, end - C.shape[1] : end] ** 2).sum(axis=0)
+            std = np.sqrt(np.maximum(left, 0.0))
+            change = _known(draft, group.evidence.means(C), std)
+            if refused := _refused(group, draft, change, rules):
+                gain = change.gain if change.moves else None
+                proposed = change.proposed if change.moves else None
+                yield draft, LeftAlone(change.station, change.present, *refused, proposed, gain)
+            else:
+                yield draft, Proposal(_attributed(group, draft, change, share, rules), draft.merit)
+
+
+def _sums(group: Group, draft: _Draft) -> tuple[FloatArray, FloatArray]:
+    """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour."""
+    evidence, two = group.evidence, np.array([draft.arm, draft.present])
+    alike = evidence.kernel.K_Z[draft.task, evidence.told.tasks]
+    both = draft.averages.with_rows(evidence.told.X, two) * alike[:, None, None]
+    C = np.hstack([both[:, :1, 0], both[:, :, 0] - both[:, :, 1]])
+    of_new, of_old = (draft.averages.between(arm, arm) for arm in two.tolist())
+    apart = of_new + of_old - 2.0 * draft.averages.between(draft.arm, draft.present)
+    return C, evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
+
+
+def _known(draft: _Draft, means: FloatArray, std: FloatArray) -> Change:
+    """A change with its gain, over the period and hour by hour, and their intervals."""
+    by_hour = {
+        hour: normal(float(means[2 + i]), float(std[2 + i])) for i, hour in enumerate(draft.hours) if draft.change.moves
+    }
+    gain = normal(float(means[1]), float(std[1]))
+    return replace(draft.change, gain=gain, std=float(std[0]), by_hour=by_hour)
+
+
+def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple[Why, str] | None:
     """Return why a change is not worth making, or None if it is."""
-    explore, gain = inputs.beta is not None, change.gain
+    explore, gain = rules.beta is not None, change.gain
     if not change.moves:
-        if len(ran := inputs.tried.of_station(inputs.setup.task(change.station))) < 2:
-            return "never tried", _never_here_reason(inputs, ran)
+        if len(ran := group.tried.of_station(draft.task)) < 2:
+            return "never tried", _never_here_reason(group, ran)
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
-        return "best already", f"None of its {choices:,} choices {better} than {present}."
-    if (gain.high if explore else gain.value) < inputs.least_gain:
+        return "best already", f"None of its {draft.choices:,} choices {better} than {present}."
+    if (gain.high if explore else gain.value) < rules.least_gain:
         less = "even at best less" if explore else "less"
-        return "gain too small", f"{_promise(change)}, {less} than the {inputs.least_gain:g} that is worth a change."
+        return "gain too small", f"{promise(change)}, {less} than the {rules.least_gain:g} that is worth a change."
     if not explore and gain.low <= 0:
-        return "gain not certain", f"{_promise(change)}, which may be a loss."
+        return "gain not certain", f"{promise(change)}, which may be a loss."
     return None
+
+
+_NAMED = 3  # how many of the stations that contributed are named
+
+
+def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, rules: Rules) -> Change:
+    """Return a change with whose rows it rests on, its support, and its reason."""
+    share[draft.task] = 0.0
+    top = [int(m) for m in np.argsort(-share, kind="stable")[:_NAMED] if share[m] > 0]
+    support = group.tried.support(draft.arm, draft.task, group.kin(draft.task))
+    users = None if group.users is None else float(group.users[draft.task] * change.gain.value)
+    found = replace(
+        change,
+        std_alone=_std_alone(group.evidence, draft),
+        borrowed=float(share.sum()),
+        lenders=tuple((group.stations[m], float(share[m])) for m in top),
+        support=support,
+        users=None if users is None or np.isnan(users) else users,
+    )
+    reasons = (
+        _gain_reason(found, explore=rules.beta is not None),
+        _worst_reason(found),
+        _tried_reason(group, draft, support),
+        _evidence_reason(found),
+    )
+    return replace(found, reason=" ".join(filter(None, reasons)))
+
+
+def _std_alone(evidence: Evidence, draft: _Draft) -> float:
+    """The standard deviation of f̄ under the proposal from the station's own rows alone."""
+    alone, whole = evidence.alone(draft.task), replace(draft.averages, W=draft.averages.W[:1])
+    variance = float(alone.kernel.K_Z[0, 0])
+    C = whole.with_rows(alone.told.X, np.array([draft.arm]))[:, 0] * variance
+    return float(np.sqrt(max(variance * whole.between(draft.arm, draft.arm)[0] - (alone.solved(C) ** 2).sum(), 0.0)))
 
 
 # --- The whole plan -------------------------------------------------------------------------------------------------
@@ -301,19 +479,23 @@ def plan_changes(
     least_gain: float = 0.0,
     max_changes: int | None = None,
     steps: Mapping[str, float] | None = None,
+    rails: Rails | None = None,
     tick: Callable[[str], None] | None = None,
 ) -> ChangePlan:
     """Return which stations should change, to what and why, and which are better left alone.
 
+    Stations that share nothing, such as those of two shards, are looked at apart.
+
     Args:
         controller: Knows the log; it is not changed.
-        now: Present state and configuration by station, or a table with the columns `station`, the state features and
-            the knobs.
+        now: Present configuration and state, or period, by station; or a table with the columns `station`, the state
+            features and the knobs.
         explore: Whether to propose what is most worth trying rather than what is expected to earn most.
         beta: Weight of the standard deviation when exploring; None for the controller's own.
         least_gain: Gains below this are not worth a change. When exploring, what counts is the interval's upper end.
         max_changes: The most changes to make, the most worthwhile ones; None for no limit.
         steps: The furthest a knob may move from its present value; 0 keeps it.
+        rails: Hard limits: ranges, steps, frozen stations, changes in a round, neighbours.
         tick: Called with the name of each station that has been looked at.
 
     Example:
@@ -329,20 +511,88 @@ def plan_changes(
         [('b', 'best already')]
     """
     _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
-    stations = _stations(now, controller.setup)
-    inputs = _plan_inputs(controller, explore=explore, beta=beta, least_gain=least_gain, steps=steps or {})
-    found: dict[str, _Draft | LeftAlone] = {}
-    for station, present in stations.items():
-        found[station] = _looked_at(inputs, station, present)
-        if tick is not None:
-            tick(station)
-    drafts = sorted((d for d in found.values() if isinstance(d, _Draft)), key=lambda draft: -draft.merit)
-    most = len(drafts) if max_changes is None else max_changes
-    for change in (draft.change for draft in drafts[most:]):
-        reason = f"{_promise(change)}, but others are more worthwhile and the plan is limited to {most}."
-        found[change.station] = LeftAlone(change.station, change.present, "beyond the limit", reason)
-    left_alone = tuple(station for station in found.values() if isinstance(station, LeftAlone))
-    return ChangePlan(tuple(inputs.space.knobs), _attributed(inputs, drafts[:most]), left_alone, explore)
+    setup = controller.current
+    stations = _stations(now, setup)
+    limits = Limits(setup.encoder.space, steps or {}, rails or Rails())
+    told = told_by(controller)
+    weight = None
+    if explore:
+        rule = setup.exploration if beta is None else Constant(beta)
+        weight = rule.beta(known=len(told), arms=len(setup.encoder.space), noise=setup.noise)
+    rules = Rules(weight, float(least_gain), limits)
+    found: dict[str, Proposal | LeftAlone] = {}
+    for members, asked in _asked(setup, stations):
+        group = _group(setup, told, members)
+        looked = plan_group(group, {name: stations[name] for name in asked}, rules, tick)
+        found |= dict(zip(asked, looked, strict=True))
+    for name in stations.keys() - found.keys():
+        known = {knob: _python(value) for knob, value in stations[name].configuration.items() if value is not None}
+        found[name] = LeftAlone(name, known, "not in the log", NOT_IN_LOG)
+    ordered = [found[name] for name in stations]
+    return merged(ordered, rules, max_changes=max_changes)
+
+
+def merged(
+    found: Sequence[Proposal | LeftAlone], rules: Rules, *, max_changes: int | None = None, **about: Any
+) -> ChangePlan:
+    """Return the plan of what was found for all stations: the most worthwhile changes, and the rest left alone."""
+    limits, chosen = rules.limits, dict[str, Proposal]()
+    most = min(number for number in (max_changes, limits.rails.per_round, len(found)) if number is not None)
+    dropped: dict[str, tuple[Why, str]] = {}
+    for one in sorted((one for one in found if isinstance(one, Proposal)), key=lambda one: -one.merit):
+        name = one.change.station
+        if len(chosen) == most:
+            dropped[name] = "beyond the limit", f"others are more worthwhile and the plan is limited to {most:,}"
+        elif beside := sorted(limits.apart(name) & chosen.keys()):
+            dropped[name] = "beside a change", f"its neighbour {beside[0]} changes, and not both may at once"
+        else:
+            chosen[name] = one
+    left_alone = [
+        one if isinstance(one, LeftAlone) else _dropped(one.change, *dropped[one.change.station])
+        for one in found
+        if isinstance(one, LeftAlone) or one.change.station in dropped
+    ]
+    changes = tuple(one.change for one in chosen.values())
+    return ChangePlan(tuple(limits.space.knobs), changes, tuple(left_alone), rules.beta is not None, **about)
+
+
+def _dropped(change: Change, why: Why, reason: str) -> LeftAlone:
+    """A change that would be worth making, left out of the plan."""
+    said = f"{promise(change)}, but {reason}."
+    return LeftAlone(change.station, change.present, why, said, change.proposed, change.gain)
+
+
+def told_by(controller: Controller) -> Told:
+    """Return every row that a controller has learned from, those of the log first."""
+    observations, noise = controller.observations(), controller.current.noise
+    known = np.array([0.0 if o.noise is None else o.noise for o in observations])
+    width = len(controller.current.encoder.features)
+    return Told(
+        np.array([o.task for o in observations], dtype=np.int64),
+        np.array([o.x for o in observations]).reshape(len(observations), -1 if observations else width),
+        np.array([o.reward for o in observations], dtype=np.float64),
+        noise + known,
+        np.ones(len(observations), dtype=np.int64),
+    )
+
+
+def _asked(setup: CurrentSetup, stations: Mapping[str, Present]) -> Iterator[tuple[IntArray, list[str]]]:
+    """The groups of stations that share something, each with those of them that a plan is asked for."""
+    for members in components(setup.K_Z):
+        names = {setup.stations[m] for m in members.tolist()} & set(setup.active)
+        asked = [name for name in stations if name in names]
+        if asked:
+            yield members, asked
+
+
+def _group(setup: CurrentSetup, told: Told, members: IntArray) -> Group:
+    """The group of some stations of a controller."""
+    own = told.take(np.isin(told.tasks, members))
+    own = replace(own, tasks=np.searchsorted(members, own.tasks))
+    own = averaged(own, most=MOST_TOLD, columns=setting_columns(setup.encoder))
+    K_Z = setup.K_Z[np.ix_(members, members)]
+    evidence = Evidence(setup.kernel, K_Z, own, mean=setup.mean)
+    return Group.of(setup.encoder, [setup.stations[m] for m in members.tolist()], evidence)
 
 
 def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) -> None:
@@ -351,6 +601,11 @@ def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) ->
         raise BadInputError(
             f"plan_changes takes a Controller, got {controller!r:.60}: Controller.from_trace(trace) makes one of a log"
         )
+    check_limits(max_changes=max_changes, least_gain=least_gain, steps=steps)
+
+
+def check_limits(*, max_changes: Any, least_gain: Any, steps: Any) -> None:
+    """Refuse limits of a plan that are none."""
     whole = isinstance(max_changes, int | np.integer) and not isinstance(max_changes, bool)
     if max_changes is not None and not (whole and max_changes >= 1):
         raise BadInputError(f"max_changes must be a whole number of at least 1, got {max_changes!r:.60}")
@@ -364,57 +619,12 @@ def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) ->
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
 
 
-def _stations(now: Mapping[str, Present] | Any, setup: Setup) -> Mapping[str, Present]:
+def _stations(now: Mapping[str, Present] | Any, setup: CurrentSetup) -> Mapping[str, Present]:
     if setup.features is not None:
         raise BadInputError("a plan needs states and configurations: this controller is asked with context rows")
     if isinstance(now, Mapping) and now and all(isinstance(value, Present) for value in now.values()):
         return now
     return present_of(now, setup.encoder.space, state=setup.encoder.state.names)
-
-
-def _plan_inputs(
-    controller: Controller, *, explore: bool, beta: float | None, least_gain: float, steps: Mapping[str, float]
-) -> _PlanInputs:
-    setup = controller.current
-    for knob, step in steps.items():
-        check_step(setup.encoder.space, knob, step=step)
-    beliefs = beliefs_of(controller)
-    tasks, X = told_rows(beliefs)
-    rule = setup.exploration if beta is None else Constant(beta)
-    weight = rule.beta(known=len(beliefs), arms=len(setup.encoder.space), noise=setup.noise)
-    return _PlanInputs(
-        setup,
-        beliefs,
-        Seen.of(setup.encoder.state, X),
-        Tried.of(setup.encoder, tasks, X),
-        own_rows=np.bincount(tasks, minlength=len(setup.stations)),
-        beta=weight if explore else None,
-        least_gain=float(least_gain),
-        steps=steps,
-    )
-
-
-_NAMED = 3  # how many of the stations that contributed are named
-
-
-def _attributed(inputs: _PlanInputs, drafts: Sequence[_Draft]) -> tuple[Change, ...]:
-    """Return changes with whose rows they rest on, solved for all together, and their reasons."""
-    if not drafts:
-        return ()
-    tasks, X = np.array([draft.task for draft in drafts]), np.array([draft.x for draft in drafts])
-    changes = []
-    for draft, row in zip(drafts, shares(inputs.beliefs, tasks, X, K_Z=inputs.setup.K_Z), strict=True):
-        row[draft.task] = 0.0
-        top = [int(m) for m in np.argsort(-row, kind="stable")[:_NAMED] if row[m] > 0]
-        change = replace(
-            draft.change,
-            std_alone=std_alone(inputs.beliefs, draft.task, x=draft.x, K_Z=inputs.setup.K_Z),
-            borrowed=float(row.sum()),
-            lenders=tuple((inputs.setup.stations[m], float(row[m])) for m in top),
-        )
-        reasons = (_gain_reason(change, explore=inputs.beta is not None), _tried_reason(inputs, draft))
-        changes.append(replace(change, reason=" ".join(filter(None, [*reasons, _evidence_reason(change)]))))
-    return tuple(changes)
 
 
 # --- The reasons of a plan in words, for an engineer who has to approve it ------------------------------------------
@@ -432,7 +642,8 @@ def _gain_text(gain: Estimate) -> str:
     return f"a gain of {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})"
 
 
-def _promise(change: Change) -> str:
+def promise(change: Change) -> str:
+    """Return what a change is expected to bring."""
     return f"{configuration_text(change.moves, -1)} is expected to bring {_gain_text(change.gain)}"
 
 
@@ -458,30 +669,38 @@ def _evidence_reason(change: Change) -> str:
     )
 
 
-def _tried_reason(inputs: _PlanInputs, draft: _Draft) -> str:
-    """Return whose trials a change rests on, where its station never ran what is proposed; else nothing."""
-    ran = inputs.tried.stations(draft.arm)
-    if draft.task in ran:
+def _worst_reason(change: Change) -> str:
+    """Return in which hour of the day a change gains least, where it may lose in one."""
+    if (worst := change.worst_hour) is None or worst[1].low > 0:
         return ""
-    similar = int((inputs.setup.K_Z[draft.task, ran] > 0).sum())
+    hour, gain = worst
+    verb = "loses" if gain.value < 0 else "may lose"
+    return f"At {hour:02d} h it {verb}: {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})."
+
+
+def _tried_reason(group: Group, draft: _Draft, support: Support) -> str:
+    """Return whose trials a change rests on, where its station never ran what is proposed; else nothing."""
+    if support.own:
+        return ""
+    similar = support.stations
     never = f"{draft.change.station} never ran {configuration_text(draft.change.proposed, -1)}"
     others = counted(similar, "similar station") if similar else "no similar station"
-    if inputs.tried.within(inputs.tried.tasks == draft.task)[draft.arm]:
+    if group.tried.within(group.tried.tasks == draft.task)[draft.arm]:
         return f"{never}, but settings on both sides of it; {others} did."
     if similar:
         return f"{never}; this rests on {others} that did."
     return f"{never}, and {others} did: this is a guess from other settings."
 
 
-def _never_reason(inputs: _PlanInputs, rows: BoolArray) -> str:
+def _never_reason(group: Group, rows: BoolArray) -> str:
     """Return why a station has nothing to change to, where these rows (n,) are all that it can learn from."""
-    ran = np.unique(inputs.tried.arms[rows])
+    ran = np.unique(group.tried.arms[rows])
     if len(ran) == 1:
         return (
             "The log holds no trials: of all that this station can learn from, every row ran "
-            f"{configuration_text(inputs.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
+            f"{configuration_text(group.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
         )
-    if not inputs.tried.compared(rows):
+    if not group.tried.compared(rows):
         return (
             "Never tried here, and no station that it can learn from ran two settings: what looks like a difference of "
             "settings may be one of stations. `kinband design` plans trials."
@@ -489,9 +708,9 @@ def _never_reason(inputs: _PlanInputs, rows: BoolArray) -> str:
     return "No other choice lies within what was tried by any station that it can learn from."
 
 
-def _never_here_reason(inputs: _PlanInputs, ran: IntArray) -> str:
+def _never_here_reason(group: Group, ran: IntArray) -> str:
     """Return what is said of a station that never tried anything, where nothing that others ran looks better."""
     known = (
-        f"It never ran anything but {configuration_text(inputs.space[int(ran[0])], -1)}" if len(ran) else "It never ran"
+        f"It never ran anything but {configuration_text(group.space[int(ran[0])], -1)}" if len(ran) else "It never ran"
     )
     return f"{known}: whether another setting is better here is not known. `kinband design` plans trials."

@@ -1,126 +1,15 @@
-"""A change plan: the stations as they are now, what changes and why, what is left alone, and its files."""
+"""A change plan: what changes and why, what is left alone, and its files."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from kinband.errors import BadInputError
 from kinband.html import table
-from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted
-from kinband.trace.columns import floats, station_names, table_of
-from kinband.trace.files import check_file, read_csv, read_parquet
-
-# --- The stations as they are now: the state each is in and the configuration it runs -------------------------------
-#
-# They come as a table with one row per station, with columns named as in the log; other columns are ignored, so the
-# last hour of an export will do. What is wrong with the table is an error; what is missing of one station stays unknown
-# here, and a plan leaves that station as it is and says why.
-
-
-@dataclass(frozen=True)
-class Present:
-    """The present state and configuration of one station.
-
-    Attributes:
-        state: State features by name, nan where unknown.
-        configuration: Knob values by name, None where unknown.
-
-    Example:
-        >>> Present({"load": 0.4}, {"tilt": 4}).configuration["tilt"]
-        4
-    """
-
-    state: Mapping[str, float]
-    configuration: Mapping[str, Any]
-
-
-def present_of(
-    frame: Any,
-    space: ConfigurationSpace,
-    *,
-    state: Sequence[str],
-    station: str = "station",
-    what: str = "the table of present states",
-) -> dict[str, Present]:
-    """Return the stations of a pandas, polars or pyarrow table, or of a mapping from column name to values.
-
-    Args:
-        frame: The table, one row per station.
-        space: Names the knobs.
-        state: Names of the state features.
-        station: Column of the station names.
-        what: What the table is called in messages.
-
-    Example:
-        >>> table = {"station": [7, 8], "load": [0.2, None], "tilt": [2, 4]}
-        >>> now = present_of(table, ConfigurationSpace(tilt=[2, 4]), state=["load"])
-        >>> now["7"]
-        Present(state={'load': 0.2}, configuration={'tilt': 2})
-        >>> now["8"].state
-        {'load': nan}
-    """
-    table = table_of(frame, what=what)
-    roles = {station: "the station", **dict.fromkeys(state, "a state feature"), **dict.fromkeys(space.knobs, "a knob")}
-    if missing := [f"{name!r} ({role})" for name, role in roles.items() if name not in table.names]:
-        has = ", ".join(map(repr, table.names))
-        raise BadInputError(
-            f"{what} lacks the column {' and '.join(missing)}; it has {has}: add it, named as in the log"
-        )
-    names = station_names(table.get(station), label=f"column {station!r} of {what}").tolist()
-    if not names:
-        raise BadInputError(f"{what} has columns but no rows: give one row for each station to plan for")
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise BadInputError(f"{what} lists station {twice!r} {names.count(twice)} times: give its present row only")
-    states = {name: floats(table.get(name), label=f"column {name!r} of {what}", unknown=True) for name in state}
-    if empty := next((name for name, values in states.items() if np.isnan(values).all()), None):
-        raise BadInputError(f"column {empty!r} of {what} is empty: fill in the present state of each station")
-    settings = {knob: [_known(value) for value in table.get(knob).tolist()] for knob in space.knobs}
-    return {
-        name: Present(
-            {feature: float(values[row]) for feature, values in states.items()},
-            {knob: values[row] for knob, values in settings.items()},
-        )
-        for row, name in enumerate(names)
-    }
-
-
-def read_present(
-    path: str | Path,
-    space: ConfigurationSpace,
-    *,
-    state: Sequence[str],
-    station: str = "station",
-    delimiter: str | None = None,
-    decimal_point: str | None = None,
-) -> dict[str, Present]:
-    r"""Read the stations as they are now from a .csv, .csv.gz or .parquet file.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "now.csv"
-        ...     _ = path.write_text("station,load,tilt,vendor\n0012,0.2,4,x\n", encoding="utf-8")
-        ...     read_present(path, ConfigurationSpace(tilt=[2, 4]), state=["load"])
-        {'0012': Present(state={'load': 0.2}, configuration={'tilt': 4})}
-    """
-    path = Path(path)
-    if check_file(path) == ".parquet":
-        table = read_parquet(path)
-    else:  # an inferred type would turn the station "0012", or a category "1", into a number
-        text = [station, *(knob for knob, values in space.knobs.items() if isinstance(values[0], str))]
-        types = dict.fromkeys(text, "string")
-        table = read_csv(path, types=types, delimiter=delimiter, decimal_point=decimal_point)
-    return present_of(table, space, state=state, station=station, what=str(path))
-
-
-def _known(value: Any) -> Any:
-    return None if value is None or value == "" or value != value else value
-
 
 # --- A plan: the stations to change with the gain expected of each, and those left alone with the reason why --------
 
@@ -129,14 +18,40 @@ Why = Literal[
     "state incomplete",
     "state unfamiliar",
     "configuration unknown",
+    "frozen",
     "no other choice",
     "never tried",
     "best already",
     "gain too small",
     "gain not certain",
     "beyond the limit",
+    "beside a change",
 ]
 """Why a station is left alone, in a few words that a program can count."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """How often the log has what is proposed.
+
+    Attributes:
+        own: Rows of the station itself.
+        others: Rows of other stations that it learns from.
+        stations: How many of these stations there are.
+
+    Example:
+        >>> str(Support(own=40, others=900, stations=31))
+        'ran here 40 times, at 31 similar stations 900 times'
+    """
+
+    own: int
+    others: int
+    stations: int
+
+    def __str__(self) -> str:
+        here = f"ran here {counted(self.own, 'time')}" if self.own else "never ran here"
+        there = f"at {counted(self.stations, 'similar station')} {counted(self.others, 'time')}"
+        return f"{here}, {there}" if self.others else here
 
 
 @dataclass(frozen=True)
@@ -149,7 +64,7 @@ class Change:
         station: Whom to change.
         present: What it runs now.
         proposed: What it should run.
-        expected: Expected reward of the proposed configuration in the present state.
+        expected: Expected reward of the proposed configuration, on average over the period (or in the present state).
         expected_unchanged: Expected reward of the present one.
         gain: The difference of the two, with its 95 % interval.
         std: Standard deviation of the estimate for the proposed configuration.
@@ -158,6 +73,10 @@ class Change:
         borrowed: Share of the estimate that rests on other stations' rows, 0 to 1.
         lenders: The three stations that contributed most, with their shares.
         reason: The same in words.
+        by_hour: The gain in each hour of the day that the period has.
+        support: How often the log has the proposed configuration.
+        users: How many more users, or samples, a row of the log would then count as good, where it says of how many
+            its rewards are shares.
 
     Example:
         >>> change = Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, std=0.02,
@@ -178,6 +97,14 @@ class Change:
     borrowed: float
     lenders: tuple[tuple[str, float], ...]
     reason: str
+    by_hour: Mapping[int, Estimate] = field(default_factory=dict)
+    support: Support | None = None
+    users: float | None = None
+
+    @property
+    def worst_hour(self) -> tuple[int, Estimate] | None:
+        """The hour of the day in which it gains least; None where hours are not known."""
+        return min(self.by_hour.items(), key=lambda item: item[1].value) if self.by_hour else None
 
     @property
     def moves(self) -> dict[str, Any]:
@@ -194,6 +121,8 @@ class LeftAlone:
         present: What it runs now, as far as it is known.
         why: One of a few fixed phrases.
         reason: The same in a sentence.
+        proposed: The change that was looked at, if there was one.
+        gain: What it was expected to gain.
 
     Example:
         >>> LeftAlone("a", {"tilt": 2}, "best already", "Nothing is better.").why
@@ -204,6 +133,8 @@ class LeftAlone:
     present: Mapping[str, Any]
     why: Why
     reason: str
+    proposed: Mapping[str, Any] | None = None
+    gain: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -215,6 +146,8 @@ class ChangePlan:
         changes: The stations to change.
         left_alone: The others, in the order they were asked for.
         explore: Whether the plan tries what is little known, or plays safe.
+        reward: What the reward is called in the log.
+        period: What the plan is for, in words.
 
     Example:
         >>> plan = ChangePlan(("tilt",), (), (LeftAlone("a", {"tilt": 2}, "best already", "Nothing is better."),))
@@ -226,6 +159,13 @@ class ChangePlan:
     changes: tuple[Change, ...]
     left_alone: tuple[LeftAlone, ...]
     explore: bool = False
+    reward: str = "reward"
+    period: str = "the present state"
+
+    @property
+    def mean_gain(self) -> float:
+        """What a changed station gains on average; 0 without changes."""
+        return sum(one.gain.value for one in self.changes) / len(self.changes) if self.changes else 0.0
 
     def _repr_html_(self) -> str:
         rows = [
@@ -264,15 +204,27 @@ class ChangePlan:
         """Return the plan as JSON-able values."""
         return {
             "explore": self.explore,
+            "reward": self.reward,
+            "period": self.period,
             "knobs": list(self.knobs),
+            "mean_gain": self.mean_gain,
             "changes": [_plain(change) for change in self.changes],
-            "left_alone": [asdict(station) for station in self.left_alone],
+            "left_alone": [_plain_left(station) for station in self.left_alone],
         }
 
 
 def _plain(change: Change) -> dict[str, Any]:
     gain, lenders = change.gain, [{"station": name, "share": share} for name, share in change.lenders]
-    return asdict(change) | {"gain": gain.value, "low": gain.low, "high": gain.high, "lenders": lenders}
+    by_hour = {str(hour): one.to_dict() for hour, one in change.by_hour.items()}
+    found = asdict(change) | {"gain": gain.value, "low": gain.low, "high": gain.high, "lenders": lenders}
+    return found | {"by_hour": by_hour}
+
+
+def _plain_left(left: LeftAlone) -> dict[str, Any]:
+    gain = left.gain
+    if gain is None:
+        return {"station": left.station, "present": dict(left.present), "why": left.why, "reason": left.reason}
+    return asdict(left) | {"gain": gain.value, "low": gain.low, "high": gain.high}
 
 
 # --- A plan on disk: CSV files that people read in a spreadsheet and scripts read to carry them out -----------------
@@ -293,6 +245,10 @@ _NUMBERS: dict[str, Callable[[Change], float]] = {
     "std_alone": lambda change: change.std_alone,
     "own_rows": lambda change: change.own_rows,
     "borrowed_share": lambda change: change.borrowed,
+    "ran_here": lambda change: change.support.own if change.support else nan,
+    "ran_at_others": lambda change: change.support.others if change.support else nan,
+    "worst_hour": lambda change: change.worst_hour[0] if change.worst_hour else nan,
+    "gain_in_worst_hour": lambda change: change.worst_hour[1].value if change.worst_hour else nan,
 }
 
 
@@ -337,10 +293,15 @@ def _row(change: Change) -> dict[str, Any]:
         "station": change.station,
         **prefixed("present", change.present),
         **prefixed("set", change.proposed),
-        **{name: rounded(number(change)) for name, number in _NUMBERS.items()},
+        **{name: _cell(number(change)) for name, number in _NUMBERS.items()},
         "lenders": "; ".join(f"{name} {share:.3f}" for name, share in change.lenders),
         "reason": change.reason,
     }
+
+
+def _cell(value: float) -> float | str:
+    """A number, or nothing where it is not known."""
+    return "" if isnan(value) else rounded(value)
 
 
 def prefixed(side: str, configuration: Mapping[str, Any]) -> dict[str, Any]:

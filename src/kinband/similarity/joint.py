@@ -152,8 +152,15 @@ def _comparable(samples: Samples) -> IntArray:
 
 
 def _halves(samples: Samples, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Every station's contexts in two halves at random, with their rows; of an odd number the second has one more."""
+    """Every station's contexts in two halves at random, with their rows; of an odd number the second has one more.
+
+    Where its rows carry several days, days are halved: halves with rows of one day would agree on what that day did.
+    """
     owners, place_of = _contexts(samples)
+    if samples.days is not None:
+        days = np.bincount(_pieces(samples.tasks, samples.days)[0], minlength=len(samples.stations))
+        by_day = days[samples.tasks] > 1
+        owners, place_of = _pieces(samples.tasks, np.where(by_day, samples.days, samples.days.max() + 1 + place_of))
     order = rng.permutation(len(owners))
     order = order[np.argsort(owners[order], kind="stable")]
     counts = np.bincount(owners)
@@ -165,12 +172,17 @@ def _halves(samples: Samples, rng: np.random.Generator) -> tuple[IntArray, IntAr
 
 def _contexts(samples: Samples) -> tuple[IntArray, IntArray]:
     """The station of every context that one met, (c,), in the order of the log, and the context of each row, (n,)."""
-    rows = np.column_stack([samples.tasks, samples.X])
+    return _pieces(samples.tasks, samples.X)
+
+
+def _pieces(tasks: IntArray, of_rows: FloatArray | IntArray) -> tuple[IntArray, IntArray]:
+    """The station of everything different that one has, (c,), in the order of the log, and which each row has, (n,)."""
+    rows = np.column_stack([tasks, of_rows])
     _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return samples.tasks[first[order]], rank[number.ravel()]
+    return tasks[first[order]], rank[number.ravel()]
 
 
 def centred(E: FloatArray) -> FloatArray:

@@ -24,8 +24,8 @@ from kinband.planning import (
     read_present,
     safe_text,
     shares,
-    std_alone,
 )
+from kinband.planning.evidence import Told
 from kinband.planning.making import Seen, Tried
 from kinband.posterior import make_posterior
 from kinband.records import Samples
@@ -194,11 +194,11 @@ def test_shares_are_those_of_what_each_reward_moves_the_estimate_by() -> None:
 
 
 def test_width_alone_is_that_of_a_controller_of_this_station_only() -> None:
-    together, alone = taught(), taught(K_Z=np.eye(3))
-    for task in range(3):
-        x = together.setup.encoder.contexts({"load": 0.7, "users": 31.0})[4]
-        expected = beliefs_of(alone).predict([task], x[None]).std[0]
-        assert std_alone(beliefs_of(together), task, x=x, K_Z=K_Z) == pytest.approx(expected)
+    together, alone = (plan_changes(taught(K_Z=matrix), everyone()) for matrix in (K_Z, np.eye(3)))
+    stds = {change.station: change.std for change in alone.changes}
+    assert len(together.changes) == 3
+    for change in together.changes:
+        assert change.std_alone == pytest.approx(stds[change.station])
 
 
 def test_stations_that_share_nothing_borrow_nothing() -> None:
@@ -321,7 +321,9 @@ def test_a_station_that_shares_with_nobody_knows_what_it_ran_itself() -> None:
 def test_a_category_that_nobody_tried_is_not_proposed() -> None:
     space = ConfigurationSpace(scheduler=["rr", "pf", "edf"], tilt=[2, 4, 6])
     arms = np.array([space.index({"scheduler": s, "tilt": t}) for s, t in [("rr", 2), ("rr", 6), ("pf", 2)] * 20])
-    tried = Tried.of(ContextEncoder(StateScaler.identity([]), space), arms % 1, space.features[arms])
+    n = len(arms)
+    told = Told(arms % 1, space.features[arms], np.zeros(n), np.ones(n), np.ones(n, dtype=np.int64))
+    tried = Tried.of(ContextEncoder(StateScaler.identity([]), space), told)
     known = tried.within(tried.tasks == 0)
     assert [dict(space[arm]) for arm in np.flatnonzero(known).tolist()] == [
         {"scheduler": s, "tilt": t} for s in ("rr", "pf") for t in (2, 4, 6)

@@ -1,0 +1,75 @@
+"""What limits a plan: steps, and the guard rails of the network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from kinband.arrays import BoolArray, finite_number
+from kinband.errors import BadInputError
+from kinband.guardrails import Freeze, KnobLimit, Rails
+from kinband.space import ConfigurationSpace
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What limits the changes or trials of a plan.
+
+    Windows of time and what happened before are judged when a change is carried out, not here.
+
+    Attributes:
+        space: All configurations.
+        steps: The furthest each knob may move, on top of the rails.
+        rails: Ranges, steps, frozen stations, changes in a round, neighbours.
+
+    Example:
+        >>> Limits(ConfigurationSpace(tilt=[0, 2, 4, 6]), {"tilt": 2}).reach("a", 1)
+        array([ True,  True,  True, False])
+    """
+
+    space: ConfigurationSpace
+    steps: Mapping[str, float] = field(default_factory=dict)
+    rails: Rails = field(default_factory=Rails)
+
+    def __post_init__(self) -> None:
+        if self.rails.stop:
+            raise BadInputError("the stop switch of the rails is on, so nothing may change", argument="rails")
+        for knob, step in self.steps.items():
+            check_step(self.space, knob, step=step)
+
+    def reach(self, station: str, arm: int) -> BoolArray:
+        """Return to which configurations a station may be set from configuration `arm`, (N,)."""
+        allowed = np.ones(len(self.space), dtype=np.bool_)
+        steps = ((name, KnobLimit(step=step)) for name, step in self.steps.items())
+        for name, limit in (*self.rails.limits(station), *steps):
+            column, knob = self.space.knob(name)
+            before = knob.values[self.space.codes[arm, column]]
+            fine = np.array([limit.allows(value) and limit.reaches(before, value) for value in knob.values])
+            allowed &= fine[self.space.codes[:, column]]
+        return allowed
+
+    @cached_property
+    def frozen(self) -> Mapping[str, str]:
+        """The stations that rails leave as they are, and why."""
+        return {freeze.station: frozen_reason(freeze) for freeze in self.rails.freeze}
+
+    def apart(self, station: str) -> frozenset[str]:
+        """Return the stations that may not change together with one."""
+        return frozenset() if self.rails.neighbours_together else self.rails.neighbours.get(station, frozenset())
+
+
+def frozen_reason(freeze: Freeze) -> str:
+    """Return in words why a station is left as it is."""
+    until = "" if freeze.until is None else f" until {freeze.until}"
+    why = f": {freeze.why}" if freeze.why else ""
+    return f"Guard rails freeze it{until}{why}."
+
+
+def check_step(space: ConfigurationSpace, knob: str, *, step: float) -> None:
+    """Refuse a step, the furthest a knob may move, that its knob cannot have; 0 keeps a knob of any kind as it is."""
+    _, found = space.knob(knob)
+    if finite_number(step, name=f"the step of {knob!r}") < 0:
+        raise BadInputError(f"the step of {knob!r} must not be negative, got {step:g}")
+    if found.categorical and step > 0:
+        raise BadInputError(f"knob {knob!r} holds categories, which have no step: 0 keeps it as it is")

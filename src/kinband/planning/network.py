@@ -1,0 +1,332 @@
+"""From a log of any size to a plan: groups of similar stations learn apart, on all cores or on a cluster.
+
+A posterior costs the cube of its rows, and comparing everybody with everybody the square of the stations; a network of
+thousands is neither. What is common to all (how fast rewards change with a state or a knob, how much they scatter, how
+large the shocks of a day are) is learned once, from some of the stations. Then stations are put into groups of
+about sixty that answer alike to settings, and every group learns from all of its rows, and is planned for, by itself.
+
+Who answers alike is seen from what each station's own rows say of every setting in a few usual states: its profile.
+Groups are cut by halving the network along the direction in which profiles differ most (principal direction divisive
+partitioning, Boley 1998), which costs no more than reading them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.contexts import ContextEncoder
+from kinband.guardrails import Rails
+from kinband.kernels import components
+from kinband.model import Model, SimilarityLike, learn_model
+from kinband.parallel import carried_out
+from kinband.planning.evidence import Evidence, averaged, marked, told_of
+from kinband.planning.limits import Limits
+from kinband.planning.making import (
+    MOST_TOLD,
+    NOT_IN_LOG,
+    Group,
+    Proposal,
+    Rules,
+    check_limits,
+    merged,
+    plan_group,
+    setting_columns,
+)
+from kinband.planning.period import Present
+from kinband.planning.plan import ChangePlan, LeftAlone
+from kinband.records import Samples
+from kinband.similarity import TaskMatrix
+from kinband.space import ConfigurationSpace
+from kinband.trace import Trace
+from kinband.trace.answers import suspicious_states
+
+TOGETHER = 100
+"""Up to so many stations learn as one group."""
+
+GROUP_ROWS, SMALLEST = 6000, 30
+"""Rows that a group has about, and stations that it has at least."""
+
+_SOME = 100  # stations that what is common to all is learned from
+_STATES = 3  # usual states in which profiles are looked at
+_SETTINGS = 24  # settings in a profile, evenly chosen
+_OWN_ROWS = 200  # rows of a station that a profile is made from; of more, like rows are taken together
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A log, and what is common to all of its stations.
+
+    Attributes:
+        encoder: From states and configurations to contexts.
+        samples: The log in numbers.
+        model: What is common to all stations: kernel, noise, mean, shocks.
+        groups: The stations that learn together, by number.
+        similarity: How alike stations are, or how each group learns it.
+        seed: Seed of everything random.
+        users: Of how many users or samples a reward of each station is the share, (M,), if that is known.
+    """
+
+    encoder: ContextEncoder
+    samples: Samples
+    model: Model
+    groups: tuple[IntArray, ...]
+    similarity: SimilarityLike
+    seed: int
+    users: FloatArray | None = None
+
+    @property
+    def stations(self) -> tuple[str, ...]:
+        """All stations; a task is an index into them."""
+        return self.samples.stations
+
+    @property
+    def method(self) -> str:
+        """How it was found how alike stations are."""
+        alike = self.similarity
+        return alike.method if isinstance(alike, TaskMatrix) else alike if isinstance(alike, str) else "given"
+
+
+# --- What is common to all ------------------------------------------------------------------------------------------
+
+
+def learn_network(
+    trace: Trace, space: ConfigurationSpace | None = None, *, similarity: SimilarityLike | None = None, seed: int = 0
+) -> Network:
+    """Return what a log says that is common to all of its stations, and who learns together.
+
+    Args:
+        trace: The log.
+        space: The configurations to choose from; by default those of the log.
+        similarity: How alike stations are, a name or a matrix; learned if not given.
+        seed: Seed of everything random.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 30, "load": rng.random(60), "tilt": rng.integers(0, 5, 60)}
+        >>> log["reward"] = 1.0 - 0.1 * (log["tilt"] - 3) ** 2 + 0.01 * rng.normal(size=60)
+        >>> network = learn_network(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        >>> [group.tolist() for group in network.groups]
+        [[0, 1]]
+    """
+    trace = trace.with_space(trace.space() if space is None else space)
+    for sentence in suspicious_states(trace):
+        _log.warning("%s", sentence)
+    encoder = trace.encoder()
+    samples = marked(trace.samples(encoder), trace)
+    M, rng = len(samples.stations), np.random.default_rng([seed, 0])
+    whole = M <= TOGETHER or isinstance(similarity, TaskMatrix)
+    some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
+    model = learn_model(some, similarity or "joint", rng=rng, log=trace if whole else None)
+    alike = model.similarity if whole else similarity or "joint"
+    groups = _groups(samples, encoder, model, similarity)
+    return Network(encoder, samples, model, groups, alike, seed, _users(trace, samples))
+
+
+def _of_stations(samples: Samples, chosen: IntArray) -> Samples:
+    """The rows of some stations, numbered anew."""
+    chosen = np.sort(chosen)
+    rows = samples.take(np.isin(samples.tasks, chosen))
+    names = tuple(samples.stations[m] for m in chosen.tolist())
+    return replace(rows, stations=names, tasks=np.searchsorted(chosen, rows.tasks))
+
+
+def _users(trace: Trace, samples: Samples) -> FloatArray | None:
+    """Of how many users, or samples, a reward of each station is the share, on average, (M,)."""
+    if trace.sample_count is None:
+        return None
+    known = np.isfinite(trace.sample_count)
+    M = len(samples.stations)
+    count = np.bincount(samples.tasks[known], minlength=M)
+    total = np.bincount(samples.tasks[known], weights=trace.sample_count[known], minlength=M)
+    return np.asarray(np.divide(total, count, out=np.full(M, np.nan), where=count > 0))
+
+
+# --- Who learns together --------------------------------------------------------------------------------------------
+
+
+def _groups(
+    samples: Samples, encoder: ContextEncoder, model: Model, similarity: SimilarityLike | None
+) -> tuple[IntArray, ...]:
+    M = len(samples.stations)
+    if isinstance(similarity, TaskMatrix):
+        return tuple(components(model.similarity.matrix))
+    if M <= TOGETHER:
+        return (np.arange(M),)
+    rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
+    size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, TOGETHER))
+    return tuple(alike_groups(profiles(samples, encoder, model), size=size))
+
+
+def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatArray:
+    """Return what each station's own rows say of settings in a few usual states, its mean left out, (M, g).
+
+    What is known of a station that tried little lies near what all have in common, which its rows are held against.
+    """
+    arms = np.unique(
+        np.linspace(0, len(encoder.space) - 1, min(_SETTINGS, len(encoder.space))).round().astype(np.int64)
+    )
+    p = len(encoder.state.names)
+    usual = np.quantile(samples.X[:, :p], np.linspace(0, 1, _STATES + 2)[1:-1], axis=0)
+    points = np.vstack([np.hstack([np.tile(state, (len(arms), 1)), encoder.space.features[arms]]) for state in usual])
+    points = np.hstack([points, np.zeros((len(points), samples.X.shape[1] - points.shape[1]))])
+    told = told_of(replace(samples, days=None, spells=None), model.noise)
+    told = averaged(told, most=_OWN_ROWS * len(samples.stations), columns=setting_columns(encoder))
+    order = np.argsort(told.tasks, kind="stable")
+    found = np.zeros((len(samples.stations), len(points)))
+    for own in np.split(order, np.flatnonzero(np.diff(told.tasks[order])) + 1):
+        X = told.X[own]
+        K = model.kernel(X, X)
+        K[np.diag_indices(len(own))] += told.noise[own]
+        level = float(np.average(told.y[own], weights=told.count[own]))
+        found[told.tasks[own[0]]] = model.kernel(points, X) @ np.linalg.solve(K, told.y[own] - level)
+    return np.asarray(found - found.mean(axis=1, keepdims=True))
+
+
+def alike_groups(P: FloatArray, *, size: int) -> list[IntArray]:
+    """Return stations in groups of about equal size, at most `size`, by profiles P (M, g).
+
+    Example:
+        >>> [group.tolist() for group in alike_groups(np.array([[0.0], [5.0], [0.1], [5.2]]), size=2)]
+        [[0, 2], [1, 3]]
+    """
+    return sorted(_cut(P, np.arange(len(P)), -(-len(P) // size)), key=lambda group: int(group[0]))
+
+
+def _cut(P: FloatArray, members: IntArray, parts: int) -> list[IntArray]:
+    if parts == 1:
+        return [members]
+    centred = P[members] - P[members].mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    order = members[np.argsort(centred @ direction, kind="stable")]
+    cut = len(order) * (parts // 2) // parts
+    first, second = np.sort(order[:cut]), np.sort(order[cut:])
+    return [*_cut(P, first, parts // 2), *_cut(P, second, parts - parts // 2)]
+
+
+# --- The plan -------------------------------------------------------------------------------------------------------
+
+
+def _learned(
+    encoder: ContextEncoder,
+    samples: Samples,
+    model: Model,
+    similarity: SimilarityLike,
+    *,
+    seed: int,
+    users: FloatArray | None,
+) -> Group:
+    """Return what the stations of one group know: all but their similarity is common to the network."""
+    if isinstance(similarity, TaskMatrix):
+        alike = similarity
+    else:
+        rng = np.random.default_rng([seed, 0])
+        same = learn_model(samples, similarity, rng=rng, kernel=model.kernel, noise=model.noise, mean=model.mean)
+        alike = same.similarity
+    told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
+    evidence = Evidence(model.kernel, alike.matrix, told, mean=model.mean, shocks=model.shocks)
+    return Group.of(encoder, samples.stations, evidence, users)
+
+
+def _planned(learned: Mapping[str, Any], now: Mapping[str, Present], rules: Rules) -> list[Proposal | LeftAlone]:
+    """Learn what a group knows, and plan for it: one piece of work for a process."""
+    return plan_group(_learned(**learned), now, rules)
+
+
+def plan_network(
+    network: Network,
+    now: Mapping[str, Present],
+    *,
+    explore: bool = False,
+    beta: float = 1.0,
+    least_gain: float = 0.0,
+    max_changes: int | None = None,
+    steps: Mapping[str, float] | None = None,
+    rails: Rails | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+    tick: Callable[[int], None] | None = None,
+    **about: Any,
+) -> ChangePlan:
+    """Return which stations of a network should change, to what and why, and which are better left alone.
+
+    Args:
+        network: What the log says.
+        now: Present configuration and period by station.
+        explore: Whether to propose what is most worth trying rather than what is expected to earn most.
+        beta: Weight of the standard deviation when exploring.
+        least_gain: Gains below this are not worth a change. When exploring, what counts is the interval's upper end.
+        max_changes: The most changes to make, the most worthwhile ones; None for no limit.
+        steps: The furthest a knob may move from its present value; 0 keeps it.
+        rails: Hard limits: ranges, steps, frozen stations, changes in a round, neighbours.
+        workers: Processes; None or 0 for one per core.
+        ray: The Ray cluster to run on instead, "host:port" or "auto".
+        tick: Called with the number of stations that have just been looked at.
+        about: What the plan says of itself: `reward` and `period`.
+
+    Example:
+        >>> from kinband.planning import latest
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 30, "tilt": rng.integers(0, 5, 60)}
+        >>> log["reward"] = 1.0 - 0.1 * (log["tilt"] - 3) ** 2 + 0.01 * rng.normal(size=60)
+        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
+        >>> plan = plan_network(learn_network(trace, similarity="pooled"), {"a": Present({}, {"tilt": 0})})
+        >>> plan.changes[0].moves
+        {'tilt': 3}
+    """
+    check_limits(max_changes=max_changes, least_gain=least_gain, steps=steps)
+    limits = Limits(network.encoder.space, steps or {}, rails or Rails())
+    rules = Rules(beta if explore else None, float(least_gain), limits)
+    calls, asked = _calls(network, now, rules)
+    found: dict[str, Proposal | LeftAlone] = {}
+    for i, answers in carried_out(calls, workers=workers, ray=ray):
+        found |= dict(zip(asked[i], answers, strict=True))
+        if tick is not None:
+            tick(len(asked[i]))
+    for name in now.keys() - found.keys():
+        known = {knob: value for knob, value in now[name].configuration.items() if value is not None}
+        found[name] = LeftAlone(name, known, "not in the log", NOT_IN_LOG)
+    return merged([found[name] for name in now], rules, max_changes=max_changes, **about)
+
+
+def _calls(
+    network: Network, now: Mapping[str, Present], rules: Rules
+) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
+    """One piece of work for each group that has stations to plan for, and their names."""
+    group_number = np.empty(len(network.stations), dtype=np.int64)
+    for number, members in enumerate(network.groups):
+        group_number[members] = number
+    of_row = group_number[network.samples.tasks]
+    order = np.argsort(of_row, kind="stable")
+    cuts = np.searchsorted(of_row[order], np.arange(len(network.groups) + 1))
+    calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    asked: dict[int, list[str]] = {}
+    for number, members in enumerate(network.groups):
+        names = [name for m in members.tolist() if (name := network.stations[m]) in now]
+        if not names:
+            continue
+        rows = order[cuts[number] : cuts[number + 1]]
+        asked[number] = names
+        wanted = {name: now[name] for name in names}
+        calls[number] = (_planned, (_known(network, members, rows), wanted, rules))
+    return calls, asked
+
+
+def _known(network: Network, members: IntArray, rows: IntArray) -> dict[str, Any]:
+    """What a group is told: its rows, and what is common to all."""
+    stations = tuple(network.stations[m] for m in members.tolist())
+    some = network.samples.take(rows)
+    alike = network.similarity
+    return {
+        "encoder": network.encoder,
+        "samples": replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks)),
+        "model": network.model,
+        "similarity": alike.reindex(stations) if isinstance(alike, TaskMatrix) else alike,
+        "seed": network.seed,
+        "users": None if network.users is None else network.users[members],
+    }

@@ -1,0 +1,308 @@
+"""The stations as they are, and the period that a plan is for: the states that each will be in while a setting runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray
+from kinband.errors import BadInputError
+from kinband.space import ConfigurationSpace
+from kinband.stats import counted
+from kinband.trace import Trace
+from kinband.trace.answers import station_numbers
+from kinband.trace.columns import floats, station_names, table_of
+from kinband.trace.columns import times as as_times
+from kinband.trace.files import check_file, read_csv, read_parquet
+
+# --- A period -------------------------------------------------------------------------------------------------------
+#
+# What is best at eight in the evening may harm over the day. So a plan is for a period, given by rows of states for
+# every station: what is expected of the time in which the settings will run. The log's last week is the usual guess at
+# the next. Every hour of the day counts alike in it, however often the log has it.
+
+LONGEST = 168
+"""Rows of a period that are looked at, a week of hours; of longer ones so many, evenly chosen."""
+_WEEK = np.timedelta64(7, "D")
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """States that a station will be in.
+
+    Attributes:
+        states: One row each, (T, p), in the order of the log's state features.
+        hours: Hour of the day of each row, (T,); None where it is not known.
+
+    Example:
+        >>> period = Period(np.array([[0.2], [0.4], [0.9]]), np.array([7, 7, 20]))
+        >>> period.weights.tolist()
+        [0.25, 0.25, 0.5]
+    """
+
+    states: FloatArray
+    hours: IntArray | None = None
+
+    @property
+    def weights(self) -> FloatArray:
+        """How much each row counts, (T,): all hours alike, or all rows where hours are not known."""
+        if self.hours is None:
+            return np.full(len(self.states), 1.0 / len(self.states))
+        _, number, count = np.unique(self.hours, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / (len(count) * count[number.ravel()]))
+
+    def sums(self) -> tuple[FloatArray, tuple[int, ...]]:
+        """Return the weights of the mean and of each hour's mean, (1 + H, T), and the H hours; none without times."""
+        if self.hours is None:
+            return self.weights[None], ()
+        found = np.unique(self.hours)
+        at = (self.hours[None] == found[:, None]).astype(np.float64)
+        return np.vstack([self.weights, at / at.sum(axis=1, keepdims=True)]), tuple(found.tolist())
+
+
+def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Period]:
+    """Return the log's last week as each station's period: all of its rows where times are no dates.
+
+    Args:
+        trace: The log.
+        hours: Hours of the day to look at; all if not given.
+
+    Example:
+        >>> log = {"station": ["a"] * 3, "time": ["2024-03-01 07:00", "2024-03-11 07:00", "2024-03-11 20:00"]}
+        >>> log |= {"load": [0.1, 0.5, 0.4], "tilt": [2, 2, 4], "reward": [0.8, 0.9, 0.7]}
+        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
+        >>> periods_of(trace)["a"].states.tolist(), periods_of(trace, [20])["a"].states.tolist()
+        ([[0.5], [0.4]], [[0.4]])
+    """
+    rows, hour = np.arange(len(trace)), None
+    if trace.time is not None and trace.time.dtype.kind == "M":
+        hour = hours_of(trace.time)
+        within = trace.time > trace.time.max() - _WEEK
+        rows = np.flatnonzero(within if hours is None else within & np.isin(hour, list(hours)))
+    elif hours is not None:
+        raise BadInputError("hours of the day need a log with dates: name its column with --time", argument="hours")
+    if not len(rows):
+        raise BadInputError(f"the log's last week has no rows at the hours {sorted(hours or ())}", argument="hours")
+    return _by_station(trace.stations, station_numbers(trace), trace.state, rows, hour)
+
+
+def hours_of(time: Any) -> IntArray:
+    """Return the hour of the day of times (n,).
+
+    Example:
+        >>> hours_of(np.array(["2024-03-04T23:30"], dtype="M8[us]"))
+        array([23])
+    """
+    return np.asarray((time - time.astype("datetime64[D]")) // np.timedelta64(1, "h"), dtype=np.int64)
+
+
+def _by_station(
+    stations: Sequence[str], tasks: IntArray, states: FloatArray, rows: IntArray, hours: IntArray | None
+) -> dict[str, Period]:
+    """The chosen rows of every station, in their order, at most `LONGEST` each."""
+    order = rows[np.argsort(tasks[rows], kind="stable")]
+    cuts = np.flatnonzero(np.diff(tasks[order])) + 1
+    found = {}
+    for own in np.split(order, cuts):
+        if len(own) > LONGEST:
+            own = own[np.linspace(0, len(own) - 1, LONGEST).round().astype(np.int64)]
+        found[stations[int(tasks[own[0]])]] = Period(states[own], None if hours is None else hours[own])
+    return found
+
+
+def read_periods(
+    path: str | Path,
+    *,
+    state: Sequence[str],
+    station: str = "station",
+    time: str | None = None,
+    hours: Sequence[int] | None = None,
+    delimiter: str | None = None,
+    decimal_point: str | None = None,
+) -> dict[str, Period]:
+    r"""Read the states of a period from a file: many rows a station, named as in the log.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "week.csv"
+        ...     _ = path.write_text("station,load\n0012,0.2\n0012,0.6\n", encoding="utf-8")
+        ...     read_periods(path, state=["load"])["0012"].states.tolist()
+        [[0.2], [0.6]]
+    """
+    path = Path(path)
+    named = _file_table(path, text=[station], marks={"delimiter": delimiter, "decimal_point": decimal_point})
+    table = table_of(named, what=str(path))
+    if missing := [name for name in (station, *state) if name not in table.names]:
+        raise BadInputError(
+            f"{path} lacks the column {' and '.join(map(repr, missing))}; it has {', '.join(map(repr, table.names))}: "
+            "a period has the station and the state of the log"
+        )
+    names = station_names(table.get(station), label=f"column {station!r} of {path}")
+    stations = tuple(dict.fromkeys(names.tolist()))
+    number = {name: m for m, name in enumerate(stations)}
+    columns = [floats(table.get(name), label=f"column {name!r} of {path}", unknown=True) for name in state]
+    states = np.column_stack(columns) if columns else np.empty((len(names), 0))
+    hour = None
+    if time is not None and time in table.names:
+        found = as_times(table.get(time), label=f"column {time!r} of {path}")
+        hour = hours_of(found) if found.dtype.kind == "M" else None
+    complete = np.isfinite(states).all(axis=1)
+    if not complete.any():
+        raise BadInputError(f"{path} has no row whose state is complete: fill in {', '.join(state)}")
+    if hours is not None:
+        if hour is None:
+            raise BadInputError(f"hours of the day need dates, in a column {time!r} of {path}", argument="hours")
+        complete &= np.isin(hour, list(hours))
+        if not complete.any():
+            raise BadInputError(f"{path} has no complete rows at the hours {sorted(hours)}", argument="hours")
+    rows = np.flatnonzero(complete)
+    return _by_station(stations, np.array([number[name] for name in names.tolist()]), states, rows, hour)
+
+
+# --- The stations as they are now: the state each is in and the configuration it runs -------------------------------
+#
+# They come as a table with one row per station, with columns named as in the log; other columns are ignored, so the
+# last hour of an export will do. What is wrong with the table is an error; what is missing of one station stays unknown
+# here, and a plan leaves that station as it is and says why.
+
+
+@dataclass(frozen=True)
+class Present:
+    """The present configuration of one station, and the state it is in or the states it will be in.
+
+    Attributes:
+        state: State features by name, nan where unknown; what a plan is for where there is no period.
+        configuration: Knob values by name, None where unknown.
+        period: What a plan is for.
+
+    Example:
+        >>> Present({"load": 0.4}, {"tilt": 4}).configuration["tilt"]
+        4
+    """
+
+    state: Mapping[str, float]
+    configuration: Mapping[str, Any]
+    period: Period | None = None
+
+
+def latest(trace: Trace) -> dict[str, Present]:
+    """Return what every station ran last, in its last state; without times, the last row of the file is the last.
+
+    Example:
+        >>> log = {"station": ["a", "a"], "time": [2, 1], "load": [0.1, 0.5], "tilt": [2, 4], "reward": [0.8, 0.9]}
+        >>> latest(Trace.from_frame(log, {"configuration": ["tilt"]}))["a"].configuration
+        {'tilt': 2}
+    """
+    tasks = station_numbers(trace)
+    order = np.lexsort((np.arange(len(trace)) if trace.time is None else trace.time, tasks))
+    last = order[np.append(np.flatnonzero(np.diff(tasks[order])), len(order) - 1)]
+    knobs = {knob: values[last].tolist() for knob, values in trace.configuration.items()}
+    return {
+        trace.stations[int(tasks[row])]: Present(
+            dict(zip(trace.state_names, trace.state[row].tolist(), strict=True)),
+            {knob: values[i] for knob, values in knobs.items()},
+        )
+        for i, row in enumerate(last.tolist())
+    }
+
+
+def planned_for(now: Mapping[str, Present], periods: Mapping[str, Period]) -> dict[str, Present]:
+    """Return stations as they are with the period that each is planned for; one without keeps its state.
+
+    Example:
+        >>> week = {"a": Period(np.array([[0.2]]))}
+        >>> planned_for({"a": Present({}, {"tilt": 4})}, week)["a"].period is week["a"]
+        True
+    """
+    return {name: replace(one, period=periods.get(name)) for name, one in now.items()}
+
+
+def present_of(
+    frame: Any,
+    space: ConfigurationSpace,
+    *,
+    state: Sequence[str],
+    station: str = "station",
+    what: str = "the table of present states",
+) -> dict[str, Present]:
+    """Return the stations of a pandas, polars or pyarrow table, or of a mapping from column name to values.
+
+    Args:
+        frame: The table, one row per station.
+        space: Names the knobs.
+        state: Names of the state features.
+        station: Column of the station names.
+        what: What the table is called in messages.
+
+    Example:
+        >>> table = {"station": [7, 8], "load": [0.2, None], "tilt": [2, 4]}
+        >>> now = present_of(table, ConfigurationSpace(tilt=[2, 4]), state=["load"])
+        >>> now["7"]
+        Present(state={'load': 0.2}, configuration={'tilt': 2}, period=None)
+        >>> now["8"].state
+        {'load': nan}
+    """
+    table = table_of(frame, what=what)
+    roles = {station: "the station", **dict.fromkeys(state, "a state feature"), **dict.fromkeys(space.knobs, "a knob")}
+    if missing := [f"{name!r} ({role})" for name, role in roles.items() if name not in table.names]:
+        has = ", ".join(map(repr, table.names))
+        raise BadInputError(
+            f"{what} lacks the column {' and '.join(missing)}; it has {has}: add it, named as in the log"
+        )
+    names = station_names(table.get(station), label=f"column {station!r} of {what}").tolist()
+    if not names:
+        raise BadInputError(f"{what} has columns but no rows: give one row for each station to plan for")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInputError(
+            f"{what} lists station {twice!r} {counted(names.count(twice), 'time')}: give its present row only"
+        )
+    states = {name: floats(table.get(name), label=f"column {name!r} of {what}", unknown=True) for name in state}
+    if empty := next((name for name, values in states.items() if np.isnan(values).all()), None):
+        raise BadInputError(f"column {empty!r} of {what} is empty: fill in the present state of each station")
+    settings = {knob: [_known(value) for value in table.get(knob).tolist()] for knob in space.knobs}
+    return {
+        name: Present(
+            {feature: float(values[row]) for feature, values in states.items()},
+            {knob: values[row] for knob, values in settings.items()},
+        )
+        for row, name in enumerate(names)
+    }
+
+
+def read_present(
+    path: str | Path,
+    space: ConfigurationSpace,
+    *,
+    state: Sequence[str],
+    station: str = "station",
+    delimiter: str | None = None,
+    decimal_point: str | None = None,
+) -> dict[str, Present]:
+    r"""Read the stations as they are now from a .csv, .csv.gz or .parquet file.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "now.csv"
+        ...     _ = path.write_text("station,load,tilt,vendor\n0012,0.2,4,x\n", encoding="utf-8")
+        ...     read_present(path, ConfigurationSpace(tilt=[2, 4]), state=["load"])["0012"].configuration
+        {'tilt': 4}
+    """
+    path, marks = Path(path), {"delimiter": delimiter, "decimal_point": decimal_point}
+    text = [station, *(knob for knob, values in space.knobs.items() if isinstance(values[0], str))]
+    return present_of(_file_table(path, text=text, marks=marks), space, state=state, station=station, what=str(path))
+
+
+def _file_table(path: Path, *, text: Sequence[str], marks: Mapping[str, Any]) -> Any:
+    """A file's table; text stays text: a type guessed would turn "0012", or a category "1", into a number."""
+    if check_file(path) == ".parquet":
+        return read_parquet(path)
+    return read_csv(path, types=dict.fromkeys(text, "string"), **marks)
+
+
+def _known(value: Any) -> Any:
+    return None if value is None or value == "" or value != value else value

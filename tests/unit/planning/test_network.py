@@ -1,0 +1,117 @@
+"""Networks of any size: who learns together, every row counts, and processes change nothing."""
+
+import numpy as np
+import pytest
+
+from kinband import ConfigurationSpace, Trace
+from kinband.errors import BadInputError, KinbandError
+from kinband.guardrails import Rails
+from kinband.planning import Network, Present, latest, learn_network, periods_of, plan_network, planned_for
+from kinband.planning import network as module
+from kinband.planning.network import alike_groups
+
+BEST = (1, 4)  # best tilt of the two kinds of stations
+
+
+def log(stations: int = 12, hours: int = 24, *, seed: int = 0) -> Trace:
+    """Stations of two kinds, which ran a tilt at random every hour and at last 2."""
+    rng = np.random.default_rng(seed)
+    tilt = rng.integers(0, 6, (stations, hours))
+    tilt[:, -1] = 2
+    best = np.array(BEST)[np.arange(stations) % 2]
+    reward = 1.0 - 0.1 * (tilt - best[:, None]) ** 2 + 0.02 * rng.normal(size=tilt.shape)
+    names = [f"s{m:03d}" for m in range(stations)]
+    time = np.datetime64("2024-03-04T00:00") + np.arange(hours).astype("m8[h]")
+    table = {"station": np.repeat(names, hours), "time": np.tile(time, stations), "tilt": tilt.ravel()}
+    return Trace.from_frame({**table, "reward": reward.ravel()}, {"configuration": ["tilt"]})
+
+
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of at most four stations, learned from six."""
+    for name, value in {"TOGETHER": 4, "SMALLEST": 3, "GROUP_ROWS": 96, "_SOME": 6}.items():
+        monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    small(monkeypatch)
+    return learn_network(log())
+
+
+def test_stations_that_answer_alike_learn_together(network: Network) -> None:
+    assert [len(group) for group in network.groups] == [4, 4, 4]
+    assert sorted(np.concatenate(network.groups).tolist()) == list(range(12))
+    kinds = [set((group % 2).tolist()) for group in network.groups]
+    assert sum(len(kind) == 1 for kind in kinds) >= 2  # six of a kind fill one group and a half
+
+
+def test_every_station_gets_the_best_setting_of_its_kind(network: Network) -> None:
+    now = latest(log())
+    plan = plan_network(network, now, workers=1)
+    assert {change.station: change.proposed["tilt"] for change in plan.changes} == {
+        name: BEST[m % 2] for m, name in enumerate(network.stations)
+    }
+    assert all(change.own_rows == 24 for change in plan.changes)  # every row counts
+
+
+def test_processes_change_nothing(network: Network) -> None:
+    now = planned_for(latest(log()), periods_of(log()))
+    alone, spread = (plan_network(network, now, workers=workers).to_dict() for workers in (1, 2))
+    assert alone == spread
+
+
+def test_each_group_is_told_of_when_it_is_done(network: Network) -> None:
+    done: list[int] = []
+    plan_network(network, latest(log()), workers=1, tick=done.append)
+    assert done == [4, 4, 4]
+
+
+def test_a_small_network_is_one_group() -> None:
+    found = learn_network(log())
+    assert [group.tolist() for group in found.groups] == [list(range(12))]
+    assert found.method == "joint"
+
+
+def test_stations_without_rows_are_left_alone(network: Network) -> None:
+    plan = plan_network(network, {"nobody": Present({}, {"tilt": 2})}, workers=1)
+    assert [(left.station, left.why) for left in plan.left_alone] == [("nobody", "not in the log")]
+
+
+def test_neighbours_do_not_change_together_where_rails_say_so(network: Network) -> None:
+    rails = Rails(neighbours={"s000": frozenset({"s001"})}, neighbours_together=False)
+    plan = plan_network(network, latest(log()), rails=rails, workers=1)
+    (left,) = plan.left_alone
+    assert (left.station in ("s000", "s001"), left.why) == (True, "beside a change")
+    assert "not both may at once" in left.reason
+
+
+def test_rails_limit_how_many_change(network: Network) -> None:
+    plan = plan_network(network, latest(log()), rails=Rails(per_round=5), max_changes=9, workers=1)
+    assert len(plan.changes) == 5
+    assert {left.why for left in plan.left_alone} == {"beyond the limit"}
+    assert (
+        min(change.gain.value for change in plan.changes)
+        >= max(left.gain.value for left in plan.left_alone if left.gain is not None) - 1e-12
+    )
+
+
+def test_steps_and_stop_are_refused_before_any_work(network: Network) -> None:
+    with pytest.raises(KinbandError, match="no knob 'power'"):
+        plan_network(network, latest(log()), steps={"power": 1.0})
+    with pytest.raises(BadInputError, match="stop switch"):
+        plan_network(network, latest(log()), rails=Rails(stop=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_are_about_as_large_as_each_other(seed: int) -> None:
+    P = np.random.default_rng(seed).normal(size=(101, 3))
+    sizes = [len(group) for group in alike_groups(P, size=20)]
+    assert sum(sizes) == 101
+    assert max(sizes) <= 20
+    assert min(sizes) >= 15
+
+
+def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(network: Network) -> None:
+    wide = learn_network(log(), ConfigurationSpace(tilt=range(9)))
+    plan = plan_network(wide, latest(log()), workers=1)
+    assert {change.proposed["tilt"] for change in plan.changes} == set(BEST)
