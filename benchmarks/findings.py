@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.metrics import bootstrapped, picks_of, ratio_of
 from benchmarks.runs import ALONE, BETAS, EMBEDDING, JOINT, PLAIN, POOLED, Contest, Plan, plans, read
 from kinband.arrays import FloatArray
-from kinband.experiments.compare import mean_of, saving_of
+from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.stats import Estimate
 
 FIXED = (ALONE, POOLED, EMBEDDING)
@@ -175,4 +175,4 @@ def geometric_mean(findings: Sequence[Finding]) -> Estimate:
 
 def held(found: Finding, learner: str = JOINT) -> Estimate:
     """Return how often predictive intervals held, with its interval over seeds."""
-    return mean_of(found.covered[learner])
+    return mean_over_runs(found.covered[learner])

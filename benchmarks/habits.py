@@ -10,7 +10,7 @@ import numpy as np
 from tests.statistical.test_habits_cover import PROBLEMS, habits_of
 from tests.support.habits import covered
 
-from kinband.experiments.compare import mean_of
+from kinband.experiments.compare import mean_over_runs
 from kinband.model import learn_model
 
 
@@ -26,8 +26,8 @@ def main() -> None:
         models = [learn_model(one.log, "joint", rng=np.random.default_rng(seed)) for seed, one in enumerate(made)]
         held = np.array([covered(model, one.log, one.others)[0] for model, one in zip(models, made, strict=True)])
         everywhere.append(held)
-        print(f"| {problem} | {mean_of(held):.0%} |", flush=True)
-    print(f"| all | {mean_of(np.concatenate(everywhere)):.0%} |")
+        print(f"| {problem} | {mean_over_runs(held):.0%} |", flush=True)
+    print(f"| all | {mean_over_runs(np.concatenate(everywhere)):.0%} |")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def run(draw: Draw) -> dict[str, Any]:
     model, used = None, False
     for beta in BETAS:
         scene, model = scene_of(draw, beta, model)
-        used = scene.controller.settings.descriptor_kernel is not None
+        used = scene.controller.setup.descriptor_kernel is not None
         for start in STARTS:
             paid = first_decisions(joined(scene, start), scene, decisions=draw.arrival.decisions)
             regret[start][str(beta)] = float(paid.sum()) / len(scene.newcomers) / draw.arrival.decisions

@@ -38,7 +38,7 @@ from kinband.environments.contract import Referee
 from kinband.environments.drifting import Drifting, How
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, stage_of
-from kinband.experiments.compare import mean_of, saving_of
+from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.model import Model, learn_model
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -148,8 +148,9 @@ def findings(records: Sequence[Record], plan: Plan | None = None) -> list[Findin
         saved = saving_of(curves.sum(axis=1), plain.sum(axis=1))
         found.append(
             Finding(
-                problem, scenario, sharing, learner, mean_of(curves[:, plan.before // 2 : plan.before].mean(axis=1)),
-                mean_of(curves[:, plan.before :].mean(axis=1)), back, of_restart, of_nothing,
+                problem, scenario, sharing, learner,
+                mean_over_runs(curves[:, plan.before // 2 : plan.before].mean(axis=1)),
+                mean_over_runs(curves[:, plan.before :].mean(axis=1)), back, of_restart, of_nothing,
                 Estimate(1.0 - saved.value, 1.0 - saved.high, 1.0 - saved.low),
                 float(np.mean([sum(r.resets) for r in own])),
             )

@@ -38,7 +38,7 @@ from kinband.arrays import FloatArray
 from kinband.controller import Controller
 from kinband.environments.radio import KNOB, Parameters, RadioEnvironment, Report
 from kinband.errors import BadInputError
-from kinband.experiments.compare import mean_of
+from kinband.experiments.compare import mean_over_runs
 from kinband.experiments.runner import Job, run_jobs
 from kinband.kpis import KpiFloor, NeighbourReward
 from kinband.stats import Estimate
@@ -163,8 +163,8 @@ def controller_of(plan: Plan, learner: str, *, seed: int, log: Mapping[str, Any]
     )
     if rule is None or extra:
         return controller
-    settings = controller.settings
-    return Controller.from_settings(replace(settings, config=settings.config.replace(neighbours=rule)))
+    setup = controller.setup
+    return Controller.from_setup(replace(setup, config=setup.config.replace(neighbours=rule)))
 
 
 def rule_of(plan: Plan, learner: str, environment: RadioEnvironment) -> NeighbourReward | None:
@@ -259,8 +259,8 @@ def findings(records: Sequence[Record]) -> list[Finding]:
     for learner, runs in by_learner.items():
         gain = np.array([run.share - selfish[seed].share for seed, run in runs.items()])
         columns = {name: _column(runs, name) for name in ("share", "below", "earned", "trials")}
-        share, below, earned = (mean_of(columns[name]) for name in ("share", "below", "earned"))
-        found.append(Finding(learner, share, mean_of(gain), below, earned, float(columns["trials"].mean())))
+        share, below, earned = (mean_over_runs(columns[name]) for name in ("share", "below", "earned"))
+        found.append(Finding(learner, share, mean_over_runs(gain), below, earned, float(columns["trials"].mean())))
     return found
 
 

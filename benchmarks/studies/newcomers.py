@@ -25,7 +25,7 @@ from kinband.environments import TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, City, Stage, stage_of
-from kinband.experiments.compare import mean_of, saving_of
+from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.experiments.runner import decide
 from kinband.model import learn_model
 from kinband.similarity.newcomers import held_out
@@ -182,10 +182,10 @@ def finding(draws: Sequence[Draw], known: Sequence[float] | None = None) -> Find
         by_start[KNOWN] = np.array(known)
     explained = np.array([one.explained for one in draws])
     return Finding(
-        {start: mean_of(values) for start, values in by_start.items()},
+        {start: mean_over_runs(values) for start, values in by_start.items()},
         {start: saving_of(values, by_start[ALONE]) for start, values in by_start.items()},
         saving_of(by_start[DESCRIBED], by_start[AVERAGE]),
-        mean_of(explained),
+        mean_over_runs(explained),
         trusted=float(np.mean([one.used for one in draws])),
     )
 
@@ -238,14 +238,14 @@ def best_known(seed: int, plan: Plan) -> float:
 def joined(scene: Scene, start: str) -> Controller:
     """Return a controller for the newcomers of a scene, which itself stays as it is."""
     before = scene.controller
-    settings = before.settings
+    setup = before.setup
     if start == ALONE:
         return Controller(
-            settings.encoder.space, scene.newcomers, state=settings.encoder.state, kernel=settings.kernel,
-            noise=settings.noise, mean=settings.mean, beta=settings.config.beta, engine="exact", seed=scene.seed,
+            setup.encoder.space, scene.newcomers, state=setup.encoder.state, kernel=setup.kernel,
+            noise=setup.noise, mean=setup.mean, beta=setup.config.beta, engine="exact", seed=scene.seed,
         )  # fmt: skip
     policy: Any = before.policy
-    controller = Controller.resume(settings, list(before.journal), beliefs=policy.state())
+    controller = Controller.resume(setup, list(before.journal), beliefs=policy.state())
     for name in scene.newcomers:
         controller.add_station(name, scene.descriptors[name] if start == DESCRIBED else None)
     return controller
@@ -266,5 +266,5 @@ def first_decisions(controller: Controller, scene: Scene, *, decisions: int) -> 
 
 
 def _explained(scene: Scene) -> float:
-    settings = scene.controller.settings
-    return held_out(settings.K_Z, [settings.descriptors[name] for name in settings.stations]).explained
+    setup = scene.controller.setup
+    return held_out(setup.K_Z, [setup.descriptors[name] for name in setup.stations]).explained

@@ -32,7 +32,7 @@ from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
 from kinband.experiments.city import LOG_ROWS, stage_of
-from kinband.experiments.compare import mean_of
+from kinband.experiments.compare import mean_over_runs
 from kinband.model import Search, learn_model
 from kinband.policies import Conservative, Floor, SwitchingCost
 from kinband.space import ConfigurationSpace
@@ -168,9 +168,10 @@ def _finding(name: str, own: Sequence[Tally], plain: FloatArray) -> Finding:
         share_of(int(np.count_nonzero(by_name[what])), len(own)) for what in ("depth", "depth_in_rewards", "below")
     )
     shares = {what: float(by_name[what].mean()) for what in ("trials", "changes")}
-    below = mean_of(by_name["below"])
+    below = mean_over_runs(by_name["below"])
     return Finding(
-        name, broken, in_rewards, mean_of(by_name["depth"]), fallen, below, **shares, regret=mean_of(by_name["regret"]),
+        name, broken, in_rewards, mean_over_runs(by_name["depth"]), fallen, below, **shares,
+        regret=mean_over_runs(by_name["regret"]),
         paid=Estimate(paid.value - 1.0, paid.low - 1.0, paid.high - 1.0),
     )  # fmt: skip
 
@@ -268,8 +269,8 @@ def _city(stations: int) -> Any:
 
 def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
     """Let a learner play in rounds under the rules, and note what a referee knows."""
-    settings = case.plain.settings
-    controller = Controller.from_settings(replace(settings, config=settings.config.replace(safety=rules)))
+    setup = case.plain.setup
+    controller = Controller.from_setup(replace(setup, config=setup.config.replace(safety=rules)))
     case.environment.reset(seed)
     before = dict.fromkeys(case.environment.stations, case.today)
     rows = [list(_slot(case, controller, before)) for _ in range(slots)]

@@ -428,7 +428,7 @@ def check_past_names(drift: Drift | None, *names: str) -> None:
         )
 
 
-# --- How a clock gets into settings: one more column of contexts, a kernel that forgets, a log with its times -------
+# --- How a clock gets into a setup: one more column of contexts, a kernel that forgets, a log with its times -------
 #
 # From a log with times, a half-life that is to be learned is fitted with the rest of the kernel by marginal likelihood;
 # one that is given stays as it is. A log without times is as old as the first decision.
@@ -505,7 +505,7 @@ def log_end(start: Samples | None, column: int) -> float:
 
 
 def half_life_note(drift: Drift | None) -> Mapping[str, Any]:
-    """Say in the notes of settings what half-life is in force."""
+    """Say in the notes of a setup what half-life is in force."""
     return {"half_life": drift.half_life, "clock": drift.clock} if drift is not None and drift.forgets else {}
 
 

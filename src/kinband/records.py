@@ -78,8 +78,8 @@ class Samples:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
-    """How things stand when a station is asked for, as far as the record tells.
+class Deployed:
+    """What is deployed when a station is asked for, as far as the record tells.
 
     Attributes:
         running: Arm of what the station runs, None where nobody has said.
@@ -88,7 +88,7 @@ class Standing:
         pending: By task, the lower bounds that decisions without reward count with in a budget.
 
     Example:
-        >>> Standing(running=2).baseline is None
+        >>> Deployed(running=2).baseline is None
         True
     """
 
@@ -106,7 +106,7 @@ class Query:
         task: Index of the station.
         X: One context per arm, (N, d).
         allowed: Which arms may be chosen, (N,).
-        standing: What the station runs and what is pending, where a controller asks.
+        deployed: What the station runs and what is pending, where a controller asks.
 
     Example:
         >>> Query(0, np.zeros((3, 2)), np.array([True, False, True])).arms.tolist()
@@ -116,7 +116,7 @@ class Query:
     task: int
     X: FloatArray
     allowed: BoolArray
-    standing: Standing | None = None
+    deployed: Deployed | None = None
 
     @property
     def arms(self) -> IntArray:

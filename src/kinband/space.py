@@ -517,6 +517,16 @@ class ConfigurationSpace:
         return space
 
 
+def in_words(configuration: Mapping[str, Any]) -> str:
+    """Return a configuration as people write it.
+
+    Example:
+        >>> in_words({"tilt": 4, "scheduler": "pf"})
+        'tilt=4, scheduler=pf'
+    """
+    return ", ".join(f"{knob}={value}" for knob, value in configuration.items())
+
+
 def _standardised(column: Sequence[Any]) -> tuple[FloatArray, float]:
     """Return (v - mean) / sd, (N,), and sd; zeros and 1 where nothing varies."""
     values = np.array(column, dtype=np.float64)

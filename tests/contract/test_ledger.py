@@ -367,7 +367,7 @@ def test_a_ledger_belongs_to_one_controller(ledger: Ledger) -> None:
     with pytest.raises(NotFoundError, match="has no controller yet"):
         OnRecord(ledger)
     OnRecord(ledger, new_controller(43))
-    OnRecord(ledger, new_controller(43).settings)
+    OnRecord(ledger, new_controller(43).setup)
     with pytest.raises(ConflictError, match="other settings"):
         OnRecord(ledger, new_controller(44))
 

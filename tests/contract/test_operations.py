@@ -36,7 +36,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
 
 def reopened(operations: Operations) -> Operations:
     """Another process at the same ledger."""
-    policy, clock = operations.settings.config.policy, Clock(operations.now())
+    policy, clock = operations.setup.config.policy, Clock(operations.now())
     own = None if isinstance(policy, str) else policy
     limits, text = operations.guard.rails, _text(operations)
     return Operations.open(operations.ledger, rails=limits, rails_text=text, clock=clock, policy=own)
@@ -85,7 +85,7 @@ def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> Non
     made = ask(operations, a=2, b=4, c=0)
     seen = [(i.status, i.arm, i.verdict and i.verdict.outcome) for i in made.values()]
     assert seen == [("applied", 2, "allowed"), ("applied", 2, "replaced"), ("kept", 0, "allowed")]
-    operations.tell({item.id: 0.1 * n for n, item in enumerate(made.values())})
+    operations.tell({record.id: 0.1 * n for n, record in enumerate(made.values())})
     assert learned(operations) == [(0, 2, 0.0), (1, 2, 0.1), (2, 0, 0.2)]
     station_state = operations.read_model.stations["b"]
     assert (station_state.running, station_state.before, station_state.changed, station_state.changed_by) == (
@@ -103,14 +103,14 @@ def test_in_autonomous_the_verdict_is_carried_out_at_once(ledger: Ledger) -> Non
 def test_in_assist_a_change_waits_and_the_station_goes_on(ledger: Ledger) -> None:
     operations = begin(ledger, text=STEPS, mode="assist")
     made = ask(operations, a=5, b=0)
-    item = made["a"]
-    assert (item.status, item.arm, item.wanted, item.changes) == ("waiting", 0, 2, True)
+    record = made["a"]
+    assert (record.status, record.arm, record.wanted, record.changes) == ("waiting", 0, 2, True)
     assert made["b"].status == "kept"
-    assert [waiting.id for waiting in operations.read_model.waiting()] == [item.id]
-    approved = operations.approve([item.id], comment="looks good", actor="ada")[0]
+    assert [waiting.id for waiting in operations.read_model.waiting()] == [record.id]
+    approved = operations.approve([record.id], comment="looks good", actor="ada")[0]
     assert (approved.status, approved.arm, approved.decided_by, approved.comment) == ("applied", 2, "ada", "looks good")
     assert operations.read_model.waiting() == []
-    operations.tell({item.id: 0.8})
+    operations.tell({record.id: 0.8})
     assert learned(operations) == [(0, 2, 0.8)]
     assert operations.read_model.counts["approved"] == operations.read_model.counts["applied"] == 1
     check_the_record(operations)
@@ -119,7 +119,7 @@ def test_in_assist_a_change_waits_and_the_station_goes_on(ledger: Ledger) -> Non
 def test_what_is_rejected_is_learned_for_what_ran(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     made = ask(operations, a=3, b=4)
-    rejected = operations.reject([item.id for item in made.values()], comment="not now", actor="bob")
+    rejected = operations.reject([record.id for record in made.values()], comment="not now", actor="bob")
     assert [(i.status, i.comment, i.decided_by, i.arm) for i in rejected] == [("rejected", "not now", "bob", 0)] * 2
     with pytest.raises(ConflictError, match="does not wait for anybody: it is rejected"):
         operations.approve([made["a"].id])
@@ -132,7 +132,7 @@ def test_what_is_rejected_is_learned_for_what_ran(ledger: Ledger) -> None:
 @pytest.mark.parametrize("how", ["asked again", "told", "shadow", "autonomous", "left", "called off"])
 def test_what_waits_expires_and_is_learned_for_what_ran(ledger: Ledger, how: str) -> None:
     operations = begin(ledger, mode="assist")
-    item = ask(operations, a=3)["a"]
+    record = ask(operations, a=3)["a"]
     match how:
         case "asked again":
             ask(operations, a=4)
@@ -141,17 +141,17 @@ def test_what_waits_expires_and_is_learned_for_what_ran(ledger: Ledger, how: str
         case "shadow" | "autonomous" as mode:
             operations.set_mode(mode, ["a"])
         case "left":
-            assert operations.remove_station("a") == [item.id]
+            assert operations.remove_station("a") == [record.id]
         case "called off":
-            operations.call_off(item.id)
+            operations.call_off(record.id)
     if how != "called off":
-        operations.tell({item.id: 0.6})
+        operations.tell({record.id: 0.6})
         assert learned(operations) == [(0, 0, 0.6)]
-    assert operations.decision(item.id).status == "expired"
-    assert item.id not in [waiting.id for waiting in operations.read_model.waiting()]
+    assert operations.decision(record.id).status == "expired"
+    assert record.id not in [waiting.id for waiting in operations.read_model.waiting()]
     assert operations.read_model.counts["expired"] == 1
     with pytest.raises(ConflictError, match="it is expired"):
-        operations.approve([item.id])
+        operations.approve([record.id])
     check_the_record(operations)
 
 
@@ -159,7 +159,7 @@ def test_modes_are_set_for_some_for_all_and_for_newcomers(ledger: Ledger) -> Non
     operations = begin(ledger)
     operations.set_mode("autonomous", ["b", "b"], comment="trial", actor="ada")
     made = ask(operations, a=2, b=2)
-    assert [item.status for item in made.values()] == ["shadow", "applied"]
+    assert [record.status for record in made.values()] == ["shadow", "applied"]
     operations.set_mode("assist")
     operations.add_station("d", running={"tilt": 3})
     assert [station_state.mode for station_state in operations.read_model.stations.values()] == ["assist"] * 4
@@ -213,7 +213,11 @@ def test_a_bulk_approval_uses_up_what_a_round_allows(ledger: Ledger) -> None:
     clock.pass_(minutes=10)
     ids = [first[name].id for name in "cab"]
     judged = operations.approve(ids, key="tonight")
-    assert [(item.station, item.status) for item in judged] == [("c", "applied"), ("a", "applied"), ("b", "refused")]
+    assert [(record.station, record.status) for record in judged] == [
+        ("c", "applied"),
+        ("a", "applied"),
+        ("b", "refused"),
+    ]
     assert operations.approve(ids, key="tonight") == judged
     assert kinds(operations).count("approval") == 3
     check_the_record(operations)
@@ -223,8 +227,8 @@ def test_the_guard_rolls_back_what_made_rewards_fall(ledger: Ledger) -> None:
     clock = Clock()
     operations = begin(ledger, text=FALLING, mode="autonomous", clock=clock)
     for hour, (tilt, reward) in enumerate([(0, 0.9), (0, 0.8), (3, 0.5), (3, 0.4)]):
-        item = ask(operations, a=tilt)["a"]
-        operations.tell({item.id: reward}, key=f"hour {hour}")
+        record = ask(operations, a=tilt)["a"]
+        operations.tell({record.id: reward}, key=f"hour {hour}")
         clock.pass_(hours=1)
     back = ask(operations, a=3)["a"]
     assert (back.status, back.arm, back.decision.arm) == ("rolled back", 0, 3)
@@ -241,11 +245,11 @@ def test_in_assist_the_slot_of_an_approved_change_is_held_against_those_before_i
     clock = Clock()
     operations = begin(ledger, text=FALLING, mode="assist", clock=clock)
     for reward, tilt in [(0.9, 0), (0.9, 0), (0.4, 3), (0.4, 3)]:
-        item = ask(operations, a=tilt)["a"]
+        record = ask(operations, a=tilt)["a"]
         clock.pass_(minutes=20)
-        if item.status == "waiting":
-            operations.approve([item.id])
-        operations.tell({item.id: reward})
+        if record.status == "waiting":
+            operations.approve([record.id])
+        operations.tell({record.id: reward})
         clock.pass_(minutes=40)
     assert ask(operations, a=3)["a"].status == "rolled back"
     check_the_record(operations)
@@ -257,17 +261,17 @@ def test_in_assist_the_slot_of_an_approved_change_is_held_against_those_before_i
 def test_a_change_by_hand_counts_as_one_and_is_never_rolled_back(ledger: Ledger) -> None:
     clock = Clock()
     operations = begin(ledger, text=FALLING + "changes: {min_time: 4h}\n", mode="autonomous", clock=clock)
-    item = operations.ask({"a": want(3)}, running={"a": {"tilt": 5}})[0]
-    assert (item.status, item.running, item.arm) == ("refused", 5, 5)
-    assert item.verdict is not None
-    assert item.verdict.codes == ("min_time",)
+    record = operations.ask({"a": want(3)}, running={"a": {"tilt": 5}})[0]
+    assert (record.status, record.running, record.arm) == ("refused", 5, 5)
+    assert record.verdict is not None
+    assert record.verdict.codes == ("min_time",)
     station_state = operations.read_model.stations["a"]
     assert (station_state.running, station_state.before, station_state.changed_by) == (5, 0, "network")
     for reward in (0.9, 0.1, 0.1):
-        operations.tell({item.id: reward})
+        operations.tell({record.id: reward})
         clock.pass_(hours=1)
-        item = ask(operations, a=5)["a"]
-        assert item.status == "kept"
+        record = ask(operations, a=5)["a"]
+        assert record.status == "kept"
     clock.pass_(hours=3)
     assert ask(operations, a=3)["a"].status == "applied"
     check_the_record(operations)
@@ -275,8 +279,8 @@ def test_a_change_by_hand_counts_as_one_and_is_never_rolled_back(ledger: Ledger)
 
 def test_what_a_station_runs_may_become_known_without_being_a_change(ledger: Ledger) -> None:
     operations = begin(ledger, wishful(running=None), text="changes: {min_time: 4h}\n", mode="autonomous")
-    item = operations.ask({"a": want(3)}, running={"a": {"tilt": 1}})[0]
-    assert (item.status, item.running, item.arm) == ("applied", 1, 3)
+    record = operations.ask({"a": want(3)}, running={"a": {"tilt": 1}})[0]
+    assert (record.status, record.running, record.arm) == ("applied", 1, 3)
     assert operations.read_model.stations["a"].before == 1
     check_the_record(operations)
 
@@ -314,9 +318,9 @@ def test_the_network_confirms_reports_another_configuration_or_none(ledger: Ledg
         station_state.changed,
         station_state.changed_by,
     ) == (0, 0, None, None, "")
-    operations.tell({item.id: 0.5 for item in made.values()})
+    operations.tell({record.id: 0.5 for record in made.values()})
     assert learned(operations) == [(0, 3, 0.5), (1, 4, 0.5), (2, 0, 0.5)]
-    assert [item.status for item in ask(operations, a=5, b=5, c=5).values()] == ["refused", "refused", "applied"]
+    assert [record.status for record in ask(operations, a=5, b=5, c=5).values()] == ["refused", "refused", "applied"]
     with pytest.raises(ConflictError, match="is not the present one of 'a'"):
         operations.applied(made["a"].id)
     with pytest.raises(BadInputError, match="not a configuration"):
@@ -333,10 +337,10 @@ def test_that_what_was_decided_runs_is_said_by_naming_nothing_and_noted_once(led
     assert operations.applied(made["b"].id).arm == 0  # nobody has approved anything else
     assert operations.decision(made["b"].id).status == "waiting"
     noted = len(kinds(operations))
-    for item in made.values():
-        operations.applied(item.id)
-        operations.applied(item.id, key=f"other {item.id}")
-        reopened(operations).applied(item.id)
+    for record in made.values():
+        operations.applied(record.id)
+        operations.applied(record.id, key=f"other {record.id}")
+        reopened(operations).applied(record.id)
     assert len(kinds(operations)) == noted
     operations.applied(made["a"].id, comment="seen on site")
     assert len(kinds(operations)) == noted + 1
@@ -357,23 +361,23 @@ def test_a_change_that_was_never_made_says_so_and_may_be_made_after_all(ledger: 
     assert operations.applied(made["a"].id, {"tilt": 0}).status == "not made"
     operations.tell({made["a"].id: 0.5, made["b"].id: 0.25})
     assert learned(operations) == [(0, 0, 0.5), (1, 3, 0.25)]
-    assert [item.status for item in ask(operations, a=4, b=4).values()] == ["applied", "refused"]
+    assert [record.status for record in ask(operations, a=4, b=4).values()] == ["applied", "refused"]
     check_the_record(operations)
 
 
 def test_a_report_on_record_from_before_there_was_a_status_for_it_is_read_the_same(ledger: Ledger) -> None:
     operations = begin(ledger, mode="autonomous")
-    item = ask(operations, a=3)["a"]
+    record = ask(operations, a=3)["a"]
     said = {"arm": 0, "before": 3, "by": "network", "at": NOON.isoformat(), "comment": "", "taken_back": True}
-    ledger.append([Draft("applied", said, station="a", decision=item.id)])
-    assert reopened(operations).decision(item.id).status == "not made"
+    ledger.append([Draft("applied", said, station="a", decision=record.id)])
+    assert reopened(operations).decision(record.id).status == "not made"
 
 
 def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> None:
     operations = begin(ledger, text=STEPS, mode="autonomous")
-    item = ask(operations, a=2)["a"]
-    operations.applied(item.id, {"tilt": 1})
-    operations.applied(item.id, {"tilt": 0})
+    record = ask(operations, a=2)["a"]
+    operations.applied(record.id, {"tilt": 1})
+    operations.applied(record.id, {"tilt": 0})
     assert operations.read_model.stations["a"].running == 0
     assert ask(operations, a=2)["a"].status == "applied"
     check_the_record(operations)
@@ -381,11 +385,11 @@ def test_a_report_after_another_one_keeps_the_history_true(ledger: Ledger) -> No
 
 def test_what_a_person_carries_out_by_hand_no_longer_waits(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
-    item = ask(operations, a=3)["a"]
-    done = operations.applied(item.id, {"tilt": 3}, actor="field crew")
+    record = ask(operations, a=3)["a"]
+    done = operations.applied(record.id, {"tilt": 3}, actor="field crew")
     assert (done.status, done.arm, done.decided_by) == ("applied", 3, "field crew")
     assert operations.read_model.waiting() == []
-    operations.tell({item.id: 0.4})
+    operations.tell({record.id: 0.4})
     assert learned(operations) == [(0, 3, 0.4)]
     check_the_record(operations)
 
@@ -397,14 +401,14 @@ def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -
     operations = begin(ledger, mode="autonomous")
     for tilt in (1, 2, 3):
         operations.tell({ask(operations, a=tilt)["a"].id: 0.5})
-    item = ask(operations, a=3)["a"]
+    record = ask(operations, a=3)["a"]
     operations.stop()  # what a person does no rail holds up
     seen = []
     for _ in range(3):
         station_state = operations.roll_back("a", comment="complaints", actor="ada")
         seen.append((station_state.running, station_state.before, station_state.changed_by))
     assert seen == [(2, 1, "operator"), (1, 0, "operator"), (0, None, "operator")]
-    rolled = operations.decision(item.id)
+    rolled = operations.decision(record.id)
     assert (rolled.status, rolled.called_off, rolled.comment, rolled.decided_by) == (
         "rolled back",
         True,
@@ -435,8 +439,8 @@ def test_rolling_back_a_station_whose_decision_waits_expires_it(ledger: Ledger) 
     operations.set_mode("assist")
     waiting = ask(operations, a=5)["a"]
     assert operations.roll_back("a").running == 0
-    item = operations.decision(waiting.id)
-    assert (item.status, item.called_off, item.arm) == ("expired", True, 0)
+    record = operations.decision(waiting.id)
+    assert (record.status, record.called_off, record.arm) == ("expired", True, 0)
     assert operations.read_model.waiting() == []
     assert operations.read_model.counts["expired"] == 1
     with pytest.raises(NotFoundError):
@@ -555,14 +559,14 @@ def test_stations_come_go_and_come_back(ledger: Ledger) -> None:
     operations = begin(ledger, mode="autonomous")
     operations.add_station("d")
     assert ask(operations, d=4)["d"].arm == 4  # nobody knew what it ran
-    item = ask(operations, a=3)["a"]
-    assert operations.remove_station("a") == [item.id]
+    record = ask(operations, a=3)["a"]
+    assert operations.remove_station("a") == [record.id]
     assert not operations.read_model.stations["a"].active
     with pytest.raises(NotFoundError, match="was removed"):
         ask(operations, a=1)
     with pytest.raises(ConflictError, match="it was removed"):
         operations.roll_back("a")
-    operations.tell({item.id: 0.2})
+    operations.tell({record.id: 0.2})
     operations.add_station("a", running={"tilt": 5})  # somebody has changed it meanwhile
     station_state = operations.read_model.stations["a"]
     assert (station_state.active, station_state.running, station_state.before) == (True, 5, None)
@@ -590,10 +594,10 @@ def test_a_correction_puts_sums_and_the_guard_s_history_right(ledger: Ledger) ->
 
 def test_a_late_reward_of_a_decision_called_off_is_welcome(ledger: Ledger) -> None:
     operations = begin(ledger, mode="autonomous")
-    item = ask(operations, a=3)["a"]
-    off = operations.call_off(item.id)
+    record = ask(operations, a=3)["a"]
+    off = operations.call_off(record.id)
     assert (off.called_off, off.open, operations.read_model.pending) == (True, False, 0)
-    told = operations.tell({item.id: 0.4})[0]
+    told = operations.tell({record.id: 0.4})[0]
     assert (told.called_off, told.reward, operations.read_model.pending) == (False, 0.4, 0)
     check_the_record(operations)
 
@@ -610,8 +614,8 @@ def test_a_controller_s_journal_is_taken_over(ledger: Ledger) -> None:
         assert [station_state.running for station_state in read_model.stations.values()] == [4, 1, 0]
         assert (len(read_model.decisions), read_model.pending, read_model.fleet()) == (4, 1, [])
     made = ask(operations, a=5, b=5, c=5)
-    assert {s: item.running for s, item in made.items()} == {"a": 4, "b": 1, "c": 0}
-    assert {s: item.arm for s, item in made.items()} == {"a": 5, "b": 3, "c": 2}
+    assert {s: record.running for s, record in made.items()} == {"a": 4, "b": 1, "c": 0}
+    assert {s: record.arm for s, record in made.items()} == {"a": 5, "b": 3, "c": 2}
     assert set(expected.values()) == {0}
     check_the_record(operations)
 
@@ -634,8 +638,8 @@ def test_every_decision_is_decided_again_from_the_record(ledger: Ledger) -> None
     operations = Operations.open(ledger, controller, rails=rails(STEPS), clock=Clock(), mode="assist")
     for n in range(4):
         made = operations.ask({s: {"load": 0.1 * n + i} for i, s in enumerate("abc")})
-        operations.approve([item.id for item in made if item.status == "waiting"][:2])
-        operations.tell({item.id: 0.3 * n - 0.1 * i for i, item in enumerate(made)})
+        operations.approve([record.id for record in made if record.status == "waiting"][:2])
+        operations.tell({record.id: 0.3 * n - 0.1 * i for i, record in enumerate(made)})
     assert all(replay(ledger, key).same for key in operations.read_model.decisions)
     assert operations.explain("d000007").text
     check_the_record(operations)

@@ -124,7 +124,7 @@ class Life:
         return [asked.decision for asked in self.controller.journal.asked.values()][before:]
 
     def when(self) -> dict[str, Any]:
-        drift, column = self.controller.settings.config.drift, self.controller.settings.clock_column
+        drift, column = self.controller.setup.config.drift, self.controller.setup.clock_column
         if drift is None or drift.clock != "numbers" or column is None:
             return {}
         asked = list(self.controller.journal.asked.values())
@@ -157,7 +157,7 @@ class Life:
     def tell_all(self) -> None:
         some = [key for key in self.controller.pending if self.rng.random() < 0.7] or self.controller.pending[:1]
         kpis = {key: measured for key in some if (measured := self.kpis())}
-        others = {"x": float(self.rng.random())} if self.controller.settings.config.neighbours else None
+        others = {"x": float(self.rng.random())} if self.controller.setup.config.neighbours else None
         self.controller.tell_all({key: self.reward() for key in some}, kpis=kpis or None, others=others)
 
     def reward(self) -> float:
@@ -165,7 +165,7 @@ class Life:
         return float(0.3 + 0.5 * (len(self.controller) // 12 % 2) + 0.1 * self.rng.normal())
 
     def kpis(self) -> dict[str, Any] | None:
-        if not self.controller.settings.kpis:
+        if not self.controller.setup.kpis:
             return None
         given: dict[str, Any] = {"p": float(self.rng.random()), "q": (float(self.rng.normal()), 0.05)}
         return {name: value for name, value in given.items() if self.rng.random() < 0.7}
@@ -210,10 +210,10 @@ def ways_back(controller: Controller) -> list[Controller]:
         controller.save(with_beliefs)
         controller.save(without, beliefs=False)
         found = [Controller.load(with_beliefs), Controller.load(with_beliefs, rebuild=True), Controller.load(without)]
-    follower = FollowingController.from_settings(controller.settings)
+    follower = FollowingController.from_setup(controller.setup)
     assert isinstance(follower, FollowingController)
     follower.follow(controller.journal)
-    return [*found, Controller.resume(controller.settings, list(controller.journal)), follower]
+    return [*found, Controller.resume(controller.setup, list(controller.journal)), follower]
 
 
 def same_beliefs(one: Controller, other: Controller) -> None:
@@ -275,7 +275,7 @@ def test_it_holds_at_every_place_of_the_factors_panels(arms: int) -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         controller.tell(controller.ask("a", {"load": float(rng.random())}).id, float(rng.random()))
-    again = Controller.resume(controller.settings, list(controller.journal))
+    again = Controller.resume(controller.setup, list(controller.journal))
     same_beliefs(controller, again)
     for load in rng.random(5).tolist():
         assert same_decision(controller.ask("a", {"load": load}), again.ask("a", {"load": load}), spread=1.0)

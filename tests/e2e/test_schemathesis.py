@@ -42,8 +42,8 @@ DECISIONS = [f"d{number:06d}" for number in range(1, 40)]
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("schemathesis")) as found:
         for number in range(4):  # something to look at
-            items = found.operations.ask({name: {"load": 0.2 * number} for name in STATIONS}, slot=f"s{number}")
-            found.operations.tell({item.id: 0.1 * number for item in items[: number % 3]} or {items[0].id: 0.5})
+            records = found.operations.ask({name: {"load": 0.2 * number} for name in STATIONS}, slot=f"s{number}")
+            found.operations.tell({record.id: 0.1 * number for record in records[: number % 3]} or {records[0].id: 0.5})
         yield found
 
 

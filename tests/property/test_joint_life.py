@@ -35,14 +35,14 @@ def play(controller: Controller, rounds: int, *, seed: int) -> list[Any]:
 
 def test_a_log_is_learned_to_the_same_bits_again() -> None:
     first, second = (Controller.from_trace(trace_of(8), SPACE, seed=2) for _ in range(2))
-    assert np.array_equal(first.settings.K_Z, second.settings.K_Z)
+    assert np.array_equal(first.setup.K_Z, second.setup.K_Z)
     assert play(first, 2, seed=1) == play(second, 2, seed=1)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_newcomer_of_whom_nothing_is_known_is_as_like_the_others_as_they_are_on_average(seed: int) -> None:
     controller = Controller.from_trace(trace_of(seed), SPACE, seed=seed)
-    K_Z = controller.settings.K_Z
+    K_Z = controller.setup.K_Z
     controller.add_station("new")
     row = controller.current.K_Z[-1]
     average = K_Z[~np.eye(5, dtype=bool)].mean()

@@ -16,7 +16,7 @@ def test_nothing_that_breaks_a_floor_is_played_while_something_keeps_it(seed: in
         allowed = rng.random(6) < 0.7
         allowed[int(rng.integers(6))] = True
         decision = controller.ask(station, state, allowed=allowed)
-        X, task = controller.settings.encoder.contexts(state), controller.current.task(station)
+        X, task = controller.setup.encoder.contexts(state), controller.current.task(station)
         keeps = allowed.copy()
         for belief in beliefs:
             found = belief.posterior.predict(np.full(6, task), X)

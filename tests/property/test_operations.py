@@ -162,9 +162,9 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
     picked = rng.sample(STATIONS, rng.choice([1, 1, 1, 2, 4]))
     clock.now += timedelta(minutes=rng.choice(MINUTES), microseconds=1)
     with operations.looking() as read_model:
-        open_ = [key for key, item in read_model.decisions.items() if item.open]
-        told = [key for key, item in read_model.decisions.items() if item.reward is not None]
-        waiting = [item.id for item in read_model.waiting()]
+        open_ = [key for key, record in read_model.decisions.items() if record.open]
+        told = [key for key, record in read_model.decisions.items() if record.reward is not None]
+        waiting = [record.id for record in read_model.waiting()]
     kind = "approve" if waiting and rng.random() < 0.4 else kind
     some = rng.sample(waiting, rng.choice([1, len(waiting), len(waiting)])) if waiting else []
     states = {name: {"load": rng.choice([0.1, 0.5, 0.9])} for name in picked}

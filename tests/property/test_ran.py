@@ -90,7 +90,7 @@ class Life:
         self.controller, self.rng, self.considers = controller, rng, considers
         self.rows: dict[str, Row] = {}
         self.told: list[str] = []
-        drift = controller.settings.config.drift
+        drift = controller.setup.config.drift
         self.timed, self.time = drift is not None and drift.clock == "numbers", 0.0
 
     def run(self, steps: int) -> "Life":
@@ -127,7 +127,7 @@ class Life:
     def tell(self) -> None:
         key = str(self.rng.choice(self.controller.pending))
         reward, noise = float(self.rng.random()), float(self.rng.choice([0.0, 0.02, 0.3])) or None
-        kpis = {"drops": float(self.rng.random())} if self.controller.settings.kpis else None
+        kpis = {"drops": float(self.rng.random())} if self.controller.setup.kpis else None
         self.controller.tell(key, reward, noise=noise, kpis=kpis)
         self.rows[key].reward, self.rows[key].noise = reward, noise
         self.told.append(key)

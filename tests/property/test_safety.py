@@ -310,7 +310,7 @@ def check_ways_back(controller: Controller) -> None:
     with tempfile.TemporaryDirectory() as folder:
         controller.save(Path(folder) / "state")
         ways = [Controller.load(Path(folder) / "state", rebuild=rebuild) for rebuild in (False, True)]
-    ways.append(Controller.resume(controller.settings, list(controller.journal)))
+    ways.append(Controller.resume(controller.setup, list(controller.journal)))
     expected = future(controller)
     for way in ways:
         for recorded, again in zip(expected, future(way), strict=True):

@@ -247,9 +247,7 @@ def test_a_correction_leads_where_the_right_reward_would_have_led() -> None:
     before = counted(controller)
     for key in wrong:
         controller.correct(key, 0.3)
-    for found, expected in zip(
-        counted(controller), counted(Controller.resume(controller.settings, right)), strict=True
-    ):
+    for found, expected in zip(counted(controller), counted(Controller.resume(controller.setup, right)), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert not np.array_equal(before[0], counted(controller)[0])
 

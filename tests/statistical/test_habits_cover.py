@@ -133,7 +133,7 @@ def test_a_controller_starts_from_a_trace_of_habits() -> None:
     controller = Controller.from_trace(trace, seed=1)
     shared = controller.similarity.details["shared"]
     assert 0.0 <= shared <= 0.95 + 1e-9
-    assert 0.0 < controller.settings.noise < np.var(city.reward)
+    assert 0.0 < controller.setup.noise < np.var(city.reward)
     state = dict(zip(city.state_names, city.state[0].tolist(), strict=True))
     now = {s: Present(state, {KNOB: int(np.roll(thresholds, -m)[0])}) for m, s in enumerate(controller.stations)}
     plan = plan_changes(controller, now)

@@ -102,8 +102,8 @@ class Network:
         for number in range(rounds):
             self.clock.now += timedelta(hours=1)
             states = {name: {"load": 0.1 + 0.8 * i / len(names)} for i, name in enumerate(names)}
-            items = self.operations.ask(states, slot=self.clock.now.isoformat(), actor="nms")
-            ids = [item.id for item in items]
+            records = self.operations.ask(states, slot=self.clock.now.isoformat(), actor="nms")
+            ids = [record.id for record in records]
             if told:
                 rewards = {
                     key: 0.5 + 0.01 * ((7 * i + number) % 20) for i, key in enumerate(ids[: len(ids) - 1] or ids)

@@ -100,7 +100,7 @@ def served(
     """A service with a token for every role."""
     made, clock = controller() if made is None else made, Clock()
     ledger = Ledger.open(folder / "ledger.db", timeout=2)
-    rails = rails_from_text(RAILS, made.settings.encoder.space, stations=made.stations)
+    rails = rails_from_text(RAILS, made.setup.encoder.space, stations=made.stations)
     operations = Operations.open(ledger, made, rails=rails, rails_text=RAILS, mode=mode, clock=clock)
     tokens = Tokens(ledger)
     texts = {role.value: tokens.create(f"{role.value} one", role).token for role in Role}

@@ -32,7 +32,7 @@ from kinband.service.access import Limiter, Role, Tokens
 from kinband.service.api import Limits
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Mode, Operations
-from kinband.service.starting import settings_on_record
+from kinband.service.starting import setup_on_record
 
 ROOT = Path(__file__).parents[2]
 STATIONS = ["3714", "3715", "=1217"]
@@ -108,7 +108,7 @@ def _place(number: int) -> dict[str, float]:
 
 def open_operations(ledger: Ledger, options: Options, **further: Any) -> Operations:
     """Return the operations of a ledger as the process has them; `further` such as a clock."""
-    start = new_controller(options) if settings_on_record(ledger) is None else None
+    start = new_controller(options) if setup_on_record(ledger) is None else None
     rails = rails_from_text(options.rails, SPACE, stations=options.names)
     return Operations.open(
         ledger, start, rails=rails, rails_text=options.rails, mode=options.mode, actor="service",

@@ -286,8 +286,8 @@ def test_the_name_of_the_clock_is_taken(where: str) -> None:
     ],
 )
 def test_a_given_kernel_never_looks_at_the_clock(kernel: Any) -> None:
-    forgets = make(Drift(5.0, clock="numbers"), kernel=kernel).settings.kernel
-    plain = make(None, kernel=kernel).settings.kernel
+    forgets = make(Drift(5.0, clock="numbers"), kernel=kernel).setup.kernel
+    plain = make(None, kernel=kernel).setup.kernel
     X = np.random.default_rng(2).random((4, 2))
     t = np.array([0.0, 1.0, 4.0, 9.0])
     timed = np.column_stack([X[:, 0], t, X[:, 1]])
@@ -311,7 +311,7 @@ def test_a_learned_half_life_is_short_where_the_log_drifts_and_long_where_it_doe
         log["reward"] = 0.9 - 0.05 * (log["knob"] - best) ** 2 + 0.02 * rng.normal(size=rows)
         trace = Trace.from_frame(log, {"configuration": ["knob"]})
         drift = Drift("learned")
-        settings = Controller.from_trace(trace, SPACE, similarity="pooled", drift=drift).settings
+        settings = Controller.from_trace(trace, SPACE, similarity="pooled", drift=drift).setup
         assert settings.config.drift is not None
         assert settings.config.drift.clock == "dates"
         found.append(float(settings.config.drift.half_life) / 86_400)  # type: ignore[arg-type]
@@ -323,7 +323,7 @@ def test_the_clock_of_a_log_goes_on_where_the_log_ends() -> None:
     trace = Trace.from_frame(a_log(np.random.default_rng(0), 40, time=np.arange(40)), {"configuration": ["knob"]})
     drift = Drift(20, clock="numbers", reset=False)
     controller = Controller.from_trace(trace, SPACE, similarity="pooled", noise=0.1, kernel=RBF(0.5), drift=drift)
-    start = controller.settings.start
+    start = controller.setup.start
     assert start is not None
     assert start.X[:, 1].tolist() == list(range(40))
     with pytest.raises(BadInputError, match="time 38 lies before 39 of the log"):
@@ -342,7 +342,7 @@ def test_what_a_log_cannot_give_is_asked_for() -> None:
     with pytest.raises(BadInputError, match="leave kernel= out"):
         Controller.from_trace(timeless, SPACE, similarity="pooled", kernel=RBF(), drift=Drift("learned"))
     log = Samples(("a", "b", "c"), np.array([0, 2]), np.ones((2, 2)), np.ones(2), None, ("load", "knob"))
-    kept = make(Drift(9), log=log).settings.start
+    kept = make(Drift(9), log=log).setup.start
     assert kept is not None
     assert kept.X[:, 1].tolist() == [0.0, 0.0]
     with pytest.raises(BadInputError, match="the log has no times"):
@@ -522,8 +522,8 @@ def test_a_state_with_drift_reads_back(tmp_path: Path) -> None:
     controller.ask("a", {"load": 0.5}, time="2024-05-01")
     controller.save(tmp_path / "state")
     loaded = Controller.load(tmp_path / "state")
-    assert loaded.settings.config.drift == controller.settings.config.drift
-    assert isinstance(loaded.settings.kernel, Product)
+    assert loaded.setup.config.drift == controller.setup.config.drift
+    assert isinstance(loaded.setup.kernel, Product)
     with pytest.raises(BadInputError, match="jumped back"):
         loaded.ask("a", {"load": 0.5}, time="2024-04-30")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kinband import ConfigurationSpace, Controller, Trace
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.setup import setup_from_parts, setup_to_parts
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, Linear
 from kinband.kpis import KpiFloor
@@ -63,7 +63,7 @@ def test_what_is_believed_of_a_kpi_is_what_the_textbook_says() -> None:
             rows.append((i % 2, x, value, told if i % 3 == 2 else 0.0))
     decision = controller.ask("b", {"load": 0.3})
     note = decision.policy_state["kpis"]
-    X = controller.settings.encoder.contexts({"load": 0.3})[note["arms"]]
+    X = controller.setup.encoder.contexts({"load": 0.3})[note["arms"]]
     mean, std = naive(rows, 1, X)
     assert note["means"]["drop_free"] == pytest.approx(mean, abs=1e-12)
     assert note["widths"]["drop_free"] == pytest.approx(std, abs=1e-9)
@@ -79,7 +79,7 @@ def test_only_what_keeps_the_floor_with_the_stated_confidence_is_chosen() -> Non
         (0, controller.journal.asked[key].x, controller.journal.told[key].kpis["drop_free"][0], 0.0)
         for key in controller.journal.told
     ]
-    mean, std = naive(rows, 0, controller.settings.encoder.contexts({"load": 0.0}))
+    mean, std = naive(rows, 0, controller.setup.encoder.contexts({"load": 0.0}))
     quantile = 0.8416212335729143  # of the normal distribution at 0.8, from tables
     keeps = mean - quantile * std >= 0.88
     assert 0 < keeps.sum() < 7
@@ -196,9 +196,9 @@ def test_a_floor_under_the_reward_looks_only_at_what_keeps_the_kpi_and_falls_bac
 
 def test_settings_with_kpis_and_weights_come_back_as_they_were() -> None:
     floor = KpiFloor("drop_free", at_least=0.9, at_most=1.0, confidence=0.7, **DROPS)
-    settings = make([floor], reward="0.7*good-0.1*'drop-rate'").settings
-    values, arrays = settings_to_parts(settings)
-    again = settings_from_parts(json.loads(json.dumps(values)), arrays, policy=None)
+    settings = make([floor], reward="0.7*good-0.1*'drop-rate'").setup
+    values, arrays = setup_to_parts(settings)
+    again = setup_from_parts(json.loads(json.dumps(values)), arrays, policy=None)
     assert vars(again.kpis[0].floor) == vars(settings.kpis[0].floor)
     assert (again.kpis[0].scale, again.kpis[0].kernel) == (settings.kpis[0].scale, settings.kpis[0].kernel)
     assert again.config.reward == WeightedReward({"good": 0.7, "drop-rate": -0.1})
@@ -335,7 +335,7 @@ def test_from_a_log_the_model_of_a_kpi_is_learned_and_its_rows_are_known() -> No
     trace = Trace.from_frame(log, {"configuration": ["knob"], "kpis": ["kept"]})
     floor = KpiFloor("kept", at_least=0.88)
     controller = Controller.from_trace(trace, SPACE, similarity="pooled", kpis=floor, beta=0.5, seed=1)
-    model = controller.settings.kpis[0]
+    model = controller.setup.kpis[0]
     assert 0.004**2 / 4 < model.floor.noise < 4 * 0.004**2  # type: ignore[operator]
     decision = controller.ask("a", {"load": 0.5})
     assert decision.arm == 3, "0.95 − 0.02·3 keeps 0.88, 0.95 − 0.02·4 does not"
@@ -366,4 +366,4 @@ def test_weights_of_log_and_life_must_be_the_same() -> None:
         with pytest.raises(BadInputError, match="use the same weights for both"):
             Controller.from_trace(trace, reward=wrong, similarity="pooled")
     made = Controller.from_trace(trace, reward="0.2*rate+0.8*good", similarity="pooled")
-    assert made.settings.config.reward is not None
+    assert made.setup.config.reward is not None

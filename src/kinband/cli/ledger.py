@@ -58,10 +58,10 @@ def info(ledger: LedgerArgument, as_json: AsJson = False) -> None:
 
     Example: kinband ledger info ledger.db
     """
-    from kinband.service.ledger.backups import standing_of
+    from kinband.service.ledger.backups import summary_of
 
     with opened_ledger(ledger) as opened:
-        found = standing_of(opened)
+        found = summary_of(opened)
     if as_json:
         echo_json(asdict(found))
         return
@@ -111,15 +111,15 @@ def check_rails(
     Example: kinband ledger check-rails ledger.db rails.yaml
     """
     from kinband.guardrails import Guard
-    from kinband.service.starting import rails_in, settings_on_record, stations_on_record
+    from kinband.service.starting import rails_in, setup_on_record, stations_on_record
 
     with opened_ledger(ledger) as opened:
-        settings = settings_on_record(opened)
-        if settings is None:
+        setup = setup_on_record(opened)
+        if setup is None:
             raise BadInputError(f"the ledger {opened.name} has no controller yet: start the service with it first")
-        stations = stations_on_record(opened, settings)
-    found, _ = rails_in(rails, settings, stations=stations)
-    Guard(found, settings.encoder.space)
+        stations = stations_on_record(opened, setup)
+    found, _ = rails_in(rails, setup, stations=stations)
+    Guard(found, setup.encoder.space)
     typer.echo(f"{rails} can be put in force: every knob and every station that it names is known")
 
 
@@ -129,10 +129,10 @@ def upgrade(ledger: LedgerArgument) -> None:
 
     Example: kinband ledger upgrade ledger.db
     """
-    from kinband.service.ledger.backups import standing_of
+    from kinband.service.ledger.backups import summary_of
 
     if "://" not in ledger and not Path(ledger).exists():
         raise BadInputError(f"there is no ledger {ledger}: check its name")
     with opened_ledger(ledger, create=True) as opened:
-        found = standing_of(opened)
+        found = summary_of(opened)
     typer.echo(f"{found.name} has schema {found.schema}")

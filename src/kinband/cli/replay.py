@@ -26,7 +26,7 @@ def replay(
     """Decide a decision of the past again from the ledger, compare it, and say why it was made.
 
     Ends with exit code 1 where the decision is another, beyond what machines and versions round otherwise: the ledger
-    was changed. Decisions of a version that weighed sharing by station are told apart.
+    was changed. Decisions of a version with weights of sharing by station are told apart.
 
     Example: kinband replay ledger.db d000042
     """
@@ -54,6 +54,6 @@ def _print(found: "Replayed") -> None:
 def _verdict(found: "Replayed") -> str:
     if found.same:
         return "The same."
-    if found.weighed:
+    if found.weighted_sharing:
         return "Not the same: an earlier version made it, with weights of sharing that are no longer used."
     return "NOT the same: the ledger has changed."

@@ -114,8 +114,8 @@ class StartOptions:
                     used, space, similarity=similarity_of(self.similarity), shards=self.shards, running=known,
                     reward_range=self.columns.reward_range, seed=self.seed,
                 )  # fmt: skip
-        if "shards" in controller.settings.notes:
-            notes.append(str(controller.settings.notes["shards"]))
+        if "shards" in controller.setup.notes:
+            notes.append(str(controller.setup.notes["shards"]))
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
         return controller
 
@@ -148,7 +148,7 @@ class StartOptions:
             )
         made = self.controller()
         if rails is not None:
-            rails_in(rails, made.settings, stations=made.stations)
+            rails_in(rails, made.setup, stations=made.stations)
         return made
 
 
@@ -247,14 +247,14 @@ def _serve(
     from kinband.service import running
     from kinband.service.access.tokens import Tokens
     from kinband.service.ledger import Ledger
-    from kinband.service.starting import open_operations, settings_on_record
+    from kinband.service.starting import open_operations, setup_on_record
 
     with ExitStack() as stack:
         taken = stack.enter_context(running.take_socket(place))
         made = said.made_before_the_file(where, rails)
         ledger = stack.enter_context(closing(Ledger.open(where)))
-        if (settings := settings_on_record(ledger)) is not None:
-            said.tell_unused(settings.config.reward_range)
+        if (setup := setup_on_record(ledger)) is not None:
+            said.tell_unused(setup.config.reward_range)
         start = None if said.start is None else said.controller if made is None else lambda: made
         on = None if ray is None else stack.enter_context(_cluster_at(ray))
         operations = open_operations(ledger, start=start, rails=rails, mode=mode, on=on)

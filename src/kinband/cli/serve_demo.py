@@ -32,7 +32,7 @@ from kinband.service.operations import DecisionRecord, Mode, Operations
 from kinband.service.operations.records import StationState
 from kinband.service.running import Place
 from kinband.service.schemas import Decision, shown
-from kinband.service.starting import rails_for, settings_on_record
+from kinband.service.starting import rails_for, setup_on_record
 from kinband.similarity import ProjectionWarning
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
@@ -492,7 +492,7 @@ def play_the_past(manager: Manager, operations: Operations, *, seed: int) -> Non
 def _shift(operations: Operations, rng: np.random.Generator) -> None:
     """Let ada look at the plan: she approves most of it, rejects some, and leaves some."""
     with operations.looking() as read_model:
-        waiting = [item.id for item in read_model.waiting()]
+        waiting = [record.id for record in read_model.waiting()]
     for decision in waiting:
         chance = rng.random()
         if chance < 0.35:
@@ -587,9 +587,9 @@ def serve_demo(options: DemoOptions, place: Place, *, insecure_local: bool, leve
 
 def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, *, seed: int) -> Operations:
     """Open the operations of a demonstration, new or kept."""
-    settings = settings_on_record(ledger)
-    if settings is not None:
-        rails, text = rails_for(ledger, settings, None)
+    setup = setup_on_record(ledger)
+    if setup is not None:
+        rails, text = rails_for(ledger, setup, None)
         operations = Operations.open(ledger, rails=rails, rails_text=text, clock=clock, actor="demo")
         check_stage(operations, network)
         return operations

@@ -11,11 +11,11 @@ from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
 from kinband.controller.events import Journal
 from kinband.controller.memory import DeployedState
-from kinband.controller.settings import Settings, arm_of
-from kinband.controller.stations import CurrentSettings, check_standing
+from kinband.controller.setup import Setup
+from kinband.controller.stations import CurrentSetup, arm_of, check_fallbacks
 from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError
-from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Query, Standing
+from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Deployed, Query
 from kinband.space import Allowed, ConfigurationSpace
 
 State = Mapping[str, float]
@@ -25,7 +25,7 @@ ALTERNATIVES = 32
 
 
 def query_for(
-    settings: Settings,
+    setup: Setup,
     station: str,
     *,
     state: State | None,
@@ -34,7 +34,7 @@ def query_for(
     clock: float | None = None,
 ) -> Query:
     """Return the query of one station, from its state or from one context row per arm, at what the clock shows."""
-    task, space, features = settings.task(station), settings.encoder.space, settings.features
+    task, space, features = setup.task(station), setup.encoder.space, setup.features
     if features is None:
         if contexts is not None:
             raise BadInputError(
@@ -42,10 +42,10 @@ def query_for(
             )
         if state is not None and not isinstance(state, Mapping):
             raise BadInputError(f"state must map feature names to numbers, got {type(state).__name__}")
-        names = settings.encoder.state.names if clock is None else untimed(settings.encoder.state.names)
+        names = setup.encoder.state.names if clock is None else untimed(setup.encoder.state.names)
         if state is None and names:
             raise BadInputError(f"ask for {station!r} needs its state: {', '.join(names)}")
-        return Query(task, settings.encoder.contexts(_at(state or {}, clock, names)), space.mask(allowed))
+        return Query(task, setup.encoder.contexts(_at(state or {}, clock, names)), space.mask(allowed))
     if contexts is None or state is not None:
         raise BadInputError(
             "this controller is asked with context rows, one per arm, not with states",
@@ -62,7 +62,7 @@ def query_for(
 
 
 def queries_for(
-    settings: Settings,
+    setup: Setup,
     *,
     states: Mapping[str, State] | None,
     contexts: Mapping[str, ArrayLike] | None,
@@ -82,7 +82,7 @@ def queries_for(
     if unknown := set(allowed) - set(stations):
         raise BadInputError(f"allowed names stations that are not asked for: {', '.join(sorted(unknown))}")
     return {
-        s: query_for(settings, s, state=states.get(s), contexts=contexts.get(s), allowed=allowed.get(s), clock=clock)
+        s: query_for(setup, s, state=states.get(s), contexts=contexts.get(s), allowed=allowed.get(s), clock=clock)
         for s in stations
     }
 
@@ -114,9 +114,9 @@ def decision_from(
     )
 
 
-def with_standing(
+def with_deployed(
     queries: Mapping[str, Query],
-    settings: CurrentSettings,
+    setup: CurrentSetup,
     journal: Journal,
     *,
     deployed: DeployedState,
@@ -128,15 +128,15 @@ def with_standing(
         raise BadInputError(f"running must be given by station, as a mapping, got {type(said).__name__}")
     if unknown := set(said) - set(queries):
         raise BadInputError(f"running names stations that are not asked for: {', '.join(sorted(map(str, unknown)))}")
-    pending, decisions, space = deployed.pending, len(journal.asked), settings.encoder.space
+    pending, decisions, space = deployed.pending, len(journal.asked), setup.encoder.space
     found: dict[str, Query] = {}
     for station, query in queries.items():
-        baseline = settings.running.get(station)
-        decided = (deployed.running(task, journal) for task in settings.tasks_of(station))
+        baseline = setup.running.get(station)
+        decided = (deployed.running(task, journal) for task in setup.tasks_of(station))
         runs = next((arm for arm in decided if arm is not None), baseline)
         runs = arm_of(said[station], space, station=station) if station in said else runs
-        standing = Standing(runs, baseline, decisions, pending)
-        found[station] = check_standing(replace(query, standing=standing), settings, station=station)
+        here = Deployed(runs, baseline, decisions, pending)
+        found[station] = check_fallbacks(replace(query, deployed=here), setup, station=station)
     return found
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller.events import Journal
 from kinband.controller.memory import starting_rows
-from kinband.controller.settings import Settings
+from kinband.controller.setup import Setup
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, components
 from kinband.posterior.base import Rows
@@ -105,11 +105,11 @@ class Hindsight:
         return V
 
 
-def told_rows_of(settings: Settings, journal: Journal, *, known: int | None = None) -> Rows:
+def told_rows_of(setup: Setup, journal: Journal, *, known: int | None = None) -> Rows:
     """Return every row that a controller has learned from, in the order of learning, with its whole variance.
 
     Args:
-        settings: Of the controller, every station that ever joined among them.
+        setup: Of the controller, every station that ever joined among them.
         journal: Its log.
         known: Only so many of the first; a decision knew the first `Decision.known`.
 
@@ -117,11 +117,11 @@ def told_rows_of(settings: Settings, journal: Journal, *, known: int | None = No
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25)
         >>> controller.tell(controller.ask("b").id, 0.5, noise=0.05)
-        >>> rows = told_rows_of(controller.settings, controller.journal)
+        >>> rows = told_rows_of(controller.setup, controller.journal)
         >>> rows.tasks, rows.y, rows.noise
         (array([1]), array([0.5]), array([0.3]))
     """
-    start = starting_rows(settings.start)
+    start = starting_rows(setup.start)
     told = islice(journal.told.values(), None if known is None else max(known - len(start), 0))
     learned = [*start[:known], *map(journal.observation, told)]
     width = len(learned[0].x) if learned else 0
@@ -129,7 +129,7 @@ def told_rows_of(settings: Settings, journal: Journal, *, known: int | None = No
         np.array([o.task for o in learned], dtype=np.int64),
         np.array([o.x for o in learned], dtype=np.float64).reshape(len(learned), width),
         np.array([o.reward for o in learned], dtype=np.float64),
-        settings.noise + np.array([o.noise or 0.0 for o in learned], dtype=np.float64),
+        setup.noise + np.array([o.noise or 0.0 for o in learned], dtype=np.float64),
     )
 
 
@@ -254,23 +254,23 @@ def shares_of(weights: FloatArray, tasks: IntArray, *, size: int) -> FloatArray:
     return found
 
 
-def task_matrix_of(settings: Settings) -> FloatArray | None:
+def task_matrix_of(setup: Setup) -> FloatArray | None:
     """Return the task matrix that a controller's policy shares by, (M, M); None where it has no such posterior.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> alone = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], similarity="pooled", policy="kernel-ucb")
-        >>> task_matrix_of(alone.settings)
+        >>> task_matrix_of(alone.setup)
         array([[1., 0.],
                [0., 1.]])
     """
-    match settings.config.policy:
+    match setup.config.policy:
         case "ucb" | "thompson":
-            return settings.K_Z
+            return setup.K_Z
         case "pooled":
-            return np.ones_like(settings.K_Z)
+            return np.ones_like(setup.K_Z)
         case "kernel-ucb" | "cgp-ucb":
-            return np.eye(len(settings.K_Z))
+            return np.eye(len(setup.K_Z))
     return None
 
 
@@ -284,18 +284,18 @@ def related(K_Z: FloatArray, task: int) -> IntArray:
     return next(members for members in components(K_Z) if task in members)
 
 
-def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
+def evidence_of(rows: Rows, task: int, *, X: FloatArray, setup: Setup, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
     """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
 
     Args:
         rows: The rows known, of all tasks.
         task: Number of the station.
         X: Its contexts.
-        settings: For the kernel, the noise, the prior mean and the names.
+        setup: For the kernel, the noise, the prior mean and the names.
         K_Z: The task matrix to share by, (M, M).
     """
     part, alone = Part(rows, related(K_Z, task)), Part(rows, [task])
-    past, own = (one.hindsight(settings.kernel, K_Z, mean=settings.mean) for one in (part, alone))
+    past, own = (one.hindsight(setup.kernel, K_Z, mean=setup.mean) for one in (part, alone))
     here, self_ = np.full(len(X), part.local(task)), np.zeros(1, dtype=np.int64)
     C = past.covariance(here, X, known=len(part))
     a = past.weights(here[:1], X[:1], known=len(part))
@@ -304,17 +304,17 @@ def weigh(rows: Rows, task: int, *, X: FloatArray, settings: Settings, K_Z: Floa
     lent = shares_of(a, part.rows.tasks, size=len(part.members))[0]
     # Rounding put right: rows never widen, and without others' rows nothing changes.
     variance = min(max(float(C[0, 0]), 0.0), before) if len(part) > len(alone) else before
-    names = [settings.stations[m] for m in part.members]
+    names = [setup.stations[m] for m in part.members]
     order = [int(i) for i in np.argsort(-lent, kind="stable") if lent[i] > 0]
     evidence = Evidence(
-        settings.stations[task],
+        setup.stations[task],
         {names[i]: float(lent[i]) for i in order},
         own_rows=len(alone),
         other_rows=len(part) - len(alone),
         prior_std=prior**0.5,
         std_alone=before**0.5,
         std=variance**0.5,
-        own_worth=float(worth_of(before, prior, noise=settings.noise)[0]),
-        borrowed_worth=float(worth_of(variance, before, noise=settings.noise)[0]),
+        own_worth=float(worth_of(before, prior, noise=setup.noise)[0]),
+        borrowed_worth=float(worth_of(variance, before, noise=setup.noise)[0]),
     )
     return evidence, C

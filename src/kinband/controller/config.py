@@ -132,7 +132,7 @@ class ControllerConfig:
     """How a controller works, apart from whom it works for.
 
     None stands for "not said". Without a log, kernel, noise and mean then have a default and stations are independent;
-    with one, they are learned. What the controller made of it is `controller.settings.config`.
+    with one, they are learned. What the controller made of it is `controller.setup.config`.
 
     Attributes:
         kernel: Context kernel over state and configuration features; by default an RBF with one length-scale each and

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinband.controller.asking import State, decision_from, queries_for, query_for, with_standing
+from kinband.controller.asking import State, decision_from, queries_for, query_for, with_deployed
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
-from kinband.controller.memory import Memory
-from kinband.controller.settings import (
+from kinband.controller.making import (
     DescriptorsLike,
     Running,
-    Settings,
     StateLike,
-    cold_settings,
-    settings_from_log,
-    settings_from_trace,
+    cold_setup,
+    setup_from_log,
+    setup_from_trace,
 )
-from kinband.controller.stations import CurrentSettings, joining, similarities_of
+from kinband.controller.memory import Memory
+from kinband.controller.setup import Setup
+from kinband.controller.stations import CurrentSetup, joining, similarities_of
 from kinband.controller.telling import (
     KpiValues,
     checked_others,
@@ -98,11 +98,11 @@ class Controller:
         config: ControllerConfig | None = None,
         **given: Unpack[ConfigKeywords],
     ) -> None:
-        settings = cold_settings(
+        setup = cold_setup(
             space, stations, config_from(config, given), state=state, features=features, log=log, running=running,
             descriptors=descriptors, on=on,
         )  # fmt: skip
-        self._memory = Memory(settings)
+        self._memory = Memory(setup)
 
     @classmethod
     def from_trace(
@@ -143,7 +143,7 @@ class Controller:
             {'tilt': 2}
         """
         about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
-        return cls.from_settings(settings_from_trace(trace, space, config_from(config, given), **about))
+        return cls.from_setup(setup_from_trace(trace, space, config_from(config, given), **about))
 
     @classmethod
     def from_log(
@@ -182,13 +182,13 @@ class Controller:
             ('joint', 1)
         """
         about: Any = {"start": start, "running": running, "descriptors": descriptors, "on": on}
-        return cls.from_settings(settings_from_log(log, space, config_from(config, given), **about))
+        return cls.from_setup(setup_from_log(log, space, config_from(config, given), **about))
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Controller":
+    def from_setup(cls, setup: Setup) -> "Controller":
         """Return a controller with nothing asked yet."""
         controller = cls.__new__(cls)
-        controller._memory = Memory(settings)
+        controller._memory = Memory(setup)
         return controller
 
     def __len__(self) -> int:
@@ -208,9 +208,9 @@ class Controller:
         return table(["station", "decisions", "last chosen", "reward"], rows, caption=repr(self))
 
     @property
-    def settings(self) -> Settings:
+    def setup(self) -> Setup:
         """What the controller was made with; fixed."""
-        return self._memory.settings
+        return self._memory.setup
 
     @property
     def journal(self) -> Journal:
@@ -223,20 +223,20 @@ class Controller:
         return self._memory.current.active
 
     @property
-    def current(self) -> CurrentSettings:
-        """The settings with the stations that have come and gone since: what the journal makes of them."""
+    def current(self) -> CurrentSetup:
+        """The setup with the stations that have come and gone since: what the journal makes of them."""
         return self._memory.current
 
     @property
     def space(self) -> ConfigurationSpace:
         """The configurations to choose from."""
-        return self.settings.encoder.space
+        return self.setup.encoder.space
 
     @property
     def similarity(self) -> TaskMatrix:
         """How much the stations share."""
         estimated = any(isinstance(entry, Estimated) for entry in self.journal.shaping)
-        notes: Mapping[str, Any] = {"similarity": "estimated"} if estimated else self.settings.notes
+        notes: Mapping[str, Any] = {"similarity": "estimated"} if estimated else self.setup.notes
         method, details = str(notes.get("similarity", "given")), notes.get("details", {})
         return TaskMatrix(self.current.stations, self.current.K_Z, method, details).reindex(self.stations)
 
@@ -321,7 +321,7 @@ class Controller:
         """
         clock = self._memory.watch.read(time, self.current, self.journal)
         queries = queries_for(self.current, states=states, contexts=contexts, allowed=allowed, clock=clock)
-        queries = self._standing(queries, running)
+        queries = self._with_deployed(queries, running)
         choices = self._choose_round(list(queries.values()))
         number = self._memory.rounds
         self._memory.rounds += 1
@@ -350,7 +350,7 @@ class Controller:
             kpis: Other KPIs by name, as values or as values with their variance; those not given are not learned.
             others: What neighbours earned in the same slot, by name; for the rest see `controller.telling`.
         """
-        told = told_entry(self.journal, self.settings, decision_id, reward=reward, noise=noise, kpis=kpis)
+        told = told_entry(self.journal, self.setup, decision_id, reward=reward, noise=noise, kpis=kpis)
         self._learn_told([told], others=others, alone=True)
 
     def tell_all(
@@ -378,12 +378,12 @@ class Controller:
             >>> [one.reward for one in controller.observations()], controller.journal.reward(made["b"].id)
             ([0.75, 0.75], 0.5)
         """
-        told = told_together(self.journal, self.settings, rewards=rewards, noise=noise, kpis=kpis)
+        told = told_together(self.journal, self.setup, rewards=rewards, noise=noise, kpis=kpis)
         self._learn_told(told, others=others, alone=False)
 
     def correct(self, decision_id: str, reward: float | None = None, *, kpis: KpiValues | None = None) -> None:
         """Replace a reward that was told before, KPIs that came with it, or both."""
-        self._memory.take(correction(self.journal, self.settings, decision_id, reward=reward, kpis=kpis))
+        self._memory.take(correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis))
 
     def ran(self, decision_id: str, configuration: Mapping[str, Any]) -> None:
         """Say that the station ran something else than what was decided, before its reward is told.
@@ -404,7 +404,7 @@ class Controller:
             >>> [(one.arm, one.reward) for one in controller.observations()]
             [(2, 0.8)]
         """
-        made = self.journal, self.settings, self.policy
+        made = self.journal, self.setup, self.policy
         entry = ran_instead(*made, decision_id=decision_id, configuration=configuration)
         if entry is not None:
             self._memory.note(entry)
@@ -445,9 +445,7 @@ class Controller:
             >>> controller.ask("d").station
             'd'
         """
-        entry = joining(
-            self.settings, self.current, name, descriptors=descriptors, similarity=similarity, running=running
-        )
+        entry = joining(self.setup, self.current, name, descriptors=descriptors, similarity=similarity, running=running)
         self._memory.take(entry)
         return similarities_of(self.current, name)
 
@@ -478,8 +476,8 @@ class Controller:
     def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explanation:
         """Return why a decision was made, as of then; whose evidence it rests on is weighed up to so many rows."""
         asked, reward = self.journal.find(decision_id), self.journal.reward(decision_id)
-        settings = self._memory.current_at(asked)
-        return explain(asked, reward=reward, settings=settings, journal=self.journal, most_rows=most_rows)
+        setup = self._memory.current_at(asked)
+        return explain(asked, reward=reward, setup=setup, journal=self.journal, most_rows=most_rows)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by id."""
@@ -496,7 +494,7 @@ class Controller:
                     id station  load  tilt  mean  std  reward
             0  d000001       a   0.3     4   0.5  1.0     0.8
         """
-        return self.journal.frame(self.settings)
+        return self.journal.frame(self.setup)
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
@@ -504,19 +502,19 @@ class Controller:
 
     def rebuild(self) -> None:
         """Forget all beliefs and learn the log again from the start; every later decision stays the same."""
-        self._memory = Memory(self.settings, list(self.journal))
+        self._memory = Memory(self.setup, list(self.journal))
 
     @classmethod
     def resume(
-        cls, settings: Settings, entries: Iterable[Entry], *, beliefs: Mapping[str, Any] | None = None
+        cls, setup: Setup, entries: Iterable[Entry], *, beliefs: Mapping[str, Any] | None = None
     ) -> "Controller":
         """Return a controller that goes on where a log ends, with stored beliefs or by learning the log again."""
         controller = cls.__new__(cls)
-        controller._memory = Memory(settings, entries, beliefs=beliefs)
+        controller._memory = Memory(setup, entries, beliefs=beliefs)
         return controller
 
     def save(self, path: str | Path, *, beliefs: bool = True) -> None:
-        """Write settings and log to a folder, without pickle; with `beliefs`, loading need not rebuild them."""
+        """Write setup and log to a folder, without pickle; with `beliefs`, loading need not rebuild them."""
         from kinband.controller.storage import save_controller
 
         save_controller(self, path, beliefs=beliefs)
@@ -544,12 +542,12 @@ class Controller:
 
     def _rng(self, ahead: int) -> np.random.Generator:
         """Return the generator of the next decision, or of one so many after it."""
-        return np.random.default_rng([self.settings.config.seed, len(self.journal.asked) + ahead])
+        return np.random.default_rng([self.setup.config.seed, len(self.journal.asked) + ahead])
 
-    def _standing(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
-        """Say in queries how things stand, which settings and journal tell."""
+    def _with_deployed(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
+        """Say in queries what is deployed, which setup and journal tell."""
         memory = self._memory
-        return with_standing(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
+        return with_deployed(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
 
     def _query(
         self,
@@ -564,7 +562,7 @@ class Controller:
         """Return the query of one station, and what the clock shows."""
         clock = self._memory.watch.read(time, self.current, self.journal)
         query = query_for(self.current, station, state=state, contexts=contexts, allowed=allowed, clock=clock)
-        return self._standing({station: query}, None if running is None else {station: running})[station], clock
+        return self._with_deployed({station: query}, None if running is None else {station: running})[station], clock
 
     def _choose(self, query: Query) -> Choice:
         return check_choice(self.policy.choose(query, self._rng(0)), query)
@@ -591,8 +589,8 @@ class Controller:
 
     def _learn_told(self, told: Sequence[Told], *, others: KpiValues | None, alone: bool) -> None:
         """Learn and note rewards that were told together, with their neighbours' where those count."""
-        rule, last = self.settings.config.neighbours, self._memory.last_told
-        given = checked_others(others, self.settings)
+        rule, last = self.setup.config.neighbours, self._memory.last_told
+        given = checked_others(others, self.setup)
         gone = self.current.gone
         for one in with_neighbours(told, self.journal, rule, last, others=given, alone=alone, gone=gone):
             self._memory.learn(one)

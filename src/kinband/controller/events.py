@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kinband.arrays import FloatArray, data_frame, free_name
-from kinband.controller.settings import Settings
+from kinband.controller.setup import Setup
 from kinband.drift import past_name
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.policies.budget import replaced_policy_state
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # --- The log of a controller: what was asked, ran, was told and corrected, who came and went, in order: the truth ---
 #
-# Everything a policy believes can be rebuilt from the journal and the settings; beliefs are a cache of it. Entries are
+# Everything a policy believes can be rebuilt from the journal and the setup; beliefs are a cache of it. Entries are
 # plain values that survive JSON without loss (Python writes floats so that they read back the same).
 
 NO_KPIS: Mapping[str, tuple[float, float | None]] = {}
@@ -210,7 +210,7 @@ Entry = Asked | Ran | Told | Corrected | CalledOff | Newcomer | Left | Returned 
 
 
 class Journal:
-    """All entries in order, and the present standing of every decision.
+    """All entries in order, and what became of every decision.
 
     Example:
         >>> import numpy as np
@@ -277,7 +277,7 @@ class Journal:
         """The id of the decision to come: ids are counted, so that a replay gives them again."""
         return f"d{len(self._asked) + 1:06d}"
 
-    def frame(self, settings: Settings) -> "DataFrame":
+    def frame(self, setup: Setup) -> "DataFrame":
         """Every decision as a row, with what ran and what it earned; columns and their types are always the same.
 
         The columns: `id`, `station`, the state, the knobs of what ran (`arm`, where the caller gave context rows),
@@ -285,8 +285,8 @@ class Journal:
         off"), `replaced` where something else ran than was decided, and `round`. A name of ours that a state or knob
         has gets an underscore.
         """
-        encoder, rows = settings.encoder, list(self._asked.values())
-        by_rows = settings.features is not None
+        encoder, rows = setup.encoder, list(self._asked.values())
+        by_rows = setup.features is not None
         states = () if by_rows else encoder.state.names
         knobs = ("arm",) if by_rows else encoder.space.feature_names
         ran = [self.ran(asked.decision.id) for asked in rows]
@@ -422,7 +422,7 @@ class Journal:
 # --- Entries of the journal as JSON-able values and back, and whether an entry can follow those before it -----------
 
 
-def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
+def check_entry(entry: Entry, journal: Journal, setup: Setup) -> None:
     """Refuse an entry that cannot follow those of the journal: somebody edited the log.
 
     Who came and went is checked where it is noted, against what is in force (`stations`).
@@ -430,7 +430,7 @@ def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
-        >>> check_entry(Told("d000007", 0.5, None), controller.journal, controller.settings)
+        >>> check_entry(Told("d000007", 0.5, None), controller.journal, controller.setup)
         Traceback (most recent call last):
             ...
         kinband.errors.NotFoundError: no decision has the id 'd000007': 0 decisions are on record
@@ -439,18 +439,18 @@ def check_entry(entry: Entry, journal: Journal, settings: Settings) -> None:
         case Asked(decision=decision):
             if decision.id != journal.next_id:
                 raise BadInputError(f"the log should go on with {journal.next_id}, it has {decision.id}")
-            if not 0 <= entry.task < len(settings.stations) + len(journal.joined):
+            if not 0 <= entry.task < len(setup.stations) + len(journal.joined):
                 raise BadInputError(f"decision {decision.id} is for task {entry.task}, which does not exist")
         case Told():
             journal.find_untold(entry.id)
-            settings.check_reward(entry.reward)
+            setup.check_reward(entry.reward)
         case Corrected():
             journal.find_told(entry.id)
-            settings.check_reward(entry.reward)
+            setup.check_reward(entry.reward)
         case CalledOff():
             journal.find_untold(entry.id)
         case Ran():
-            _check_ran(entry, journal.find_untold(entry.id), settings)
+            _check_ran(entry, journal.find_untold(entry.id), setup)
 
 
 def entry_to_dict(entry: Entry) -> dict[str, Any]:
@@ -547,9 +547,9 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
             raise SavedStateError(f"the log holds an entry of an unknown kind, {other!r}")
 
 
-def _check_ran(entry: Ran, asked: Asked, settings: Settings) -> None:
-    arms = len(settings.encoder.space)
-    if not 0 <= entry.arm < arms or settings.features is not None:
+def _check_ran(entry: Ran, asked: Asked, setup: Setup) -> None:
+    arms = len(setup.encoder.space)
+    if not 0 <= entry.arm < arms or setup.features is not None:
         raise BadInputError(f"decision {entry.id} cannot have run configuration {entry.arm}: there are {arms}")
     if entry.x.shape != asked.x.shape or not np.isfinite(entry.x).all():
         raise BadInputError(f"the context of what ran for decision {entry.id} must be {len(asked.x)} numbers")

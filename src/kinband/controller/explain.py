@@ -13,13 +13,14 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.controller.asking import ALTERNATIVES
-from kinband.controller.attribution import Evidence, related, task_matrix_of, told_rows_of, weigh
+from kinband.controller.attribution import Evidence, evidence_of, related, task_matrix_of, told_rows_of
 from kinband.controller.events import Asked, Journal
-from kinband.controller.settings import Settings
+from kinband.controller.setup import Setup
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.policies.constraints import BUDGET, FLOOR
 from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
+from kinband.space import in_words
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
 #
@@ -126,9 +127,7 @@ def configuration_text(configuration: Mapping[str, Any] | None, arm: int) -> str
         >>> configuration_text({"tilt": 4, "scheduler": "pf"}, 3), configuration_text(None, 3)
         ('tilt=4, scheduler=pf', 'arm 3')
     """
-    if configuration is None:
-        return f"arm {arm}"
-    return ", ".join(f"{knob}={value}" for knob, value in configuration.items())
+    return f"arm {arm}" if configuration is None else in_words(configuration)
 
 
 def configuration_of(decision: Decision, arm: int) -> Mapping[str, Any] | None:
@@ -335,8 +334,8 @@ class Ground:
     text: str
 
 
-def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
-    """Return why a decision was made; without settings, nothing is said of costs and of what was not allowed.
+def ground_of(decision: Decision, setup: Setup | None = None) -> Ground:
+    """Return why a decision was made; without the setup, nothing is said of costs and of what was not allowed.
 
     Example:
         >>> others = (Alternative(1, {"tilt": 2}, 0.9, 0.1, 1.0), Alternative(0, {"tilt": 0}, 0.95, 0.01, 0.96))
@@ -350,15 +349,13 @@ def ground_of(decision: Decision, settings: Settings | None = None) -> Ground:
     best = max((a for a in decision.alternatives if a.mean is not None), key=lambda a: a.mean or 0.0, default=None)
     if best is None or best.mean is None or decision.mean is None:
         return Ground(UNSCORED, "")
-    cost = (
-        0.0 if settings is None or settings.rules is None or settings.rules.cost is None else settings.rules.cost.cost
-    )
+    cost = 0.0 if setup is None or setup.rules is None or setup.rules.cost is None else setup.rules.cost.cost
     kept_by = _rival_but_for(decision, cost) if decision.arm == note.get("running") else None
     if kept_by is not None:
         return Ground(HELD_BACK, _cost_text(decision, kept_by, cost))
     if decision.mean < best.mean:
         return Ground(TRIAL, _trial_text(decision.mean, best))
-    return Ground(EXPLOITATION, _best_text(decision, settings))
+    return Ground(EXPLOITATION, _best_text(decision, setup))
 
 
 def held_back_text(decision: Decision) -> str:
@@ -405,12 +402,12 @@ def _trial_text(mean: float, best: Alternative) -> str:
     )
 
 
-def _best_text(decision: Decision, settings: Settings | None) -> str:
+def _best_text(decision: Decision, setup: Setup | None) -> str:
     """Say that nothing is expected to earn more, and among how many that was asked."""
     scored = len(decision.alternatives)
     if scored >= ALTERNATIVES:
         return f"None of the {ALTERNATIVES} configurations that scored best is expected to earn more."
-    every = scored if settings is None or settings.features is not None else len(settings.encoder.space)
+    every = scored if setup is None or setup.features is not None else len(setup.encoder.space)
     if scored == every:
         return "No other configuration is expected to earn more."
     if scored == 1:
@@ -500,7 +497,7 @@ def explain(
     asked: Asked,
     *,
     reward: float | None,
-    settings: Settings | None = None,
+    setup: Setup | None = None,
     journal: Journal | None = None,
     most_rows: int = MOST_ROWS,
     ran: int | None = None,
@@ -510,7 +507,7 @@ def explain(
     Args:
         asked: The decision with its context.
         reward: What it earned, if that is known.
-        settings: Of the controller that made it; without them, nothing is said of evidence.
+        setup: Of the controller that made it; without them, nothing is said of evidence.
         journal: Likewise; the rows known then come from it.
         most_rows: Up to how many rows evidence is weighed.
         ran: Arm of what the station ran, where the journal does not say.
@@ -519,20 +516,22 @@ def explain(
         raise BadInputError(f"most_rows must be a whole number of rows from 0 on, got {most_rows!r:.60}")
     decision = asked.decision
     runner_up = next((a for a in decision.alternatives if a.arm != decision.arm), None)
-    ground = ground_of(decision, settings)
+    ground = ground_of(decision, setup)
     explores = None if decision.mean is None else ground.kind == TRIAL
-    evidence, C, left_out = _weighed(asked, runner_up, settings=settings, journal=journal, most_rows=most_rows)
-    against = _compared(decision, runner_up, C=C, settings=settings)
+    evidence, C, left_out = _evidence_and_covariance(
+        asked, runner_up, setup=setup, journal=journal, most_rows=most_rows
+    )
+    against = _compared(decision, runner_up, C=C, setup=setup)
     learned = None if journal is None else journal.told.get(decision.id)
     ran = _instead(decision, journal) if ran in (None, decision.arm) else ran
     sentences = [
         choice_text(decision),
         ground.text,
-        kpis_text(decision, {} if settings is None else {kpi.name: kpi.floor.text() for kpi in settings.kpis}),
+        kpis_text(decision, {} if setup is None else {kpi.name: kpi.floor.text() for kpi in setup.kpis}),
         against_text(runner_up, against),
         left_out if evidence is None else evidence_text(evidence),
         "" if evidence is None else approximate_text(decision, evidence),
-        _sharing(evidence, settings),
+        _sharing(evidence, setup),
         ran_text(decision, ran, told=reward is not None),
         outcome_text(reward, None if learned is None else learned.reward),
     ]
@@ -541,13 +540,13 @@ def explain(
     return Explanation(decision.id, text, decision, explores, runner_up, reward, kind, against, evidence, left_out, ran)
 
 
-def _sharing(evidence: Evidence | None, settings: Settings | None) -> str:
+def _sharing(evidence: Evidence | None, setup: Setup | None) -> str:
     """Say how much stations share, where a model says so and there is somebody to share with."""
-    if evidence is None or settings is None or not evidence.other_rows:
+    if evidence is None or setup is None or not evidence.other_rows:
         return ""
-    if settings.config.policy not in ("ucb", "thompson"):
+    if setup.config.policy not in ("ucb", "thompson"):
         return ""
-    return sharing_text(settings.notes.get("details", {}))
+    return sharing_text(setup.notes.get("details", {}))
 
 
 def _instead(decision: Decision, journal: Journal | None) -> int | None:
@@ -558,26 +557,26 @@ def _instead(decision: Decision, journal: Journal | None) -> int | None:
     return None if ran == decision.arm else ran
 
 
-def _weighed(
+def _evidence_and_covariance(
     asked: Asked,
     runner_up: Alternative | None,
     *,
-    settings: Settings | None,
+    setup: Setup | None,
     journal: Journal | None,
     most_rows: int,
 ) -> tuple[Evidence | None, FloatArray | None, str]:
     """Return the evidence, the covariance with the runner-up, and why one of them is missing."""
-    if settings is None or journal is None or asked.decision.mean is None:
+    if setup is None or journal is None or asked.decision.mean is None:
         return None, None, ""
-    K_Z = task_matrix_of(settings)
+    K_Z = task_matrix_of(setup)
     if K_Z is None:
         return None, None, "Whose evidence it rests on is not known for this policy."
-    count = _bearing(asked, settings, journal, K_Z)
+    count = _bearing(asked, setup, journal, K_Z)
     if count > most_rows:
         return None, None, _too_many(count, most_rows)
-    X, rows = _contexts(asked, runner_up, settings), told_rows_of(settings, journal, known=asked.decision.known)
+    X, rows = _contexts(asked, runner_up, setup), told_rows_of(setup, journal, known=asked.decision.known)
     try:
-        evidence, C = weigh(rows, asked.task, X=X, settings=settings, K_Z=K_Z)
+        evidence, C = evidence_of(rows, asked.task, X=X, setup=setup, K_Z=K_Z)
     except NotPositiveDefiniteError:
         return None, None, "Whose evidence it rests on cannot be worked out: rewards repeat with too little noise."
     return evidence, C if len(X) > 1 else None, ""
@@ -590,9 +589,9 @@ def _too_many(count: int, most_rows: int) -> str:
     )
 
 
-def _bearing(asked: Asked, settings: Settings, journal: Journal, K_Z: FloatArray) -> int:
+def _bearing(asked: Asked, setup: Setup, journal: Journal, K_Z: FloatArray) -> int:
     """How many of the rewards known to a decision are of stations that share with its own."""
-    start = [] if settings.start is None else settings.start.tasks.tolist()
+    start = [] if setup.start is None else setup.start.tasks.tolist()
     known = max(asked.decision.known - len(start), 0)
     kin = set(related(K_Z, asked.task).tolist())
     if len(kin) == len(K_Z) and not journal.joined:  # all share with all: no need to look at each
@@ -601,33 +600,33 @@ def _bearing(asked: Asked, settings: Settings, journal: Journal, K_Z: FloatArray
     return sum(task in kin for task in start) + sum([one.task in kin for one in decisions])
 
 
-def _contexts(asked: Asked, runner_up: Alternative | None, settings: Settings) -> FloatArray:
+def _contexts(asked: Asked, runner_up: Alternative | None, setup: Setup) -> FloatArray:
     """The context that was chosen and, where states tell it, that of the runner-up, (1 or 2, d)."""
-    if runner_up is None or settings.features is not None:
+    if runner_up is None or setup.features is not None:
         return asked.x[None]
-    return np.stack([asked.x, settings.encoder.contexts(asked.state or {})[runner_up.arm]])
+    return np.stack([asked.x, setup.encoder.contexts(asked.state or {})[runner_up.arm]])
 
 
 def _compared(
-    decision: Decision, runner_up: Alternative | None, *, C: FloatArray | None, settings: Settings | None
+    decision: Decision, runner_up: Alternative | None, *, C: FloatArray | None, setup: Setup | None
 ) -> Comparison | None:
-    if settings is None:
+    if setup is None:
         return compare(decision, runner_up, C=None, beta=None, noise=1.0)
     beta = None
     # In an aware round, standard deviations are those that others' picks leave.
-    aware = decision.round is not None and settings.config.options.get("rounds") == "aware"
-    if settings.config.policy == "ucb" and settings.features is None and not aware:
-        arms = len(settings.encoder.space)
-        beta = settings.exploration.beta(known=decision.known, arms=arms, noise=settings.noise)
-    found = compare(decision, runner_up, C=C, beta=beta, noise=settings.noise)
-    if found is not None and settings.config.policy == "thompson":  # a draw decided, which means nothing a second time
+    aware = decision.round is not None and setup.config.options.get("rounds") == "aware"
+    if setup.config.policy == "ucb" and setup.features is None and not aware:
+        arms = len(setup.encoder.space)
+        beta = setup.exploration.beta(known=decision.known, arms=arms, noise=setup.noise)
+    found = compare(decision, runner_up, C=C, beta=beta, noise=setup.noise)
+    if found is not None and setup.config.policy == "thompson":  # a draw decided, which means nothing a second time
         return replace(found, needed_mean=None)
-    return _in_range(found, settings)
+    return _in_range(found, setup)
 
 
-def _in_range(found: Comparison | None, settings: Settings) -> Comparison | None:
+def _in_range(found: Comparison | None, setup: Setup) -> Comparison | None:
     """Return a comparison without a reward that cannot come."""
-    span = settings.config.reward_range
+    span = setup.config.reward_range
     if found is None or found.needed_reward is None or span is None or found.needed_reward <= span[1]:
         return found
     return replace(found, needed_reward=None)

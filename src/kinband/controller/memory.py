@@ -25,8 +25,8 @@ from kinband.controller.events import (
     Told,
     check_entry,
 )
-from kinband.controller.settings import Settings
-from kinband.controller.stations import CurrentSettings
+from kinband.controller.setup import Setup
+from kinband.controller.stations import CurrentSetup
 from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kpis import NeighbourReward
@@ -59,7 +59,7 @@ class Watch:
     """What drift asks of the journal.
 
     Args:
-        settings: The fixed settings of the controller; without `drift` nothing is watched.
+        setup: The fixed setup of the controller; without `drift` nothing is watched.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -72,17 +72,17 @@ class Watch:
         ('a until d000022', 'a')
     """
 
-    def __init__(self, settings: Settings) -> None:
-        drift, self._noise = settings.config.drift, settings.noise
+    def __init__(self, setup: Setup) -> None:
+        drift, self._noise = setup.config.drift, setup.noise
         self._rule = None if drift is None else drift.resets
         self._kind = drift.clock if drift is not None and drift.forgets else None
-        self._column = settings.clock_column
+        self._column = setup.clock_column
         half_life = None if drift is None else drift.half_life
         self._half_life = half_life if isinstance(half_life, float) else inf
         self._latest: float | None = None
         self._evidence: dict[int, ChangeDetector] = {}
 
-    def read(self, time: Any, current: Settings, journal: Journal) -> float | None:
+    def read(self, time: Any, current: Setup, journal: Journal) -> float | None:
         """Return what the clock shows when deciding, None without one; refuse a clock that runs back or leaps."""
         if self._kind in (None, "decisions"):
             if time is not None:
@@ -127,7 +127,7 @@ class Watch:
             case Told() if self._rule is not None:
                 self._judge(entry, journal)
 
-    def change_points(self, told: Told, current: CurrentSettings, journal: Journal) -> Sequence[ChangePoint]:
+    def change_points(self, told: Told, current: CurrentSetup, journal: Journal) -> Sequence[ChangePoint]:
         """Return the entry with which the station of a reward starts anew, if it has changed."""
         asked = journal.asked[told.id]
         evidence = self._evidence.get(asked.task)
@@ -152,10 +152,10 @@ class Watch:
         return f"{time:.15g}" if self._kind == "numbers" else str(np.datetime64(floor(time), "s")).replace("T", " ")
 
 
-# --- How things stand at every station, as the journal tells: what it runs, and what its pending decisions count for
+# --- What is deployed at every station, as the journal tells: what it runs, and what its pending decisions count for
 #
 # A station runs what its caller says when asking; else what ran for it last, which is what was decided and not called
-# off unless somebody said that something else ran; else what was declared for it. All of it follows from settings and
+# off unless somebody said that something else ran; else what was declared for it. All of it follows from setup and
 # journal, so that a replay stands where the original stood.
 #
 # A decision that was called off is not what runs. Whether it ever ran is not known, so in a budget it keeps what it may
@@ -164,7 +164,7 @@ class Watch:
 
 
 class DeployedState:
-    """The standing of every station, kept up with a journal entry by entry.
+    """What is deployed at every station, kept up with a journal entry by entry.
 
     Args:
         budget: Whether pending decisions count in a budget; if not, policy states are not looked into.
@@ -275,13 +275,13 @@ class LeastSeen:
 # --- The policy: built empty, and taught -----------------------------------------------------------------------------
 
 
-def empty_policy(settings: Settings, shaping: Iterable[Shaping]) -> Policy:
+def empty_policy(setup: Setup, shaping: Iterable[Shaping]) -> Policy:
     """Return a policy with nothing learned that has taken in stations one by one, as one in use has.
 
     Built for all stations at once it may fall into other blocks, and stored beliefs would not fit it.
     """
-    factory, current = settings.factory(), CurrentSettings.of(settings)
-    policy = factory(settings.policy_spec())
+    factory, current = setup.factory(), CurrentSetup.of(setup)
+    policy = factory(setup.policy_spec())
     for entry in shaping:
         current = current.after(entry)
         if isinstance(entry, Estimated) or not taken_in(policy, factory, current.policy_spec()):
@@ -351,7 +351,7 @@ class Memory:
     """The journal of a controller, what is in force, and a policy that has learned all of it.
 
     Args:
-        settings: The fixed settings.
+        setup: The fixed setup.
         entries: What the journal holds already.
         beliefs: What the policy believed after the last of them; None to learn everything anew.
 
@@ -359,25 +359,25 @@ class Memory:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
         >>> controller.tell(controller.ask("a").id, 0.8)
-        >>> memory = Memory(controller.settings, controller.journal)
+        >>> memory = Memory(controller.setup, controller.journal)
         >>> memory.rows, [observation.reward for observation in memory.observations()]
         (1, [0.8])
     """
 
     def __init__(
-        self, settings: Settings, entries: Iterable[Entry] = (), *, beliefs: Mapping[str, Any] | None = None
+        self, setup: Setup, entries: Iterable[Entry] = (), *, beliefs: Mapping[str, Any] | None = None
     ) -> None:
-        self.settings = settings
+        self.setup = setup
         self.journal = Journal()
-        self.current = CurrentSettings.of(settings)
-        budget = None if settings.rules is None else settings.rules.conservative
+        self.current = CurrentSetup.of(setup)
+        budget = None if setup.rules is None else setup.rules.conservative
         self.deployed = DeployedState(budget=budget is not None)
         self._least = LeastSeen(None if budget is None else budget.least)
         self.last_told = LastTold()
-        self.watch = Watch(settings)
+        self.watch = Watch(setup)
         self.rounds = 0
         self._caches: OrderedDict[str, Any] = OrderedDict()
-        policy = empty_policy(settings, ())
+        policy = empty_policy(setup, ())
         if beliefs is not None and isinstance(policy, KeepsState):
             self._take_up(entries, beliefs)
         else:
@@ -387,7 +387,7 @@ class Memory:
     @property
     def starting_rows(self) -> int:
         """How many rows the log had that beliefs started from."""
-        return 0 if self.settings.start is None else len(self.settings.start)
+        return 0 if self.setup.start is None else len(self.setup.start)
 
     @property
     def rows(self) -> int:
@@ -396,7 +396,7 @@ class Memory:
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
-        return [*starting_rows(self.settings.start), *map(self.journal.observation, self.journal.told.values())]
+        return [*starting_rows(self.setup.start), *map(self.journal.observation, self.journal.told.values())]
 
     def learn(self, told: Told) -> None:
         """Learn a reward and note it, with all that it leads to."""
@@ -425,7 +425,7 @@ class Memory:
         self.journal.add(entry)
         self.deployed.note(entry, self.journal)
         self.watch.note(entry, self.journal)
-        self.last_told.note(entry, self.journal, self.settings.config.neighbours)
+        self.last_told.note(entry, self.journal, self.setup.config.neighbours)
         if isinstance(entry, Asked) and entry.decision.round is not None:
             self.rounds = entry.decision.round + 1
         if isinstance(entry, Ran):
@@ -442,11 +442,11 @@ class Memory:
         """Forget the work done while asking."""
         self._caches.pop(decision_id, None)
 
-    def current_at(self, asked: Asked) -> CurrentSettings:
+    def current_at(self, asked: Asked) -> CurrentSetup:
         """Return what was in force when a decision was made."""
         if not self.journal.shaping:
             return self.current
-        current = CurrentSettings.of(self.settings)
+        current = CurrentSetup.of(self.setup)
         for entry in takewhile(lambda entry: entry is not asked, self.journal):
             current = current.after(entry)
         return current
@@ -454,7 +454,7 @@ class Memory:
     def follow(self, entries: Iterable[Entry]) -> None:
         """Add entries to the journal and teach them to the policy, in order."""
         for entry in entries:
-            check_entry(entry, self.journal, self.settings)
+            check_entry(entry, self.journal, self.setup)
             self.take(entry)
             if isinstance(entry, Told):
                 self.policy.learn(self.journal.observation(entry))
@@ -462,15 +462,15 @@ class Memory:
     def _take_up(self, entries: Iterable[Entry], beliefs: Mapping[str, Any]) -> None:
         """Add entries to the journal and take up what the policy believed after them."""
         for entry in entries:
-            check_entry(entry, self.journal, self.settings)
+            check_entry(entry, self.journal, self.setup)
             self.note(entry)
-        self.policy = empty_policy(self.settings, self.journal.shaping)
+        self.policy = empty_policy(self.setup, self.journal.shaping)
         if isinstance(self.policy, KeepsState):
             self.policy.restore(beliefs)
 
     def _taught(self, policy: Policy, told: Iterable[Told]) -> Policy:
         """Return a policy that has learned the starting log and these rewards, one after the other."""
-        if start := starting_rows(self.settings.start):
+        if start := starting_rows(self.setup.start):
             learn_log(policy, start)
         for row in map(self.journal.observation, told):
             policy.learn(row)
@@ -478,7 +478,7 @@ class Memory:
 
     def _anew(self, told: Iterable[Told], shaping: Sequence[Shaping]) -> Policy:
         """Return a policy for these tasks that has learned everything anew."""
-        return self._taught(empty_policy(self.settings, shaping), told)
+        return self._taught(empty_policy(self.setup, shaping), told)
 
     def _reshape(self, entry: Estimated) -> None:
         """Note an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
@@ -489,7 +489,7 @@ class Memory:
     def _welcome(self, entry: Newcomer) -> None:
         """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
         spec = self.current.after(entry).policy_spec()
-        if not taken_in(self.policy, self.settings.factory(), spec):
+        if not taken_in(self.policy, self.setup.factory(), spec):
             self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
         self.note(entry)
 

@@ -1,7 +1,7 @@
-"""Who is there, how alike, and what each runs: what settings and journal say of stations that come and go.
+"""Who is there, how alike, and what each runs: what setup and journal say of stations that come and go.
 
 A newcomer's row of the task matrix is found once, when it joins, and noted in the journal; a replay reads it there. The
-kernel that compares descriptors is fitted to the stations of the settings alone, whose similarity has been learned or
+kernel that compares descriptors is fitted to the stations of the setup alone, whose similarity has been learned or
 declared: a newcomer's row is a prediction, and fitting to predictions would confirm them.
 """
 
@@ -22,7 +22,7 @@ from kinband.controller.events import (
     Newcomer,
     Returned,
 )
-from kinband.controller.settings import Settings, arm_of, nothing_to_hold_against
+from kinband.controller.setup import Setup
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.kernels import check_task_matrix, components
@@ -37,11 +37,12 @@ from kinband.similarity.newcomers import (
     given_row,
     with_row,
 )
+from kinband.space import ConfigurationSpace, in_words
 
-# --- What is in force: the fixed settings of a controller, and the stations that have come and gone since -----------
+# --- What is in force: the fixed setup of a controller, and the stations that have come and gone since --------------
 #
-# Settings never change. A station that joins is an entry of the journal with its row of the task matrix, and one that
-# leaves is another, so that stations and task matrix in force follow from settings and journal alone, in a replay as in
+# The setup never changes. A station that joins is an entry of the journal with its row of the task matrix, and one that
+# leaves is another, so that stations and task matrix in force follow from setup and journal alone, in a replay as in
 # life. Task numbers are given once: a station that has left keeps its number, its rows stay evidence for others, and
 # only asking for it is over. A station that has changed starts anew under a new number; its past keeps the old one,
 # under a name of its own. An entry that puts another task matrix in the place of this one (`Estimated`, of earlier
@@ -49,8 +50,8 @@ from kinband.similarity.newcomers import (
 
 
 @dataclass(frozen=True, eq=False)
-class CurrentSettings(Settings):
-    """Settings as they are now: `stations` and `K_Z` hold every task there ever was, in order.
+class CurrentSetup(Setup):
+    """The setup as it is now: `stations` and `K_Z` hold every task there ever was, in order.
 
     Attributes:
         gone: Stations that have left; they keep their tasks.
@@ -71,9 +72,9 @@ class CurrentSettings(Settings):
     former: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings) -> "CurrentSettings":
+    def of(cls, setup: Setup) -> "CurrentSetup":
         """Return what is in force before anything has happened."""
-        return cls(**{part.name: getattr(settings, part.name) for part in fields(Settings)})
+        return cls(**{part.name: getattr(setup, part.name) for part in fields(Setup)})
 
     @cached_property
     def active(self) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ class CurrentSettings(Settings):
         if name in self._tasks and name not in self.gone:
             raise ConflictError(f"there is a station {name!r} already: give the new one a name of its own")
 
-    def after(self, entry: Entry) -> "CurrentSettings":
+    def after(self, entry: Entry) -> "CurrentSetup":
         """Return what is in force after an entry, or say why the entry cannot be."""
         match entry:
             case Joined():
@@ -130,7 +131,7 @@ class CurrentSettings(Settings):
                 return replace(self, gone=self.gone - {station}, **self._said(entry))
         return self
 
-    def _with(self, entry: Newcomer, names: tuple[str, ...]) -> "CurrentSettings":
+    def _with(self, entry: Newcomer, names: tuple[str, ...]) -> "CurrentSetup":
         """What is in force with one more task, behind tasks of these names."""
         name, size = entry.station, len(names)
         if entry.task != size:
@@ -157,43 +158,68 @@ def _from_triangle(triangle: Sequence[float], *, size: int) -> FloatArray:
     return check_task_matrix(K_Z, size=size)
 
 
-# --- What a rule may fall back to ----------------------------------------------------------------------------------
+# --- What a station runs, and what a rule may fall back to ----------------------------------------------------------
 
 
-def check_standing(query: Query, settings: Settings, *, station: str) -> Query:
-    """Return a query whose rules can fall back to what stands, or say what is missing."""
-    safety, standing = settings.rules, query.standing
-    if safety is None or standing is None:
+def arm_of(configuration: object, space: ConfigurationSpace, *, station: str, said: str = "running") -> int:
+    """Return the arm of a configuration that a station is said to run; `said` is what the caller called it.
+
+    Example:
+        >>> arm_of({"tilt": 3}, ConfigurationSpace(tilt=[2, 4]), station="a")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: running names no configuration that 'a' has: knob 'tilt' has no value 3: ...
+    """
+    if not isinstance(configuration, Mapping):
+        raise BadInputError(f"{said} must be a configuration of {station!r}, got {configuration!r:.60}")
+    try:
+        return space.index(configuration)
+    except (LookupError, ValueError) as error:
+        raise BadInputError(f"{said} names no configuration that {station!r} has: {error}") from error
+
+
+def nothing_to_hold_against(station: str) -> BadInputError:
+    """Return the error of a station whose budget has no configuration to compare with."""
+    return BadInputError(
+        f"a conservative budget holds every station against a declared configuration, {station!r} has none",
+        hint="declare it by running=", code="running_unknown", argument="running", value=station,
+    )  # fmt: skip
+
+
+def check_fallbacks(query: Query, setup: Setup, *, station: str) -> Query:
+    """Return a query whose rules can fall back to what is deployed, or say what is missing."""
+    safety, deployed = setup.rules, query.deployed
+    if safety is None or deployed is None:
         return query
-    if safety.floor is not None and standing.running is None:
+    if safety.floor is not None and deployed.running is None:
         raise BadInputError(
             f"a floor holds trials against what {station!r} runs, which is not known",
             hint="say it when asking or declare it, by running=",
             code="running_unknown",
             argument="running",
         )
-    for rule, arm in ((safety.floor, standing.running), (safety.conservative, standing.baseline)):
+    for rule, arm in ((safety.floor, deployed.running), (safety.conservative, deployed.baseline)):
         if rule is not None and (arm is None or arm >= len(query.X) or not query.allowed[arm]):
             raise BadInputError(
-                f"what {station!r} falls back to, {_named(settings, arm)}, is not among those it may choose",
+                f"what {station!r} falls back to, {_named(setup, arm)}, is not among those it may choose",
                 hint="allow it",
                 argument="allowed",
             )
     return query
 
 
-def _named(settings: Settings, arm: int | None) -> str:
-    space = settings.encoder.space
-    if settings.features is not None or arm is None or arm >= len(space):
+def _named(setup: Setup, arm: int | None) -> str:
+    space = setup.encoder.space
+    if setup.features is not None or arm is None or arm >= len(space):
         return f"configuration {arm}"
-    return ", ".join(f"{knob}={value}" for knob, value in space[arm].items())
+    return in_words(space[arm])
 
 
 # --- How a station joins ---------------------------------------------------------------------------------------------
 
 
 def joining(
-    settings: Settings, current: CurrentSettings, name: str, *, descriptors: Any, similarity: Any, running: Any
+    setup: Setup, current: CurrentSetup, name: str, *, descriptors: Any, similarity: Any, running: Any
 ) -> Joined | Returned:
     """Return the entry with which a station joins, or comes back; refuses what cannot be, and changes nothing."""
     current.check_free(name)
@@ -209,14 +235,14 @@ def joining(
                 argument="similarity",
             )
         return Returned(name, known, arm)
-    check_past_names(settings.config.drift, name)
-    row, found = _row(settings, current, name, descriptors=known, similarity=similarity)
+    check_past_names(setup.config.drift, name)
+    row, found = _row(setup, current, name, descriptors=known, similarity=similarity)
     entry = Joined(name, len(current.stations), tuple(row.tolist()), found, known, arm)
     _check_running(current.after(entry), name)
     return entry
 
 
-def similarities_of(current: CurrentSettings, station: str) -> dict[str, float]:
+def similarities_of(current: CurrentSetup, station: str) -> dict[str, float]:
     """Return how like the other stations, removed ones too, a station is, the most alike first.
 
     Example:
@@ -232,15 +258,15 @@ def similarities_of(current: CurrentSettings, station: str) -> dict[str, float]:
 
 
 def _row(
-    settings: Settings, current: CurrentSettings, name: str, *, descriptors: Descriptors, similarity: Any
+    setup: Setup, current: CurrentSetup, name: str, *, descriptors: Descriptors, similarity: Any
 ) -> tuple[FloatArray, str]:
     """Return the row of a newcomer and what it was found by; under shards it joins that of the station it is most like.
 
     It would join several into one otherwise.
     """
     everybody = np.arange(len(current.stations))
-    row, found = _row_among(everybody, settings, current, name, descriptors, similarity)
-    if settings.config.shards is None:
+    row, found = _row_among(everybody, setup, current, name, descriptors, similarity)
+    if setup.config.shards is None:
         return row, found
     shards = components(current.K_Z)
     most = int(np.abs(row[:-1]).argmax())
@@ -250,7 +276,7 @@ def _row(
     if similarity is not None:
         inside = {current.stations[m] for m in members}
         similarity = {other: value for other, value in similarity.items() if other in inside}
-    own, found = _row_among(members, settings, current, name, descriptors, similarity)
+    own, found = _row_among(members, setup, current, name, descriptors, similarity)
     row = np.zeros(len(everybody) + 1)
     row[members], row[-1] = own[:-1], own[-1]
     return row, found
@@ -258,8 +284,8 @@ def _row(
 
 def _row_among(
     members: IntArray,
-    settings: Settings,
-    current: CurrentSettings,
+    setup: Setup,
+    current: CurrentSetup,
     name: str,
     descriptors: Descriptors,
     similarity: Any,
@@ -268,14 +294,14 @@ def _row_among(
     K_Z, stations = current.K_Z[np.ix_(members, members)], [current.stations[m] for m in members]
     if similarity is not None:
         return given_row(K_Z, stations, similarity, newcomer=name), "given"
-    kernel = settings.descriptor_kernel if descriptors else None
+    kernel = setup.descriptor_kernel if descriptors else None
     if kernel is None or not kernel.describes(descriptors):
         return average_row(K_Z), "average"
     known: Mapping[str, Descriptors] = current.descriptors
     return descriptor_row(K_Z, kernel, [known.get(station, {}) for station in stations], descriptors), "descriptors"
 
 
-def _check_running(current: CurrentSettings, name: str) -> None:
+def _check_running(current: CurrentSetup, name: str) -> None:
     """Refuse a newcomer that a promise would hold against nothing."""
     rules = current.rules
     if rules is not None and rules.conservative is not None and name not in current.running:

@@ -1,6 +1,6 @@
 """A controller on disk: a folder of plain files, no pickle, nothing run on loading.
 
-`manifest.json` holds the schema version, the settings, and a checksum of every file and of itself; `log.jsonl` the
+`manifest.json` holds the schema version, the setup, and a checksum of every file and of itself; `log.jsonl` the
 journal, one entry a line; `arrays.npz` the task matrix and the starting rows; `beliefs.npz`, optional, what the policy
 believes, so that loading need not learn the log again. A folder is written beside its place and then moved there; a
 crash between the two moves leaves the old state beside it, where the next load or save finds it.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from kinband.controller.events import Journal, entry_from_dict, entry_to_dict
-from kinband.controller.settings import Settings, settings_from_parts, settings_to_parts
+from kinband.controller.setup import Setup, setup_from_parts, setup_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.policies.base import KeepsState, Policy, PolicyFactory
 from kinband.trace.files import path_of
@@ -42,7 +42,7 @@ class Kept(Protocol):
     """What a folder keeps of a controller."""
 
     @property
-    def settings(self) -> Settings:
+    def setup(self) -> Setup:
         """What it was made with."""
 
     @property
@@ -100,7 +100,7 @@ def _folder(path: object) -> Path:
 
 
 def _write(controller: Kept, folder: Path, *, beliefs: bool) -> None:
-    values, arrays = settings_to_parts(controller.settings)
+    values, arrays = setup_to_parts(controller.setup)
     lines = (json.dumps(entry_to_dict(entry), allow_nan=False) for entry in controller.journal)
     (folder / _LOG).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     np.savez(folder / _ARRAYS, **arrays)
@@ -143,12 +143,12 @@ def _assemble(
 ) -> "Controller":
     from kinband.controller.controller import Controller
 
-    settings = settings_from_parts(manifest["settings"], _read_arrays(path / _ARRAYS), policy=policy)
-    configurations = dict(enumerate(settings.encoder.space))
+    setup = setup_from_parts(manifest["settings"], _read_arrays(path / _ARRAYS), policy=policy)
+    configurations = dict(enumerate(setup.encoder.space))
     lines = (path / _LOG).read_text(encoding="utf-8").splitlines()
     entries = [entry_from_dict(json.loads(line), configurations) for line in lines]
     stored = _read_arrays(path / _BELIEFS) if _BELIEFS in manifest["files"] and not rebuild else None
-    return Controller.resume(replace(settings, on=on), entries, beliefs=stored)
+    return Controller.resume(replace(setup, on=on), entries, beliefs=stored)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

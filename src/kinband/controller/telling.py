@@ -7,7 +7,8 @@ from typing import Any
 from kinband.arrays import FloatArray, positive_number
 from kinband.controller.events import NO_KPIS, Asked, Corrected, Journal, Ran, Told
 from kinband.controller.memory import LastTold
-from kinband.controller.settings import Settings, arm_of, told_number
+from kinband.controller.setup import Setup, told_number
+from kinband.controller.stations import arm_of
 from kinband.errors import BadInputError, ConflictError
 from kinband.kpis import NeighbourReward
 from kinband.policies.base import Policy
@@ -27,13 +28,13 @@ from kinband.trace.rewards import Measured
 
 
 def ran_instead(
-    journal: Journal, settings: Settings, policy: Policy, *, decision_id: str, configuration: Mapping[str, Any]
+    journal: Journal, setup: Setup, policy: Policy, *, decision_id: str, configuration: Mapping[str, Any]
 ) -> Ran | None:
     """Return the entry that says what a station ran; None where nothing else is on record.
 
     Args:
         journal: What was decided and told.
-        settings: To find the configuration and its context by.
+        setup: To find the configuration and its context by.
         policy: To bound what it may cost, where a budget is kept; read only.
         decision_id: The decision.
         configuration: What ran.
@@ -42,7 +43,7 @@ def ran_instead(
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], state=["load"])
         >>> decision = controller.ask("a", {"load": 0.3}, allowed=[0])
-        >>> made = controller.journal, controller.settings, controller.policy
+        >>> made = controller.journal, controller.setup, controller.policy
         >>> entry = ran_instead(*made, decision_id=decision.id, configuration={"tilt": 4})
         >>> entry.arm, entry.x
         (1, array([0.3, 1. ]))
@@ -58,9 +59,9 @@ def ran_instead(
             argument="decision",
             value=decision_id,
         )
-    space, decision = settings.encoder.space, asked.decision
+    space, decision = setup.encoder.space, asked.decision
     arm = arm_of(configuration, space, station=decision.station, said="ran")
-    if settings.features is not None and (decision.configuration is None or arm != decision.arm):
+    if setup.features is not None and (decision.configuration is None or arm != decision.arm):
         raise BadInputError(
             f"decision {decision_id} was asked with context rows, and only the chosen one is on record: what another "
             "configuration earned cannot be learned, call it off"
@@ -69,7 +70,7 @@ def ran_instead(
         return None
     if arm == decision.arm:
         return Ran(decision_id, arm, asked.x)
-    x = settings.encoder.contexts(asked.state or {})[arm].copy()
+    x = setup.encoder.contexts(asked.state or {})[arm].copy()
     return Ran(decision_id, arm, x, _lower(policy, asked, x))
 
 
@@ -99,19 +100,19 @@ KpiValues = Mapping[str, float | tuple[float, float]]
 
 
 def told_entry(
-    journal: Journal, settings: Settings, decision_id: str, *, reward: Any, noise: Any, kpis: KpiValues | None
+    journal: Journal, setup: Setup, decision_id: str, *, reward: Any, noise: Any, kpis: KpiValues | None
 ) -> Told:
-    """Return what was told of a decision, checked; the reward is made of KPIs where settings say so."""
+    """Return what was told of a decision, checked; the reward is made of KPIs where the setup says so."""
     journal.find_untold(decision_id)
-    measured = checked_kpis(kpis, settings)
+    measured = checked_kpis(kpis, setup)
     variance = None if noise is None else positive_number(noise, name="noise")
-    value, known = _reward_of(settings, reward, measured)
-    return Told(decision_id, settings.check_reward(value), known if variance is None else variance, measured or NO_KPIS)
+    value, known = _reward_of(setup, reward, measured)
+    return Told(decision_id, setup.check_reward(value), known if variance is None else variance, measured or NO_KPIS)
 
 
 def told_together(
     journal: Journal,
-    settings: Settings,
+    setup: Setup,
     *,
     rewards: Mapping[str, float] | None,
     noise: Mapping[str, float] | None,
@@ -128,14 +129,14 @@ def told_together(
     if unknown := [key for key in noise if key not in ids]:
         raise BadInputError(f"noise names decision {unknown[0]!r}, which is not told a reward")
     return [
-        told_entry(journal, settings, key, reward=rewards.get(key), noise=noise.get(key), kpis=kpis.get(key))
+        told_entry(journal, setup, key, reward=rewards.get(key), noise=noise.get(key), kpis=kpis.get(key))
         for key in ids
     ]
 
 
-def checked_others(others: KpiValues | None, settings: Settings) -> dict[str, Measured]:
+def checked_others(others: KpiValues | None, setup: Setup) -> dict[str, Measured]:
     """Return what neighbours earned that no decision led to, or say who is nobody's neighbour."""
-    rule = settings.config.neighbours
+    rule = setup.config.neighbours
     if others is None:
         return {}
     if not isinstance(others, Mapping):
@@ -149,7 +150,7 @@ def checked_others(others: KpiValues | None, settings: Settings) -> dict[str, Me
             argument="others",
         )
     found = {name: _measured(name, value, what="the reward of") for name, value in others.items()}
-    return {name: (settings.check_reward(value), noise) for name, (value, noise) in found.items()}
+    return {name: (setup.check_reward(value), noise) for name, (value, noise) in found.items()}
 
 
 def with_neighbours(
@@ -193,25 +194,23 @@ def with_neighbours(
     return found
 
 
-def correction(
-    journal: Journal, settings: Settings, decision_id: str, *, reward: Any, kpis: KpiValues | None
-) -> Corrected:
+def correction(journal: Journal, setup: Setup, decision_id: str, *, reward: Any, kpis: KpiValues | None) -> Corrected:
     """Return the entry that puts a decision's reward or KPIs right, and all that was learned from them."""
     told = journal.find_told(decision_id)
-    measured = checked_kpis(kpis, settings)
+    measured = checked_kpis(kpis, setup)
     if reward is None and not measured:
         raise BadInputError("a correction needs a reward, or kpis")
     right = {**told.kpis, **measured}
     own = own_of(told)[0]
-    if reward is not None and settings.config.reward is not None:
+    if reward is not None and setup.config.reward is not None:
         raise BadInputError(
-            f"the reward of this controller is {settings.config.reward}: correct kpis alone, and no reward"
+            f"the reward of this controller is {setup.config.reward}: correct kpis alone, and no reward"
         )
     if reward is not None:
-        own = settings.check_reward(reward)
-    elif settings.config.reward is not None and any(name in settings.config.reward.weights for name in measured):
-        own = settings.check_reward(settings.config.reward.of(right)[0])
-    rule = settings.config.neighbours
+        own = setup.check_reward(reward)
+    elif setup.config.reward is not None and any(name in setup.config.reward.weights for name in measured):
+        own = setup.check_reward(setup.config.reward.of(right)[0])
+    rule = setup.config.neighbours
     if rule is None:
         return Corrected(told.id, own, kpis=measured)
     values = {told.id: own}
@@ -230,14 +229,14 @@ def own_of(told: Told) -> Measured:
     return (told.reward, told.noise) if told.own is None else told.own
 
 
-def checked_kpis(kpis: KpiValues | None, settings: Settings) -> dict[str, Measured]:
+def checked_kpis(kpis: KpiValues | None, setup: Setup) -> dict[str, Measured]:
     """Return KPIs with what is known of their variance, or say which is not known here or is no number."""
     if kpis is None:
         return {}
     if not isinstance(kpis, Mapping):
         raise BadInputError(f"kpis must map names to values, got {type(kpis).__name__}")
-    known = dict.fromkeys([kpi.name for kpi in settings.kpis])
-    known |= dict.fromkeys([] if settings.config.reward is None else settings.config.reward.weights)
+    known = dict.fromkeys([kpi.name for kpi in setup.kpis])
+    known |= dict.fromkeys([] if setup.config.reward is None else setup.config.reward.weights)
     for name in kpis:
         if name not in known:
             listed = ", ".join(map(repr, known)) or "none: declare reward= or kpis= when making it"
@@ -254,17 +253,15 @@ def _measured(name: str, value: object, *, what: str = "KPI") -> Measured:
     return told_number(value[0], name=f"{what} {name!r}"), noise
 
 
-def _reward_of(settings: Settings, reward: Any, measured: Mapping[str, Measured]) -> Measured:
-    if settings.config.reward is None:
+def _reward_of(setup: Setup, reward: Any, measured: Mapping[str, Measured]) -> Measured:
+    if setup.config.reward is None:
         if reward is None:
             hint = "give it, or declare reward= to have it made of kpis"
             raise BadInputError("a reward must be told", hint=hint, code="reward_missing", argument="reward")
         return reward, None
     if reward is not None:
-        raise BadInputError(
-            f"the reward of this controller is {settings.config.reward}: tell kpis alone, and no reward"
-        )
-    return settings.config.reward.of(measured)
+        raise BadInputError(f"the reward of this controller is {setup.config.reward}: tell kpis alone, and no reward")
+    return setup.config.reward.of(measured)
 
 
 def _earlier(journal: Journal, last: LastTold, number: int | None, name: str, *, alone: bool) -> Told | None:

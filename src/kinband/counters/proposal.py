@@ -13,7 +13,6 @@ from kinband.counters.survey import Survey
 
 _CELL = re.compile("cell|sector", re.IGNORECASE)
 _BUSY = re.compile("ConnMean|UEActive|RrcConn|Users|PrbUs|Load", re.IGNORECASE)
-_ATTEMPT = re.compile("Att|Req")
 _UNITS = {"a2ThresholdRsrp": "lte-rsrp", "a5Threshold1Rsrp": "lte-rsrp", "a3Offset": "half-db"}
 _MOST = 200  # counters that are listed in a comment
 

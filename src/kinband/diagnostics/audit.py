@@ -22,7 +22,7 @@ from kinband.diagnostics.calibration import (
     calibration_of,
     check_told,
     predictions_of,
-    settings_of,
+    setup_of,
 )
 from kinband.diagnostics.transfer import (
     EVEN,
@@ -31,7 +31,7 @@ from kinband.diagnostics.transfer import (
     MOST_ROWS,
     RECENT,
     Earned,
-    Lending,
+    EvidenceShares,
     Transfer,
     Transferred,
     earned_of,
@@ -246,8 +246,8 @@ class Account:
 
     def arrays(self) -> dict[str, Any]:
         """Return everything but names and notes as arrays by name."""
-        lending = self.earned.lending
-        lent = {"shares": lending.shares, "worth": lending.worth, "parts": self.parts}
+        evidence = self.earned.evidence
+        lent = {"shares": evidence.shares, "worth": evidence.worth, "parts": self.parts}
         rest = {"gain": self.earned.gain, "order": self.order, "decisions": np.array(self.decisions)}
         return {**vars(self.made), **lent, **rest}
 
@@ -255,13 +255,13 @@ class Account:
     def from_arrays(cls, stations: Sequence[str], arrays: Mapping[str, Any]) -> "Account":
         """Return the account that `arrays` was called on."""
         made = Predictions(**{one.name: arrays[one.name] for one in fields(Predictions)})
-        earned = Earned(tuple(stations), made.tasks, arrays["gain"], Lending(arrays["shares"], arrays["worth"]))
+        earned = Earned(tuple(stations), made.tasks, arrays["gain"], EvidenceShares(arrays["shares"], arrays["worth"]))
         parts = arrays["parts"] if "parts" in arrays else np.full(3, np.nan)  # not written before
         return cls(made, earned, arrays["order"], int(arrays["decisions"]), parts)
 
 
 def account_of(recorded: Recorded, *, recent: int = RECENT, most_rows: int = MOST_ROWS) -> Account:
-    """Return what an audit needs of a controller, or of what keeps its settings and journal.
+    """Return what an audit needs of a controller, or of what keeps its setup and journal.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -272,10 +272,10 @@ def account_of(recorded: Recorded, *, recent: int = RECENT, most_rows: int = MOS
         >>> audit_of([again]).to_dict() == audit_of([account]).to_dict()
         True
     """
-    settings, made = settings_of(recorded), predictions_of(recorded)
-    order = TaskMatrix(settings.stations, settings.K_Z, "given").order()
+    setup, made = setup_of(recorded), predictions_of(recorded)
+    order = TaskMatrix(setup.stations, setup.K_Z, "given").order()
     earned = earned_of(recorded, made, recent=recent, most_rows=most_rows)
-    details = settings.notes.get("details", {}) if len(settings.stations) > 1 else {}
+    details = setup.notes.get("details", {}) if len(setup.stations) > 1 else {}
     parts = np.array([details.get(name, np.nan) for name in _PARTS])
     return Account(made, earned, order, len(recorded.journal.asked), parts)
 
@@ -303,7 +303,7 @@ def audit(*records: Recorded, recent: int = RECENT, most_rows: int = MOST_ROWS) 
     """Return the audit of one controller, or of several whose stations are different, such as the shards of a fleet.
 
     Args:
-        records: Controllers, or what keeps their settings and journals.
+        records: Controllers, or what keeps their setups and journals.
         recent: Decisions of each station whose evidence is weighed.
         most_rows: Up to how many rows of related stations evidence is weighed.
 

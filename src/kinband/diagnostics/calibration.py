@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller import Settings
+from kinband.controller import Setup
 from kinband.controller.events import Asked, Estimated, Journal, Told
-from kinband.controller.stations import CurrentSettings
+from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError
 from kinband.stats import Estimate, counted, discoveries, mean_of, mean_square_of, share_of
 
@@ -25,14 +25,14 @@ _WIDTHS_OF_THEIR_OWN = ("linucb",)  # policies whose std is no standard deviatio
 
 
 class Recorded(Protocol):
-    """What keeps settings and a journal: a controller, or a shard of a fleet."""
+    """What keeps a setup and a journal: a controller, or a shard of a fleet."""
 
     @property
     def journal(self) -> Journal:
         """What was asked and told."""
 
     @property
-    def settings(self) -> Settings:
+    def setup(self) -> Setup:
         """What it was made with."""
 
 
@@ -84,19 +84,19 @@ class Epoch:
     """A stretch of a journal through which one task matrix was in force; stations may join, the rest stays as it is.
 
     Attributes:
-        settings: What was in force at its end.
+        setup: What was in force at its end.
         asked: Decisions made in it, by id.
         rows: How many rewards were known at its end, the starting log's among them.
     """
 
-    settings: CurrentSettings
+    setup: CurrentSetup
     asked: dict[str, Asked]
     rows: int
 
 
 def epochs_of(recorded: Recorded) -> list[Epoch]:
     """Return the stretches of a journal between which the task matrix was estimated anew, in order."""
-    present, epochs, asked = CurrentSettings.of(recorded.settings), [], {}  # type: CurrentSettings, list[Epoch], dict[str, Asked]
+    present, epochs, asked = CurrentSetup.of(recorded.setup), [], {}  # type: CurrentSetup, list[Epoch], dict[str, Asked]
     rows = 0 if present.start is None else len(present.start)
     for entry in recorded.journal:
         match entry:
@@ -111,9 +111,9 @@ def epochs_of(recorded: Recorded) -> list[Epoch]:
     return [*epochs, Epoch(present, asked, rows)]
 
 
-def settings_of(recorded: Recorded, *, at: Asked | None = None) -> CurrentSettings:
-    """Return the settings with every station that has ever joined, or as they were when a decision was made."""
-    present, journal = CurrentSettings.of(recorded.settings), recorded.journal
+def setup_of(recorded: Recorded, *, at: Asked | None = None) -> CurrentSetup:
+    """Return the setup with every station that has ever joined, or as it was when a decision was made."""
+    present, journal = CurrentSetup.of(recorded.setup), recorded.journal
     if not journal.moved and not journal.shaping:
         return present
     for entry in takewhile(lambda entry: entry is not at, journal):
@@ -123,11 +123,11 @@ def settings_of(recorded: Recorded, *, at: Asked | None = None) -> CurrentSettin
 
 def predictions_of(recorded: Recorded) -> Predictions:
     """Return the decisions whose reward is known and whose policy predicted one."""
-    settings, policy = recorded.settings, recorded.settings.config.policy
+    setup, policy = recorded.setup, recorded.setup.config.policy
     if policy in _WIDTHS_OF_THEIR_OWN:
         raise BadInputError(f"an audit needs standard deviations, and {policy} has widths of another kind")
     made, journal = _predictions(recorded.journal), recorded.journal
-    noise = settings.noise + np.array([told.noise or 0.0 for _, told, _ in made])
+    noise = setup.noise + np.array([told.noise or 0.0 for _, told, _ in made])
     mean, std = (_floats(predicted[i] for _, _, predicted in made) for i in (0, 1))
     alone = (-1 - i if asked.decision.round is None else asked.decision.round for i, (asked, *_) in enumerate(made))
     X = [journal.observation(told).x for _, told, _ in made]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller import Settings
+from kinband.controller import Setup
 from kinband.controller.attribution import Part, shares_of, task_matrix_of, told_rows_of, worth_of
 from kinband.controller.events import Asked
 from kinband.diagnostics.calibration import (
@@ -17,7 +17,7 @@ from kinband.diagnostics.calibration import (
     epoch_numbers,
     epochs_of,
     log_density,
-    settings_of,
+    setup_of,
 )
 from kinband.kernels import components
 from kinband.posterior.base import Rows
@@ -37,7 +37,7 @@ MOST_ROWS = 8000
 
 
 @dataclass(frozen=True, eq=False)
-class Lending:
+class EvidenceShares:
     """The evidence of the latest decisions, by station, nan where not weighed.
 
     Attributes:
@@ -51,20 +51,22 @@ class Lending:
     notes: tuple[str, ...] = ()
 
 
-def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_rows: int = MOST_ROWS) -> Lending:
+def evidence_shares_of(
+    recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_rows: int = MOST_ROWS
+) -> EvidenceShares:
     """Return whose evidence the latest decisions of every station rested on, told or not.
 
     Args:
-        recorded: A controller, or what keeps its settings and journal.
+        recorded: A controller, or what keeps its setup and journal.
         rows: What `told_rows_of` says of it.
         recent: How many decisions of each station are looked at.
         most_rows: Up to how many rows of related stations evidence is weighed.
     """
-    settings, M = settings_of(recorded), len(settings_of(recorded).stations)
+    setup, M = setup_of(recorded), len(setup_of(recorded).stations)
     lent, worth = np.full((M, M), np.nan), np.full(M, np.nan)
-    if task_matrix_of(settings) is None:
-        note = "the policy does not share by a task matrix: who lends to whom is left out"
-        return Lending(lent, worth, (note,))
+    if task_matrix_of(setup) is None:
+        note = "the policy does not share by a task matrix: who borrows from whom is left out"
+        return EvidenceShares(lent, worth, (note,))
     found, left_out = _looked_at(recorded, rows, recent=recent, most_rows=most_rows)
     for task, evidence in found.items():
         lent[task] = 0.0
@@ -72,8 +74,8 @@ def lending_of(recorded: Recorded, rows: Rows, *, recent: int = RECENT, most_row
             lent[task, members] += shares / len(evidence)
         worth[task] = np.mean([value for _, _, value in evidence])
     whom = counted(left_out, "station")
-    note = f"who lends to whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
-    return Lending(lent, worth, (note,) if left_out else ())
+    note = f"who borrows from whom is left out for {whom}: more than {most_rows:,} rows would be weighed"
+    return EvidenceShares(lent, worth, (note,) if left_out else ())
 
 
 _Evidence = tuple[IntArray, FloatArray, float]  # tasks that share, their shares in an estimate, what was borrowed
@@ -88,7 +90,7 @@ def _looked_at(
     left_out: set[int] = set()
     for epoch in epochs_of(recorded):
         asked = [one for one in latest if one.decision.id in epoch.asked]
-        tasks, K_Z = np.array([one.task for one in asked]), task_matrix_of(epoch.settings)
+        tasks, K_Z = np.array([one.task for one in asked]), task_matrix_of(epoch.setup)
         if K_Z is None or not asked:
             continue
         for members in components(K_Z):
@@ -116,30 +118,30 @@ def _first(rows: Rows, count: int) -> Rows:
 
 def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> list[_Evidence]:
     """The evidence of decisions for members of a part."""
-    settings = epoch.settings
+    setup = epoch.setup
     tasks = part.local(np.array([one.task for one in asked]))
     X, known = np.array([one.x for one in asked]), part.known([one.decision.known for one in asked])
-    past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
+    past = part.hindsight(setup.kernel, K_Z, mean=setup.mean)
     a = past.weights(tasks, X, known=known)
     _, variance = past.predict(tasks, X, known=known)
     before = np.empty(len(X))
     for task in np.unique(tasks):
         mine, own = tasks == task, Part(part.rows, [task])
-        alone = own.hindsight(settings.kernel, K_Z[np.ix_(part.members, part.members)], mean=settings.mean)
+        alone = own.hindsight(setup.kernel, K_Z[np.ix_(part.members, part.members)], mean=setup.mean)
         here = np.zeros(int(mine.sum()), dtype=np.int64)
         _, before[mine] = alone.predict(here, X[mine], known=own.known(known[mine]))
     shares = shares_of(a, part.rows.tasks, size=len(part.members))
-    worth = worth_of(variance, before, noise=settings.noise)
+    worth = worth_of(variance, before, noise=setup.noise)
     return [(part.members, row, float(value)) for row, value in zip(shares, worth, strict=True)]
 
 
 # --- Who borrows from whom, and what it earned ----------------------------------------------------------------------
 #
-# Who borrows: see `lending`. What it earned: every reward is predicted twice: by the shared model, stored when asking,
-# and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference of the
-# two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above zero
-# where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in the
-# form of Amisano and Giacomini (2007), for forecasts one step ahead.
+# Who borrows: see `EvidenceShares`. What it earned: every reward is predicted twice: by the shared model, stored when
+# asking, and by the same kernel, noise and mean from the rows of the station alone that were known then. The difference
+# of the two log densities is what sharing told about that reward beforehand; its mean over a station's rewards is above
+# zero where sharing helped to predict (prequential: Dawid 1984); its interval is that of Diebold and Mariano (1995) in
+# the form of Amisano and Giacomini (2007), for forecasts one step ahead.
 #
 # The sum is the log of a likelihood ratio. If the shared model were right, the ratio against it would exceed 1/α with
 # probability α at most, however often one looks (Ville 1939). Where it is too large, at a false discovery rate of 5 %
@@ -224,18 +226,18 @@ class Transfer:
         return {"overall": self.overall.to_dict(), "stations": stations, "notes": list(self.notes)}
 
 
-def log_density_alone(settings: Settings, rows: Rows, made: Predictions) -> FloatArray:
+def log_density_alone(setup: Setup, rows: Rows, made: Predictions) -> FloatArray:
     """Return the log density of each reward of `made` from its station's own rows that were known then, (n,).
 
     Rewards of a station with too many rows are nan.
     """
-    K_Z = task_matrix_of(settings)
+    K_Z = task_matrix_of(setup)
     found = np.full(len(made), np.nan)
     for task in np.unique(made.tasks) if K_Z is not None else ():
         part, mine = Part(rows, [task]), np.flatnonzero(made.tasks == task)
         if K_Z is None or len(part) > _OWN_ROWS:
             continue
-        past = part.hindsight(settings.kernel, K_Z, mean=settings.mean)
+        past = part.hindsight(setup.kernel, K_Z, mean=setup.mean)
         here = np.zeros(len(mine), dtype=np.int64)
         mean, variance = past.predict(here, made.X[mine], known=part.known(made.known[mine]))
         found[mine] = log_density(made.rewards[mine], mean, variance + made.noise[mine])
@@ -250,26 +252,26 @@ class Earned:
         stations: Its stations.
         tasks: Whose each reward is, (n,).
         gain: Log density of each reward with sharing less that without, (n,); nan where it was not predicted alone.
-        lending: Whose evidence the latest decisions rested on.
+        evidence: Whose evidence the latest decisions rested on.
     """
 
     stations: tuple[str, ...]
     tasks: IntArray
     gain: FloatArray
-    lending: Lending
+    evidence: EvidenceShares
 
 
 def earned_of(recorded: Recorded, made: Predictions, **options: int) -> Earned:
-    """Return what sharing did for a controller whose predictions are given; further options are `lending_of`'s."""
-    settings = settings_of(recorded)
-    rows = told_rows_of(settings, recorded.journal)
+    """Return what sharing did for a controller whose predictions are given; options are `evidence_shares_of`'s."""
+    setup = setup_of(recorded)
+    rows = told_rows_of(setup, recorded.journal)
     gain, epochs = made.log_density, epochs_of(recorded)
     numbers = epoch_numbers(recorded, epochs)
     for number, epoch in enumerate(epochs):
         mine = np.flatnonzero(numbers == number)
-        gain[mine] -= log_density_alone(epoch.settings, rows, made.take(mine))
+        gain[mine] -= log_density_alone(epoch.setup, rows, made.take(mine))
     gain[np.abs(gain) < _ROUNDING] = 0.0
-    return Earned(settings.stations, made.tasks, gain, lending_of(recorded, rows, **options))
+    return Earned(setup.stations, made.tasks, gain, evidence_shares_of(recorded, rows, **options))
 
 
 def transfer_of(parts: Sequence[Earned]) -> Transfer:
@@ -288,18 +290,18 @@ def transfer_of(parts: Sequence[Earned]) -> Transfer:
         ({'a': 1.0}, 0.52)
     """
     stations = [
-        _station(part.stations, task, part.gain[part.tasks == task], part.lending)
+        _station(part.stations, task, part.gain[part.tasks == task], part.evidence)
         for part in parts
         for task in range(len(part.stations))
     ]
-    notes = dict.fromkeys(note for part in parts for note in part.lending.notes)
-    shares = _joined([part.lending.shares for part in parts])
+    notes = dict.fromkeys(note for part in parts for note in part.evidence.notes)
+    shares = _joined([part.evidence.shares for part in parts])
     return Transfer(_overall(stations), tuple(_flags(stations)), shares, tuple(notes))
 
 
-def _station(names: Sequence[str], task: int, gain: FloatArray, lending: Lending) -> Transferred:
+def _station(names: Sequence[str], task: int, gain: FloatArray, evidence: EvidenceShares) -> Transferred:
     gain = gain[~np.isnan(gain)]
-    shares, worth = lending.shares[task], float(lending.worth[task])
+    shares, worth = evidence.shares[task], float(evidence.worth[task])
     found = Transferred(names[task], len(gain), mean_of(gain), float(gain.sum()))
     if np.isnan(worth):
         return found

@@ -187,7 +187,7 @@ class Comparison:
             name: saving_of(own, paid) for name, own in regrets.items() if name != self.baseline and paid.sum() > 0
         }
         return {
-            name: Standing(self.betas[problem][name], mean_of(own), saved.get(name), len(own))
+            name: Standing(self.betas[problem][name], mean_over_runs(own), saved.get(name), len(own))
             for name, own in regrets.items()
         }
 
@@ -300,14 +300,14 @@ def best_betas(curves: Sequence[Curve], *, measure: Measure = "realised") -> dic
 # --- Numbers with intervals: by bootstrap over runs, or over pairs of them on one seed (Efron 1979)
 
 
-def mean_of(values: FloatArray, *, seed: int = 0) -> Estimate:
+def mean_over_runs(values: FloatArray) -> Estimate:
     """Return the mean of one number per run, (runs,), with a bootstrap interval over runs.
 
     Example:
-        >>> mean_of(np.array([1.0, 1.0, 1.0]))
+        >>> mean_over_runs(np.array([1.0, 1.0, 1.0]))
         Estimate(value=1.0, low=1.0, high=1.0)
     """
-    means = values[_picks(len(values), seed)].mean(axis=1)
+    means = values[_picks(len(values), seed=0)].mean(axis=1)
     return _estimate(float(values.mean()), means, runs=len(values))
 
 
@@ -321,13 +321,13 @@ def saving_of(ours: FloatArray, baseline: FloatArray, *, seed: int = 0) -> Estim
         >>> round(saving_of(np.array([5.0, 6.0]), np.array([10.0, 10.0])).value, 3)
         0.45
     """
-    picks = _picks(len(ours), seed)
+    picks = _picks(len(ours), seed=seed)
     paid = baseline[picks].sum(axis=1)
     resampled = 1.0 - ours[picks].sum(axis=1)[paid > 0] / paid[paid > 0]
     return _estimate(float(1.0 - ours.sum() / baseline.sum()), resampled, runs=len(ours))
 
 
-def _picks(runs: int, seed: int) -> IntArray:
+def _picks(runs: int, *, seed: int) -> IntArray:
     return np.random.default_rng(seed).integers(runs, size=(_RESAMPLES, runs))
 
 

@@ -163,6 +163,6 @@ def _means(controller: Controller, days: Mapping[str, Day], hours: tuple[int, ..
     rng = np.random.default_rng(0)  # breaks ties of the choice, which is not looked at
     for i, (station, day) in enumerate(days.items()):
         for hour, state in day.items():
-            query = query_for(controller.settings, station, state=state, contexts=None, allowed=None)
+            query = query_for(controller.setup, station, state=state, contexts=None, allowed=None)
             means[i, hours.index(hour)] = controller.policy.choose(query, rng).mean
     return means

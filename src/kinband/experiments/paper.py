@@ -24,7 +24,7 @@ from kinband.experiments.compare import (
     Comparison,
     Plan,
     final_regrets,
-    mean_of,
+    mean_over_runs,
     regrets_of,
     saving_of,
 )
@@ -92,9 +92,9 @@ class Figure:
         """Return a run of the paper's protocol."""
         return Case(self.problem, learner, self.slots, seed, self.mode, self.similarity_rows, prior, start=False)
 
-    def fair_case(self, learner: Learner, seed: int, *, start: bool = True) -> Case:
+    def fair_case(self, learner: Learner, seed: int) -> Case:
         """Return a run of the fair protocol."""
-        return Case(self.problem, learner, self.slots, seed, self.mode, self.log_rows, start=start)
+        return Case(self.problem, learner, self.slots, seed, self.mode, self.log_rows)
 
     def plan(self) -> Plan:
         """Return the comparison of the fair protocol."""
@@ -368,7 +368,7 @@ class ErrorCurve:
 
     def at(self, similarity: float) -> Estimate:
         """Return the error at one similarity, with its interval."""
-        return mean_of(self.error[:, int(np.abs(self.similarity - similarity).argmin())])
+        return mean_over_runs(self.error[:, int(np.abs(self.similarity - similarity).argmin())])
 
 
 def error_curve(*, draws: int, seed: int = 1) -> ErrorCurve:

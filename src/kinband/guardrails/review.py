@@ -26,7 +26,7 @@ from kinband.guardrails.rules import (
     unexplained,
 )
 from kinband.records import Decision
-from kinband.space import ConfigurationSpace
+from kinband.space import ConfigurationSpace, in_words
 
 # --- What is asked of a guard, and what it answers ------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Guard:
                 verdicts[proposal.station] = _counted(verdict, situation)
         for proposal in listed:
             if proposal.station not in verdicts:
-                verdict = self._weighed(proposal, situation, held_up[proposal.station])
+                verdict = self._best_allowed(proposal, situation, held_up[proposal.station])
                 verdicts[proposal.station] = _counted(verdict, situation)
         return {proposal.station: verdicts[proposal.station] for proposal in listed}
 
@@ -210,7 +210,7 @@ class Guard:
         reason = f"{fall.words}, but it cannot return to {self._words(back)}: {refusals[0].reason}"
         return None, [Refusal("fallback", reason, back), *refusals]
 
-    def _weighed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
+    def _best_allowed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
         """Return the verdict on what was proposed: the best that may run, or what runs already."""
         refusals = list(held_up)
         barred: list[Refusal] | None = None  # what refuses any change of the station, looked up when one is wanted
@@ -280,11 +280,6 @@ class Guard:
                         f"the space has 0 to {len(self.space) - 1}"
                     )
         return listed
-
-
-def in_words(configuration: Mapping[str, object]) -> str:
-    """Return a configuration as people write it."""
-    return ", ".join(f"{name}={value}" for name, value in configuration.items())
 
 
 def _first(proposal: Proposal) -> int | None:

@@ -31,8 +31,8 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
 
     Contributions can only be told where rows are kept: for a sparse posterior an exact one learns the same log.
     """
-    settings = controller.current
-    known = posterior_of(controller.policy) if settings.config.policy == "ucb" else None
+    setup = controller.current
+    known = posterior_of(controller.policy) if setup.config.policy == "ucb" else None
     if isinstance(known, BlockedPosterior) and all(isinstance(block, _Keeper) for block in known.blocks):
         return known
     observations = controller.observations()
@@ -41,7 +41,7 @@ def beliefs_of(controller: Controller) -> BlockedPosterior:
             f"a change plan weighs every row told, {len(observations):,} here, and can do so for {LARGEST_LOG:,}: "
             "start a controller from the latest of them"
         )
-    spec = settings.policy_spec()
+    spec = setup.policy_spec()
     engine = "schur" if spec.engine == "schur" else "exact"
     posterior = replace(spec, engine=engine, configurations=None).posterior()
     if observations:

@@ -70,7 +70,7 @@ def controller_for_trials(
     controller = Controller.from_trace(trace, space, **given)
     if log_questions(trace).tried[2] > 1 or "kernel" in given:
         return controller, []
-    encoder, fitted = controller.settings.encoder, controller.settings.kernel
+    encoder, fitted = controller.setup.encoder, controller.setup.kernel
     usual = starting_kernel(trace.with_space(encoder.space).samples(encoder))
     knobs = [f"length_scale[{knob}]" for knob in encoder.space.feature_names]
     of_knobs = [any(knob in name for knob in knobs) for name in fitted.names]

@@ -10,7 +10,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text, listed
-from kinband.controller.stations import CurrentSettings
+from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
 from kinband.kernels import components
@@ -534,18 +534,18 @@ def plan_changes(
         [('b', 'best already')]
     """
     _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
-    settings = controller.current
-    stations = _stations(now, settings)
-    limits = Limits(settings.encoder.space, steps or {}, rails or Rails())
+    setup = controller.current
+    stations = _stations(now, setup)
+    limits = Limits(setup.encoder.space, steps or {}, rails or Rails())
     told = told_by(controller)
     weight = None
     if explore:
-        rule = settings.exploration if beta is None else Constant(beta)
-        weight = rule.beta(known=len(told), arms=len(settings.encoder.space), noise=settings.noise)
+        rule = setup.exploration if beta is None else Constant(beta)
+        weight = rule.beta(known=len(told), arms=len(setup.encoder.space), noise=setup.noise)
     rules = Rules(weight, float(least_gain), limits)
     found: dict[str, Proposal | LeftAlone] = {}
-    for members, asked in _asked(settings, stations):
-        group = _group(settings, told, members)
+    for members, asked in _asked(setup, stations):
+        group = _group(setup, told, members)
         looked = plan_group(group, {name: stations[name] for name in asked}, rules, tick)
         found |= dict(zip(asked, looked, strict=True))
     for name in stations.keys() - found.keys():
@@ -599,23 +599,23 @@ def told_by(controller: Controller) -> Told:
     )
 
 
-def _asked(settings: CurrentSettings, stations: Mapping[str, Present]) -> Iterator[tuple[IntArray, list[str]]]:
+def _asked(setup: CurrentSetup, stations: Mapping[str, Present]) -> Iterator[tuple[IntArray, list[str]]]:
     """The groups of stations that share something, each with those of them that a plan is asked for."""
-    for members in components(settings.K_Z):
-        names = {settings.stations[m] for m in members.tolist()} & set(settings.active)
+    for members in components(setup.K_Z):
+        names = {setup.stations[m] for m in members.tolist()} & set(setup.active)
         asked = [name for name in stations if name in names]
         if asked:
             yield members, asked
 
 
-def _group(settings: CurrentSettings, told: Told, members: IntArray) -> Group:
+def _group(setup: CurrentSetup, told: Told, members: IntArray) -> Group:
     """The group of some stations of a controller."""
     own = told.take(np.isin(told.tasks, members))
     own = replace(own, tasks=np.searchsorted(members, own.tasks))
-    own = averaged(own, most=MOST_TOLD, columns=setting_columns(settings.encoder))
-    K_Z = settings.K_Z[np.ix_(members, members)]
-    evidence = Evidence(settings.kernel, K_Z, own, mean=settings.mean)
-    return Group.of(settings.encoder, [settings.stations[m] for m in members.tolist()], evidence)
+    own = averaged(own, most=MOST_TOLD, columns=setting_columns(setup.encoder))
+    K_Z = setup.K_Z[np.ix_(members, members)]
+    evidence = Evidence(setup.kernel, K_Z, own, mean=setup.mean)
+    return Group.of(setup.encoder, [setup.stations[m] for m in members.tolist()], evidence)
 
 
 def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) -> None:
@@ -642,12 +642,12 @@ def check_limits(*, max_changes: Any, least_gain: Any, steps: Any) -> None:
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
 
 
-def _stations(now: Mapping[str, Present] | Any, settings: CurrentSettings) -> Mapping[str, Present]:
-    if settings.features is not None:
+def _stations(now: Mapping[str, Present] | Any, setup: CurrentSetup) -> Mapping[str, Present]:
+    if setup.features is not None:
         raise BadInputError("a plan needs states and configurations: this controller is asked with context rows")
     if isinstance(now, Mapping) and now and all(isinstance(value, Present) for value in now.values()):
         return now
-    return present_of(now, settings.encoder.space, state=settings.encoder.state.names)
+    return present_of(now, setup.encoder.space, state=setup.encoder.state.names)
 
 
 # --- The reasons of a plan in words, for an engineer who has to approve it ------------------------------------------

@@ -166,7 +166,7 @@ class Budget(Constraint):
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
-        today = [d.fallback(d.standing.baseline) for d in drafts]
+        today = [d.fallback(d.deployed.baseline) for d in drafts]
         tasks = np.array([d.query.task for d in drafts])
         kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
         beta = np.array([d.beta(self.rule.bounds) for d in drafts])
@@ -174,7 +174,7 @@ class Budget(Constraint):
         tried, safe = (
             margins(self._beliefs, tasks, X, against=kept, beta=beta, rule=self.rule) for X in (drafted, kept)
         )
-        owed, judged = dict(drafts[0].standing.pending), []
+        owed, judged = dict(drafts[0].deployed.pending), []
         for i, draft in enumerate(drafts):
             task, trial, lower = draft.query.task, draft.arm != today[i], float(tried[i])
             if trial and self._in_hand(owed, task) + lower < -_ROUNDING:
@@ -237,7 +237,7 @@ def _margins(
 
 def may_stay(draft: Draft, beliefs: Posterior, *, today: int, beta: float) -> tuple[bool, int]:
     """Return whether a station runs what surely earns no less than what was declared, and the arm to play then."""
-    query, running = draft.query, draft.standing.running
+    query, running = draft.query, draft.deployed.running
     if running is None or running == today or not query.allowed[running]:
         return False, today
     arms = [running, today]
@@ -525,7 +525,7 @@ class RewardBudget(Budget):
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
         held = {account: self._sure(account) for account in {self._account(d.query.task) for d in drafts}}
-        for task, lower in drafts[0].standing.pending.items():
+        for task, lower in drafts[0].deployed.pending.items():
             if self._account(task) in held:
                 held[self._account(task)] += lower
         judged: list[Draft] = []
@@ -540,7 +540,7 @@ class RewardBudget(Budget):
 
         What stations run is looked at only once one of them has to stay with it.
         """
-        today = [d.fallback(d.standing.baseline) for d in drafts]
+        today = [d.fallback(d.deployed.baseline) for d in drafts]
         parts = [[d.arm for d in drafts], today, *([running] if running else [])]
         X = np.array([[d.query.X[arm] for d, arm in zip(drafts, arms, strict=True)] for arms in parts])
         seen = drafts[0].believed([arm for [arm] in parts]) if len(drafts) == 1 else None
@@ -635,7 +635,7 @@ class RewardBudget(Budget):
     def _beta(self, draft: Draft) -> float:
         """Return the weight of standard deviations: five bounds of every decision fail with probability δ/2 in all."""
         rule = KrauseOng(self.rule.probability / 5.0)
-        return rule.beta(known=draft.standing.decisions + draft.ahead, arms=1, noise=self._noise)
+        return rule.beta(known=draft.deployed.decisions + draft.ahead, arms=1, noise=self._noise)
 
 
 def _believed(trials: Sequence[Trial], beliefs: Posterior) -> Prediction:
@@ -648,5 +648,5 @@ def _believed(trials: Sequence[Trial], beliefs: Posterior) -> Prediction:
 
 def _running(drafts: Sequence[Draft], today: Sequence[int]) -> list[int]:
     """Return what stations run, and where that is not known or not allowed what was declared."""
-    runs = [draft.standing.running for draft in drafts]
+    runs = [draft.deployed.running for draft in drafts]
     return [b if a is None or not d.query.allowed[a] else a for a, b, d in zip(runs, today, drafts, strict=True)]

@@ -32,7 +32,7 @@ from kinband.errors import BadInputError
 from kinband.policies.base import pick_best
 from kinband.policies.exploration import Exploration, KrauseOng, exploration_from
 from kinband.posterior import Column, Prediction
-from kinband.records import Choice, Observation, Query, Standing
+from kinband.records import Choice, Deployed, Observation, Query
 
 NOTE = "safety"
 """Where a decision's policy_state keeps what held it back."""
@@ -95,11 +95,11 @@ class Draft:
     replaced: Column | None = None
 
     @property
-    def standing(self) -> Standing:
+    def deployed(self) -> Deployed:
         """What the station runs, and what was declared for it."""
-        if self.query.standing is None:
+        if self.query.deployed is None:
             raise BadInputError("safe trials need to know what a station runs: ask through a Controller")
-        return self.query.standing
+        return self.query.deployed
 
     @property
     def open(self) -> BoolArray:
@@ -109,7 +109,7 @@ class Draft:
 
     def noting(self, **values: Any) -> "Draft":
         """Return the draft with more in its note."""
-        return replace(self, note={"running": self.standing.running, **self.note, **values})
+        return replace(self, note={"running": self.deployed.running, **self.note, **values})
 
     def best(self, score: FloatArray) -> "Draft":
         """Return the draft with the best of its open arms by scores (m,)."""
@@ -136,7 +136,7 @@ class Draft:
         rule = beta_rule(bounds)
         if rule is None:
             return own_beta(self.plain)
-        return rule.beta(known=self.standing.decisions + self.ahead, arms=len(self.query.X), noise=self.policy.noise)
+        return rule.beta(known=self.deployed.decisions + self.ahead, arms=len(self.query.X), noise=self.policy.noise)
 
     def believed(self, arms: Sequence[int]) -> Prediction | None:
         """Return what the policy's prediction says of some arms, if it shows one."""
@@ -234,7 +234,7 @@ class SwitchingCost(Constraint):
         return [self._charged(draft).noting() for draft in drafts]
 
     def _charged(self, draft: Draft) -> Draft:
-        running = draft.standing.running
+        running = draft.deployed.running
         if self.cost == 0 or running is None:
             return draft
         return draft.best(draft.score - self.cost * (draft.plain.arms != running))
@@ -285,7 +285,7 @@ class Floor(Constraint):
         return [self._above(draft).noting() for draft in drafts]
 
     def _above(self, draft: Draft) -> Draft:
-        running, beta = draft.fallback(draft.standing.running), draft.beta(self.bounds)
+        running, beta = draft.fallback(draft.deployed.running), draft.beta(self.bounds)
         ranked = _ranked(draft, running)
         for start in range(0, len(ranked), TOGETHER - 1):
             some = ranked[start : start + TOGETHER - 1]

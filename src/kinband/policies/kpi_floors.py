@@ -283,7 +283,7 @@ class KpiFloors(Constraint):
         keeps[query.arms[worst >= 0]] = True
         is_open, fallback = keeps, ""
         if not keeps.any():
-            running = None if query.standing is None else query.standing.running
+            running = None if query.deployed is None else query.deployed.running
             closest = query.arms[worst >= worst.max() - _TIE]
             stays = running is not None and running in closest
             is_open = np.arange(len(query.X)) == (running if stays else closest[0])
@@ -361,8 +361,8 @@ class KpiFloors(Constraint):
 def _ways_back(query: Query) -> BoolArray:
     """Which arms are what runs and what was declared, as far as they are allowed, (N,)."""
     back = np.zeros(len(query.X), dtype=np.bool_)
-    standing = query.standing
-    for arm in () if standing is None else (standing.running, standing.baseline):
+    deployed = query.deployed
+    for arm in () if deployed is None else (deployed.running, deployed.baseline):
         if arm is not None and arm < len(back):
             back[arm] = query.allowed[arm]
     return back

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, rails_from_text
 from kinband.guardrails.yaml import text_of
 from kinband.service.ledger import Event, Ledger
-from kinband.service.ledger.restoring import read_settings
+from kinband.service.ledger.restoring import read_setup
 from kinband.service.operations import Clock, Mode, Operations
 from kinband.service.operations.review import rails_on_record
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("kinband.service")
 
 
-def settings_on_record(ledger: Ledger) -> Settings | None:
+def setup_on_record(ledger: Ledger) -> Setup | None:
     """Return what the controller of a ledger was made with; None where it has none yet."""
     try:
-        return read_settings(ledger)
+        return read_setup(ledger)
     except NotFoundError:
         return None
 
 
-def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Rails | None, str]:
+def rails_for(ledger: Ledger, setup: Setup, file: Path | None) -> tuple[Rails | None, str]:
     """Return the rails and the text that they were read from: those of a file, else those on record.
 
     That no file is named is no reason to drop limits that hold; a file with {} does. Nor is a restart a reason to take
@@ -36,14 +36,14 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
 
     Args:
         ledger: Where rails may be on record.
-        settings: What stations there are to begin with, and what they can run.
+        setup: What stations there are to begin with, and what they can run.
         file: The file; None to go on with what is on record.
     """
-    stations = stations_on_record(ledger, settings)
+    stations = stations_on_record(ledger, setup)
     told = list(ledger.read(kinds=["rails"], newest_first=True))
     newest = told[0] if told else None
     if file is not None:
-        rails, text = rails_in(file, settings, stations=stations)
+        rails, text = rails_in(file, setup, stations=stations)
         if newest is None or not _replaced(told, text):
             return rails, text
         _LOG.warning(
@@ -55,25 +55,25 @@ def rails_for(ledger: Ledger, settings: Settings, file: Path | None) -> tuple[Ra
     text = "" if newest is None else str(newest.payload["text"])
     if not text:
         return None, ""
-    return rails_on_record(text, settings.encoder.space, stations=stations), text
+    return rails_on_record(text, setup.encoder.space, stations=stations), text
 
 
-def stations_on_record(ledger: Ledger, settings: Settings) -> list[str]:
+def stations_on_record(ledger: Ledger, setup: Setup) -> list[str]:
     """Return every station that there is or was: those that the controller was made with, and those that joined."""
     joined = (event.station for event in ledger.read(kinds=["station"]) if event.station)
-    return list(dict.fromkeys([*settings.stations, *joined]))
+    return list(dict.fromkeys([*setup.stations, *joined]))
 
 
-def rails_in(file: Path, settings: Settings, *, stations: Sequence[str]) -> tuple[Rails, str]:
+def rails_in(file: Path, setup: Setup, *, stations: Sequence[str]) -> tuple[Rails, str]:
     """Return the rails of a file and its text, or complain with the line; the file is read once.
 
     Args:
         file: The file.
-        settings: What stations can run, and what rewards lie in.
+        setup: What stations can run, and what rewards lie in.
         stations: Every station that the file may name.
     """
-    text, span = text_of(file), settings.config.reward_range
-    found = rails_from_text(text, settings.encoder.space, stations=stations, reward_range=span, source=str(file))
+    text, span = text_of(file), setup.config.reward_range
+    found = rails_from_text(text, setup.encoder.space, stations=stations, reward_range=span, source=str(file))
     return found, text
 
 
@@ -93,7 +93,6 @@ def open_operations(
     mode: Mode | None = None,
     clock: Clock | None = None,
     on: "OnRay | None" = None,
-    actor: str = "service",
 ) -> Operations:
     """Go on with the operations of a ledger, or start them.
 
@@ -104,17 +103,16 @@ def open_operations(
         mode: The mode of all stations where none was ever set; "shadow" if not given.
         clock: What says the time.
         on: The Ray cluster on which shards learn; None for this process.
-        actor: Who starts it.
     """
-    settings, controller = settings_on_record(ledger), None
-    if settings is None:
+    setup, controller = setup_on_record(ledger), None
+    if setup is None:
         if start is None:
             raise BadInputError(
                 f"the ledger {ledger.name} is empty: give --start with a log, or with a folder of Controller.save"
             )
         controller = start()
-        settings = controller.settings
-    found, text = rails_for(ledger, settings, rails)
+        setup = controller.setup
+    found, text = rails_for(ledger, setup, rails)
     return Operations.open(
-        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor=actor
+        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor="service"
     )

@@ -231,7 +231,7 @@ def without_level(kernel: Kernel) -> Kernel:
     return kernel.left if isinstance(kernel, Sum) and isinstance(kernel.right, Constant) else kernel
 
 
-def settings(samples: Samples, learned: Fit) -> dict[str, Any]:
+def fit_details(samples: Samples, learned: Fit) -> dict[str, Any]:
     """Return what every estimator writes into its details: rows used, kernel, noise and mean."""
     try:
         kernel: Any = learned.kernel.to_dict()

@@ -22,8 +22,8 @@ from kinband.likelihood import Fit, fit, spread_rows
 from kinband.records import Samples
 from kinband.similarity.base import (
     Log,
+    fit_details,
     learn_kernel,
-    settings,
     unit_rewards,
     with_rows,
     with_variance,
@@ -103,7 +103,7 @@ class Coregionalisation:
             "converged": found.converged,
             "at_bound": list(found.at_bound),
         }
-        answer = TaskMatrix(samples.stations, K_Z, "coregionalisation", details | settings(unit, learned))
+        answer = TaskMatrix(samples.stations, K_Z, "coregionalisation", details | fit_details(unit, learned))
         return replace(answer, matrix=answer.correlation()) if self.normalise else answer
 
     def _best(self, unit: Samples, start: Fit, *, rng: np.random.Generator) -> Fit:

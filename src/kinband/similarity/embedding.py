@@ -16,8 +16,8 @@ from kinband.similarity.base import (
     Log,
     by_station,
     embedding_products,
+    fit_details,
     learn_kernel,
-    settings,
     squared_distances,
     sums_of_norms,
     with_rows,
@@ -218,7 +218,7 @@ class Embedding:
             "median_norm": _median_norm(P),
             "moved": moved,
         } | findings
-        return TaskMatrix(samples.stations, K_Z, "embedding", details | settings(samples, learned))
+        return TaskMatrix(samples.stations, K_Z, "embedding", details | fit_details(samples, learned))
 
     def _products(
         self, samples: Samples, kernel: Kernel, *, regularisation: float, outcome_scale: float

@@ -27,8 +27,8 @@ from kinband.likelihood import BLOCK_ROWS, Fit, fit, starting_kernel
 from kinband.records import Samples
 from kinband.similarity.base import (
     Log,
+    fit_details,
     samples_of,
-    settings,
     without_level,
 )
 from kinband.similarity.embedding import Embedding
@@ -100,7 +100,7 @@ class Joint:
         assert isinstance(tasks, PartialPooling)  # noqa: S101  # it was given as one
         rest = 1.0 - tasks.share
         shares = {"shared": tasks.share, "similar": similar * rest, "own": (1.0 - similar) * rest}
-        details = shares | settings(samples, found)
+        details = shares | fit_details(samples, found)
         return TaskMatrix(samples.stations, tasks.K_Z, "joint", details)
 
     def _related(self, samples: Samples, found: Fit) -> tuple[FloatArray, float]:

@@ -67,11 +67,11 @@ def written(texts: Sequence[str]) -> Iterator[None]:
     import matplotlib as mpl
     from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    letters, settings = {ord(letter) for text in texts for letter in text}, dict[Any, Any]()
+    letters, style = {ord(letter) for text in texts for letter in text}, dict[Any, Any]()
     if letters - get_font(findfont(FontProperties(family=[_PLAIN]))).get_charmap().keys():
         installed = set(fontManager.get_font_names())
-        settings["font.family"] = [_PLAIN, *(name for name in _OTHERS if name in installed)]
-    with warnings.catch_warnings(), mpl.rc_context(settings):
+        style["font.family"] = [_PLAIN, *(name for name in _OTHERS if name in installed)]
+    with warnings.catch_warnings(), mpl.rc_context(style):
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
         yield
 

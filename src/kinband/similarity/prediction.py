@@ -24,9 +24,9 @@ from kinband.records import Samples
 from kinband.similarity.base import (
     Log,
     by_station,
+    fit_details,
     kernel_blocks,
     learn_kernel,
-    settings,
     with_rows,
 )
 from kinband.similarity.embedding import ProjectionWarning, nearest_correlation
@@ -87,7 +87,7 @@ class PredictionSimilarity:
                 stacklevel=2,
             )
         details = {"threshold": self.threshold, "clip_negative": self.clip_negative, "moved": moved}
-        return TaskMatrix(samples.stations, K_Z, "prediction", details | settings(samples, learned))
+        return TaskMatrix(samples.stations, K_Z, "prediction", details | fit_details(samples, learned))
 
     def _similarity(self, average: FloatArray) -> FloatArray:
         least = 0.0 if self.clip_negative else self.threshold

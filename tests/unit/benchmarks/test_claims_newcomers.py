@@ -31,7 +31,7 @@ def test_nobody_in_the_network_has_the_descriptors_of_a_newcomer(arrival: Arriva
 
 def test_alone_has_the_kernel_noise_and_mean_of_the_network_and_shares_nothing() -> None:
     scene, _ = scene_of(Draw(TINY, 1), 0.3)
-    alone, ours = joined(scene, ALONE).settings, scene.controller.settings
+    alone, ours = joined(scene, ALONE).setup, scene.controller.setup
     assert (repr(alone.kernel), alone.noise, alone.mean) == (repr(ours.kernel), ours.noise, ours.mean)
     assert alone.stations == scene.newcomers
     assert alone.start is None

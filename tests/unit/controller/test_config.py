@@ -57,13 +57,13 @@ def test_a_config_and_its_keywords_make_the_same_controller() -> None:
     about: dict[str, Any] = {"state": ["load"], "running": {"tilt": 2}}
     by_name = Controller(SPACE, ["a", "b"], **about, **SAID)
     by_config = Controller(SPACE, ["a", "b"], **about, config=ControllerConfig(**SAID))
-    assert by_name.settings.config.to_dict() == by_config.settings.config.to_dict()
+    assert by_name.setup.config.to_dict() == by_config.setup.config.to_dict()
     assert by_name.ask("a", {"load": 0.2}) == by_config.ask("a", {"load": 0.2})
 
 
 def test_what_is_given_beside_a_config_counts_before_it() -> None:
     config = ControllerConfig(beta=0.5, seed=3)
-    made = Controller(SPACE, ["a"], config=config, beta=2.0).settings.config
+    made = Controller(SPACE, ["a"], config=config, beta=2.0).setup.config
     assert (made.beta, made.seed) == (Constant(2.0), 3)
     assert config.beta == Constant(0.5)
 
@@ -74,10 +74,10 @@ def test_the_config_of_a_controller_leaves_nothing_open_and_makes_it_again() -> 
     columns["reward"] = 1.0 - 0.1 * (columns["tilt"] - 4) ** 2 + 0.05 * rng.standard_normal(40)
     trace = Trace.from_frame(columns, {"configuration": ["tilt"]})
     learned = Controller.from_trace(trace, SPACE, running={"tilt": 2}, reward_range=(-2, 2))
-    config = learned.settings.config
+    config = learned.setup.config
     assert None not in (config.kernel, config.noise, config.mean, config.similarity, config.beta, config.safety)
     again = Controller.from_trace(trace, SPACE, running={"tilt": 2}, config=config)
-    assert np.array_equal(again.settings.K_Z, learned.settings.K_Z)
+    assert np.array_equal(again.setup.K_Z, learned.setup.K_Z)
     assert again.ask("a", {"load": 0.4}) == learned.ask("a", {"load": 0.4})
 
 

@@ -41,7 +41,7 @@ def state(load: float = 0.4, users: float = 12.0) -> dict[str, float]:
 
 
 def beliefs(controller: Controller) -> list[tuple[float | None, float | None]]:
-    decision = Controller.resume(controller.settings, controller.journal).ask("b", state(0.9, 3.0))
+    decision = Controller.resume(controller.setup, controller.journal).ask("b", state(0.9, 3.0))
     return [(a.mean, a.std) for a in decision.alternatives]
 
 
@@ -437,7 +437,7 @@ def test_a_correction_that_a_policy_cannot_learn_changes_nothing() -> None:
 
 def test_decisions_count_the_rewards_of_the_starting_log() -> None:
     log = Samples(
-        ("a", "b", "c"), np.array([0]), np.zeros((1, 3)), np.array([0.9]), None, make().settings.encoder.features
+        ("a", "b", "c"), np.array([0]), np.zeros((1, 3)), np.array([0.9]), None, make().setup.encoder.features
     )
     assert make(log=log).ask("a", state()).known == 1
 

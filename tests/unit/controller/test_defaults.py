@@ -20,7 +20,7 @@ def log(seed: int = 3, *, least: float = 0.0) -> Trace:
 
 
 def conservative(**said: Any) -> Conservative | None:
-    rules = Controller.from_trace(log(), **said).settings.rules
+    rules = Controller.from_trace(log(), **said).setup.rules
     return None if rules is None else rules.conservative
 
 
@@ -46,20 +46,20 @@ def test_no_budget_where_nothing_can_be_held_against_or_none_is_wanted(said: dic
 
 
 def test_rules_that_are_named_are_left_alone() -> None:
-    rules = Controller.from_trace(log(), running={"tilt": 2}, safety=Floor(0.1)).settings.rules
+    rules = Controller.from_trace(log(), running={"tilt": 2}, safety=Floor(0.1)).setup.rules
     assert rules is not None
     assert rules.conservative is None
 
 
 def test_rewards_are_counted_from_the_lower_end_of_their_range() -> None:
     shifted = Controller.from_trace(log(least=-1.0), running={"tilt": 2}, reward_range=(-1.5, 1.0))
-    assert shifted.settings.rules is not None
-    assert shifted.settings.rules.conservative is not None
-    assert shifted.settings.rules.conservative.least == -1.5
+    assert shifted.setup.rules is not None
+    assert shifted.setup.rules.conservative is not None
+    assert shifted.setup.rules.conservative.least == -1.5
 
 
 def test_rewards_below_zero_without_a_range_get_no_budget() -> None:
-    assert Controller.from_trace(log(least=-1.0), running={"tilt": 2}).settings.rules is None
+    assert Controller.from_trace(log(least=-1.0), running={"tilt": 2}).setup.rules is None
 
 
 def test_the_budget_that_is_on_by_default_holds_a_first_trial_back_and_says_so() -> None:
@@ -71,8 +71,8 @@ def test_the_budget_that_is_on_by_default_holds_a_first_trial_back_and_says_so()
 
 def test_the_paper_is_kept_to_the_letter() -> None:
     controller = Controller.from_trace(log(), paper=True)
-    assert controller.settings.mean == 0.0
-    assert controller.settings.config.engine == "exact"
+    assert controller.setup.mean == 0.0
+    assert controller.setup.config.engine == "exact"
     assert controller.similarity.method == "embedding"
     with pytest.raises(BadInputError, match="which has no safety="):
         Controller.from_trace(log(), paper=True, safety=Conservative(0.1), running={"tilt": 2})
@@ -95,13 +95,13 @@ def test_a_budget_that_cannot_be_kept_says_why(
     least: float, said: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     controller = Controller.from_trace(log(least=least), similarity="pooled", **said)
-    assert controller.settings.rules is None
+    assert controller.setup.rules is None
     [record] = caplog.records
     assert (record.levelname, record.getMessage().startswith("no budget is on, since ")) == ("WARNING", True)
     assert reason in record.getMessage()
     assert "pass safety=[] if no rule is wanted" in record.getMessage()
     controller.save(tmp_path / "state")
-    assert reason in Controller.load(tmp_path / "state").settings.notes["no_budget"]
+    assert reason in Controller.load(tmp_path / "state").setup.notes["no_budget"]
 
 
 @pytest.mark.parametrize("said", [{}, {"running": {"tilt": 2}}, {"running": {"tilt": 2}, "safety": []}])
@@ -110,11 +110,11 @@ def test_nothing_is_said_of_a_budget_that_is_on_or_was_not_to_be(
 ) -> None:
     controller = Controller.from_trace(log(), similarity="pooled", **said)
     assert not caplog.records
-    assert "no_budget" not in controller.settings.notes
+    assert "no_budget" not in controller.setup.notes
 
 
 def test_the_paper_takes_an_empty_list_of_rules_and_refuses_a_similarity_of_ours() -> None:
-    assert Controller.from_trace(log(), paper=True, safety=[], running={"tilt": 2}).settings.rules is None
+    assert Controller.from_trace(log(), paper=True, safety=[], running={"tilt": 2}).setup.rules is None
     for similarity in ("joint", Joint()):
         with pytest.raises(BadInputError, match="goes beyond it: take 'embedding'"):
             Controller.from_trace(log(), paper=True, similarity=similarity)

@@ -9,8 +9,8 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.attribution import told_rows_of
 from kinband.controller.events import Asked, Estimated, Told
-from kinband.diagnostics.calibration import epochs_of, settings_of
-from kinband.diagnostics.transfer import lending_of
+from kinband.diagnostics.calibration import epochs_of, setup_of
+from kinband.diagnostics.transfer import evidence_shares_of
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 
@@ -80,23 +80,23 @@ def test_an_estimate_that_does_not_fit_is_refused(wrong: tuple[float, ...]) -> N
     controller = estimated_anew()
     entries = [Estimated(20, 0.0, 0.7, wrong) if e == new_matrix(20) else e for e in controller.journal]
     with pytest.raises(BadInputError):
-        Controller.resume(controller.settings, entries)
+        Controller.resume(controller.setup, entries)
 
 
 def test_decisions_are_explained_and_audited_by_the_matrix_of_then() -> None:
     controller = estimated_anew()
     epochs = epochs_of(controller)
     assert [len(epoch.asked) for epoch in epochs] == [20, 8]
-    assert np.array_equal(epochs[0].settings.K_Z, ALIKE)
-    assert np.array_equal(epochs[1].settings.K_Z, IN_TWO)
+    assert np.array_equal(epochs[0].setup.K_Z, ALIKE)
+    assert np.array_equal(epochs[1].setup.K_Z, IN_TWO)
     first = controller.journal.find("d000001")
-    assert np.array_equal(settings_of(controller, at=first).K_Z, ALIKE)
+    assert np.array_equal(setup_of(controller, at=first).K_Z, ALIKE)
     place = next(i for i, e in enumerate(controller.journal) if e == new_matrix(20))
     asked = [e for e in list(controller.journal)[:place] if isinstance(e, Asked)][-1]
     reason = controller.explain(asked.decision.id)
     assert reason.evidence is not None
     assert reason.evidence.std == pytest.approx(asked.decision.std)
-    found = lending_of(controller, told_rows_of(controller.settings, controller.journal), recent=4)
+    found = evidence_shares_of(controller, told_rows_of(controller.setup, controller.journal), recent=4)
     for task in range(4):
         latest = [a.decision.id for a in controller.journal.asked.values() if a.task == task][-4:]
         reasons = [controller.explain(key).evidence for key in latest]

@@ -13,7 +13,7 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation
-from kinband.controller.attribution import Evidence, Hindsight, shares_of, weigh, worth_of
+from kinband.controller.attribution import Evidence, Hindsight, evidence_of, shares_of, worth_of
 from kinband.controller.events import Asked, Told
 from kinband.controller.explain import Comparison, against_text, evidence_text
 from kinband.errors import NotFoundError
@@ -52,7 +52,7 @@ def played(seed: int = 1, *, rounds: int = 5, K_Z: Any = ALIKE, log: int = 4, **
 
 def known_then(controller: Controller, decision: str) -> naive.Data:
     """The rows that a decision could know, entry by entry from the journal."""
-    start = controller.settings.start
+    start = controller.setup.start
     assert start is not None
     tasks, X = start.tasks.tolist(), [np.array(x) for x in start.X]
     y, noise = start.y.tolist(), [NOISE] * len(start)
@@ -158,7 +158,7 @@ def test_shares_add_up_and_borrowing_grows_with_the_others_rows(seed: int, rows:
     for count in range(len(lent) + 1):
         keep = np.sort(np.concatenate([np.flatnonzero(tasks == 0), lent[:count]]))
         part = Rows(all_.tasks[keep], all_.X[keep], all_.y[keep], all_.noise[keep])
-        found, _ = weigh(part, 0, X=x, settings=controller.settings, K_Z=matrix)
+        found, _ = evidence_of(part, 0, X=x, setup=controller.setup, K_Z=matrix)
         assert sum(found.shares.values()) == pytest.approx(1.0 if found.shares else 0.0)
         assert found.std <= found.std_alone <= found.prior_std + 1e-12
         worth.append(found.borrowed_worth)
@@ -225,7 +225,7 @@ def test_the_difference_to_the_runner_up_has_the_deviation_of_a_naive_covariance
     asked, reason = controller.journal.find(key), controller.explain(key)
     assert reason.runner_up is not None
     assert reason.against is not None
-    X = controller.settings.encoder.contexts(asked.state or {})[[asked.decision.arm, reason.runner_up.arm]]
+    X = controller.setup.encoder.contexts(asked.state or {})[[asked.decision.arm, reason.runner_up.arm]]
     C = naive.posterior_covariance(known_then(controller, key), kernel(), ALIKE, np.full(2, asked.task), X)
     assert reason.against.deviation == pytest.approx(np.sqrt(C[0, 0] + C[1, 1] - 2 * C[0, 1]), abs=1e-9)
     assert reason.against.difference == pytest.approx((asked.decision.mean or 0) - (reason.runner_up.mean or 0))
@@ -247,7 +247,7 @@ def test_one_reward_above_the_needed_one_puts_the_runner_up_first_and_one_below_
         if reason.against.needed_reward is None:
             continue
         tipped += 1
-        X = controller.settings.encoder.contexts(asked.state or {})[[asked.decision.arm, reason.runner_up.arm]]
+        X = controller.setup.encoder.contexts(asked.state or {})[[asked.decision.arm, reason.runner_up.arm]]
         for shift in (-1e-4, 1e-4):
             reward = reason.against.needed_reward + shift
             data = with_row(known_then(controller, key), asked.task, X[1], reward, NOISE)

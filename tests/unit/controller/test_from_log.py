@@ -46,7 +46,7 @@ def played(controller: Controller, bandit: Bandit, rounds: int) -> list[tuple[in
 def test_it_learns_everything_that_is_not_given(bandit: Bandit) -> None:
     log = log_of(bandit)
     controller = Controller.from_log(log, seed=3)
-    settings = controller.settings
+    settings = controller.setup
     assert (controller.similarity.method, settings.features, settings.stations) == ("joint", log.features, log.stations)
     assert settings.kernel.names[0] == f"rbf.length_scale[{log.features[0]}]"
     assert 0.0 < settings.noise < np.var(log.y)
@@ -62,7 +62,7 @@ def test_it_learns_what_a_trace_of_the_same_rows_teaches() -> None:
     trace = Trace.from_frame(columns, {"configuration": ["tilt"]})
     one, two = Controller.from_trace(trace, seed=5), Controller.from_log(trace.samples(), trace.space(), seed=5)
     np.testing.assert_array_equal(one.similarity.matrix, two.similarity.matrix)
-    assert (one.settings.noise, one.settings.mean) == (two.settings.noise, two.settings.mean)
+    assert (one.setup.noise, one.setup.mean) == (two.setup.noise, two.setup.mean)
     X = trace.encoder().contexts({"load": 0.4})
     asked = one.ask("a", {"load": 0.4}), two.ask("a", contexts=X)
     assert asked[0].arm == asked[1].arm
@@ -74,11 +74,11 @@ def test_it_saves_loads_and_replays(bandit: Bandit, tmp_path: Path) -> None:
     played(controller, bandit, 4)
     controller.save(tmp_path / "state")
     loaded = Controller.load(tmp_path / "state")
-    replayed = Controller.resume(controller.settings, list(controller.journal))
+    replayed = Controller.resume(controller.setup, list(controller.journal))
     shown = bandit.slot.contexts
     for other in (loaded, replayed):
-        assert other.settings.start is not None
-        assert other.settings.start.categorical == bandit.categorical
+        assert other.setup.start is not None
+        assert other.setup.start.categorical == bandit.categorical
         for station in bandit.stations:
             one, two = (c.consider(station, contexts=shown[station]) for c in (controller, other))
             assert one.arm == two.arm
@@ -94,7 +94,7 @@ def test_what_is_given_is_left_as_it_is(bandit: Bandit) -> None:
     kernel, M = RBF(0.7, variance=0.3), len(bandit.stations)
     given: dict[str, Any] = {"kernel": kernel, "noise": 0.02, "mean": 0.4, "similarity": np.eye(M), "start": False}
     controller = Controller.from_log(log_of(bandit), policy="thompson", **given)
-    settings = controller.settings
+    settings = controller.setup
     assert (settings.noise, settings.mean, settings.start, settings.config.policy) == (0.02, 0.4, None, "thompson")
     np.testing.assert_array_equal(settings.kernel.theta, kernel.bind(bandit.features).theta)
     np.testing.assert_array_equal(settings.K_Z, np.eye(M))
@@ -110,16 +110,16 @@ def test_one_station_learns_by_itself() -> None:
 def test_a_paper_controller_and_one_that_forgets_learn_too(bandit: Bandit) -> None:
     assert Controller.from_log(log_of(bandit), paper=True).similarity.method == "embedding"
     controller = Controller.from_log(log_of(bandit), drift=Drift(half_life=50, reset=False))
-    assert controller.settings.features is not None
-    assert len(controller.settings.features) == len(bandit.features) + 1
+    assert controller.setup.features is not None
+    assert len(controller.setup.features) == len(bandit.features) + 1
     assert played(controller, bandit, 2)
 
 
 def test_declaring_what_runs_switches_a_budget_on() -> None:
     bandit = ClassificationBandit("wine", tasks=3, seed=2)
     controller = Controller.from_log(log_of(bandit), running={"arm": 1})
-    assert controller.settings.rules is not None
-    assert Controller.from_log(log_of(bandit), running={"arm": 1}, safety=[]).settings.rules is None
+    assert controller.setup.rules is not None
+    assert Controller.from_log(log_of(bandit), running={"arm": 1}, safety=[]).setup.rules is None
 
 
 def test_arms_that_are_not_numbered_need_a_space() -> None:

@@ -107,8 +107,8 @@ def test_what_was_mixed_survives_saving(tmp_path: Path) -> None:
     controller.save(tmp_path / "state")
     again = Controller.load(tmp_path / "state", rebuild=True)
     assert dict(again.journal.told) == dict(controller.journal.told)
-    assert again.settings.config.neighbours is not None
-    assert again.settings.config.neighbours.to_dict() == rule.to_dict()
+    assert again.setup.config.neighbours is not None
+    assert again.setup.config.neighbours.to_dict() == rule.to_dict()
     again.correct(ids["a"], 0.4)
     controller.correct(ids["a"], 0.4)
     assert learned(again) == learned(controller) == pytest.approx([0.7 * 0.4 + 0.3 * (0.6 + 0.2) / 2, 0.6])

@@ -87,7 +87,7 @@ def test_a_newcomer_is_predicted_as_if_the_longer_matrix_had_been_there_from_the
     controller.tell(controller.ask("new", {"load": 0.4}).id, 0.8)
     controller.tell(controller.ask("s0", {"load": 0.1}).id, 0.2)
     decision = controller.ask("new", {"load": 0.2})
-    X = controller.settings.encoder.contexts({"load": 0.2})
+    X = controller.setup.encoder.contexts({"load": 0.2})
     data, kernel, tasks = naive_data(controller.observations()), naive.rbf(LENGTH, VARIANCE), np.full(5, 6)
     mean = naive.posterior_mean(data, kernel, controller.current.K_Z, tasks, X, mean=MEAN)
     std = naive.posterior_width(data, kernel, controller.current.K_Z, tasks, X)
@@ -105,7 +105,7 @@ def test_old_stations_believe_what_they_believed() -> None:
 
 def test_a_described_newcomer_is_most_like_those_it_stands_between() -> None:
     controller = town(12, 3)
-    places = {name: float(known["x_m"]) for name, known in controller.settings.descriptors.items()}
+    places = {name: float(known["x_m"]) for name, known in controller.setup.descriptors.items()}
     left, right = sorted(places, key=lambda name: abs(places[name] - 1000.0))[:2]
     alike = controller.add_station("new", {"x_m": 1000.0, "kind": "urban"})
     assert next(iter(alike)) in (left, right)
@@ -116,7 +116,7 @@ def test_a_described_newcomer_is_most_like_those_it_stands_between() -> None:
 def test_without_descriptors_a_newcomer_is_as_like_the_others_as_they_are_on_average() -> None:
     controller = town(7, 4)
     alike = controller.add_station("new")
-    K = controller.settings.K_Z
+    K = controller.setup.K_Z
     assert np.mean(list(alike.values())) == pytest.approx((K.sum() - 7) / 42)
     assert controller.journal.joined[0].found == "average"
 
@@ -289,7 +289,7 @@ def test_groups_of_a_sparse_engine_that_are_joined_learn_the_log_anew() -> None:
         controller.tell(controller.ask(str(rng.choice(list("abcd")))).id, float(rng.random()))
     controller.add_station("new", similarity={"a": 0.5, "c": 0.5})
     assert controller.add_station("newer", similarity={"d": 0.3})["c"] == pytest.approx(0.18)
-    again = Controller.resume(controller.settings, list(controller.journal))
+    again = Controller.resume(controller.setup, list(controller.journal))
     assert again.ask("new") == controller.ask("new")
 
 

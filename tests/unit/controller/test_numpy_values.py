@@ -44,12 +44,12 @@ def test_what_is_taken_can_be_saved_and_loaded(given: dict[str, Any], tmp_path: 
     controller = make(**given)
     controller.tell(controller.ask("a").id, 0.7)
     controller.save(tmp_path / "state")
-    settings = Controller.load(tmp_path / "state").settings
+    settings = Controller.load(tmp_path / "state").setup
     for name, value in given.items():
         if name not in ("kpis", "safety"):
             assert getattr(settings.config, name) == value
-    assert settings.rules == controller.settings.rules
-    assert [vars(kpi.floor) for kpi in settings.kpis] == [vars(kpi.floor) for kpi in controller.settings.kpis]
+    assert settings.rules == controller.setup.rules
+    assert [vars(kpi.floor) for kpi in settings.kpis] == [vars(kpi.floor) for kpi in controller.setup.kpis]
 
 
 def test_rules_hold_plain_numbers() -> None:

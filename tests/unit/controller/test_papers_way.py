@@ -66,10 +66,10 @@ def test_the_papers_way_decides_as_a_plain_controller_does(tmp_path: Path) -> No
         for i in range(20):
             controller.tell(controller.ask(STATIONS[i % 4]).id, 0.1 * (i % 7))
     assert [a.decision for a in plain.journal.asked.values()] == [a.decision for a in paper.journal.asked.values()]
-    assert paper.settings.config.engine == "exact"
-    assert make(paper=True, engine="schur").settings.config.engine == "schur"
+    assert paper.setup.config.engine == "exact"
+    assert make(paper=True, engine="schur").setup.config.engine == "schur"
     paper.save(tmp_path / "state")
-    assert Controller.load(tmp_path / "state").settings.config.paper
+    assert Controller.load(tmp_path / "state").setup.config.paper
 
 
 def test_from_a_log_sharing_is_joint_unless_a_similarity_is_named() -> None:
@@ -77,14 +77,14 @@ def test_from_a_log_sharing_is_joint_unless_a_similarity_is_named() -> None:
     assert usual.similarity.method == "joint"
     assert sum(usual.similarity.details[name] for name in ("shared", "similar", "own")) == pytest.approx(1.0)
     assert from_trace(similarity="embedding").similarity.method == "embedding"
-    assert usual.settings.config.beta == Constant(0.3)
-    assert from_trace(beta=2.0).settings.config.beta == Constant(2.0)
+    assert usual.setup.config.beta == Constant(0.3)
+    assert from_trace(beta=2.0).setup.config.beta == Constant(2.0)
 
 
 def test_from_a_log_the_papers_way_is_the_embedding_around_zero() -> None:
     paper, plain = from_trace(paper=True), from_trace(similarity="embedding", mean=0.0, engine="exact", beta=1.0)
-    assert (paper.settings.notes["similarity"], paper.settings.mean) == ("embedding", 0.0)
-    assert np.array_equal(paper.settings.K_Z, plain.settings.K_Z)
+    assert (paper.setup.notes["similarity"], paper.setup.mean) == ("embedding", 0.0)
+    assert np.array_equal(paper.setup.K_Z, plain.setup.K_Z)
     assert paper.ask("b", {"load": 0.4}) == plain.ask("b", {"load": 0.4})
     for beyond in ({"mean": 0.3}, {"kpis": [FLOOR]}, {"similarity": "joint"}):
         with pytest.raises(BadInputError, match="paper=True"):

@@ -68,7 +68,7 @@ def test_the_reward_is_learned_for_what_ran_and_not_for_what_was_decided() -> No
     controller.tell(decision.id, 0.9, noise=0.02)
 
     arm = SPACE.index(what)
-    x = controller.settings.encoder.contexts(STATE)
+    x = controller.setup.encoder.contexts(STATE)
     data = naive.Data(np.array([1]), x[arm][None], np.array([0.9]), np.array([NOISE + 0.02]))
     kernel, tasks = naive.rbf(LENGTH, VARIANCE), np.full(len(SPACE), 1)
     choice = controller.consider("b", STATE)
@@ -221,7 +221,7 @@ def test_an_entry_that_cannot_follow_is_refused(entry: Entry, words: str) -> Non
     controller.ask("a", STATE)
     controller.tell(controller.ask("a", STATE).id, 0.4)
     with pytest.raises((BadInputError, ConflictError, NotFoundError), match=words):
-        check_entry(entry, controller.journal, controller.settings)
+        check_entry(entry, controller.journal, controller.setup)
 
 
 # --- What runs ------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_what_ran_today_anyway_costs_nothing_and_earns_its_share(of: str) -> Non
 def test_what_was_not_tried_counts_as_if_today_had_been_decided() -> None:
     for of in ("rewards", "expected"):
         controller, decision = decided(of, trial=True)
-        plain = Controller.resume(controller.settings, list(controller.journal)[:-1])
+        plain = Controller.resume(controller.setup, list(controller.journal)[:-1])
         controller.ran(decision.id, SPACE[TODAY])
         controller.tell(decision.id, 0.6, noise=0.003)
         plain.tell(plain.ask("a", STATE, allowed=[TODAY]).id, 0.6, noise=0.003)
@@ -314,7 +314,7 @@ def test_what_others_tried_is_bounded_as_a_trial_of_that(trial: bool) -> None:
         np.zeros(len(rows), dtype=np.int64), np.array([o.x for o in rows]), np.array([o.reward for o in rows]),
         np.full(len(rows), 0.002),
     )  # fmt: skip
-    both = controller.settings.encoder.contexts(STATE)[[arm, TODAY]]
+    both = controller.setup.encoder.contexts(STATE)[[arm, TODAY]]
     kernel, tasks = naive.rbf(LENGTH, VARIANCE), np.zeros(2, dtype=np.int64)
     mean = naive.posterior_mean(data, kernel, K_Z, tasks, both, mean=MEAN) + 0.2
     C = naive.posterior_covariance(data, kernel, K_Z, tasks, both)
@@ -325,7 +325,7 @@ def test_what_others_tried_is_bounded_as_a_trial_of_that(trial: bool) -> None:
     assert bound < -0.01
     assert pending(controller) == pytest.approx(bound, rel=1e-6)
     note = controller.journal.policy_state(decision.id)["safety"]
-    assert note["x"] == controller.settings.encoder.contexts(STATE)[TODAY].tolist()
+    assert note["x"] == controller.setup.encoder.contexts(STATE)[TODAY].tolist()
 
     controller.tell(decision.id, 0.1)
     (row,) = beliefs(controller)["settled_open"]
@@ -355,8 +355,8 @@ def test_a_called_off_decision_keeps_what_it_may_have_cost() -> None:
 
 def test_a_journal_without_a_bound_counts_the_worse_of_nothing_and_what_was_decided() -> None:
     controller, decision = decided("rewards", trial=True)
-    x = controller.settings.encoder.contexts(STATE)[0]
-    again = Controller.resume(controller.settings, [*controller.journal, Ran(decision.id, 0, x)])
+    x = controller.setup.encoder.contexts(STATE)[0]
+    again = Controller.resume(controller.setup, [*controller.journal, Ran(decision.id, 0, x)])
     assert pending(again) == decision.policy_state["safety"]["lower"] < 0
 
 
@@ -409,7 +409,7 @@ def test_audits_hold_rewards_against_what_was_predicted_of_what_ran() -> None:
         assert scored.std is not None
         assert found.mean[i] == scored.mean
         assert found.variance[i] == pytest.approx(scored.std**2 + 0.05 + 0.01 * (i + 1))
-        assert found.X[i].tolist() == controller.settings.encoder.contexts(asked.state or {})[arm].tolist()
+        assert found.X[i].tolist() == controller.setup.encoder.contexts(asked.state or {})[arm].tolist()
         assert controller.journal.ran(key) == arm
     assert audit(controller).rewards == 6
 
@@ -470,7 +470,7 @@ def test_a_saved_entry_that_was_edited_is_refused(tmp_path: Path) -> None:
     controller.ran(decision.id, other(controller, decision.id))
     edited = [*list(controller.journal)[:1], Ran(decision.id, 99, np.zeros(4))]
     with pytest.raises(BadInputError, match="cannot have run configuration 99"):
-        Controller.resume(controller.settings, edited)
+        Controller.resume(controller.setup, edited)
     with pytest.raises(SavedStateError, match="unknown kind, 'run'"):
         entry_from_dict({"entry": "run", "id": "d1"}, {})
 
@@ -483,7 +483,7 @@ def test_the_work_kept_while_asking_is_dropped() -> None:
     controller.ran(decision.id, other(controller, decision.id))
     assert decision.id not in controller._memory._caches
     controller.tell(decision.id, 0.2)
-    assert same_beliefs(controller, Controller.resume(controller.settings, list(controller.journal)))
+    assert same_beliefs(controller, Controller.resume(controller.setup, list(controller.journal)))
 
 
 def test_a_ledger_keeps_what_ran(tmp_path: Path) -> None:

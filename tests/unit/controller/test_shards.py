@@ -88,7 +88,7 @@ def test_shards_are_part_of_what_is_saved(tmp_path: Path) -> None:
     play(controller, 2)
     controller.save(tmp_path / "state")
     again = Controller.load(tmp_path / "state")
-    assert again.settings.config.shards == 4
+    assert again.setup.config.shards == 4
     assert shards_of(again) == shards_of(controller)
     one, other = (c.ask("s3", {"load": 0.3}) for c in (again, controller))
     assert (one.arm, one.mean, one.std) == pytest.approx((other.arm, other.mean, other.std))
@@ -106,7 +106,7 @@ def test_shards_learned_from_a_log_hold_similar_stations() -> None:
         [f"c{m:02d}" for m in range(0, 12, 2)],
         [f"c{m:02d}" for m in range(1, 12, 2)],
     ]
-    assert "12 stations in 2 shards of 6" in controller.settings.notes["shards"]
+    assert "12 stations in 2 shards of 6" in controller.setup.notes["shards"]
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "many"])

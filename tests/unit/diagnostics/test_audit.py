@@ -23,7 +23,7 @@ from kinband.diagnostics.transfer import (
     HURTS,
     Transferred,
     earned_of,
-    lending_of,
+    evidence_shares_of,
     log_density_alone,
     transfer_of,
 )
@@ -59,7 +59,7 @@ def played(seed: int = 1, *, rounds: int = 6, similarity: Any = K_Z, **changes: 
 
 def then(controller: Controller, decision: str) -> naive.Data:
     """The rows that a decision could know, entry by entry from the journal."""
-    start = controller.settings.start
+    start = controller.setup.start
     assert start is not None
     rows = [(int(t), x, float(y), NOISE) for t, x, y in zip(start.tasks, start.X, start.y, strict=True)]
     for entry in controller.journal:
@@ -83,7 +83,7 @@ def told(controller: Controller) -> list[Asked]:
 def test_rewards_are_predicted_with_and_without_the_others_as_a_naive_posterior_does(seed: int) -> None:
     controller = played(seed)
     made = predictions_of(controller)
-    alone = log_density_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
+    alone = log_density_alone(controller.setup, told_rows_of(controller.setup, controller.journal), made)
     k = naive.ard_rbf(SCALES, VARIANCE)
     for i, asked in enumerate(told(controller)):
         data, reward = then(controller, asked.decision.id), controller.journal.told[asked.decision.id]
@@ -100,7 +100,7 @@ def test_rewards_are_predicted_with_and_without_the_others_as_a_naive_posterior_
 def test_the_gain_of_a_station_is_the_mean_of_its_differences_with_students_interval() -> None:
     controller = played(rounds=9)
     made = predictions_of(controller)
-    alone = log_density_alone(controller.settings, told_rows_of(controller.settings, controller.journal), made)
+    alone = log_density_alone(controller.setup, told_rows_of(controller.setup, controller.journal), made)
     found = transfer_of([earned_of(controller, made)])
     for task, station in enumerate(found.stations):
         gain = (made.log_density - alone)[made.tasks == task]
@@ -156,8 +156,8 @@ def misjudged() -> Controller:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_matrix_holds_the_mean_shares_of_the_latest_decisions_as_of_each(seed: int) -> None:
     controller, recent = played(seed), 3
-    rows = told_rows_of(controller.settings, controller.journal)
-    found = lending_of(controller, rows, recent=recent)
+    rows = told_rows_of(controller.setup, controller.journal)
+    found = evidence_shares_of(controller, rows, recent=recent)
     k = naive.ard_rbf(SCALES, VARIANCE)
     for task in range(3):
         latest = [asked for asked in controller.journal.asked.values() if asked.task == task][-recent:]
@@ -177,8 +177,8 @@ def test_the_matrix_holds_the_mean_shares_of_the_latest_decisions_as_of_each(see
 
 def test_explaining_a_decision_and_auditing_it_agree() -> None:
     controller = played()
-    rows = told_rows_of(controller.settings, controller.journal)
-    found = lending_of(controller, rows, recent=1)
+    rows = told_rows_of(controller.setup, controller.journal)
+    found = evidence_shares_of(controller, rows, recent=1)
     for task, station in enumerate(NAMES):
         key = [key for key, asked in controller.journal.asked.items() if asked.task == task][-1]
         evidence = controller.explain(key).evidence

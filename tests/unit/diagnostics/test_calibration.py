@@ -46,7 +46,7 @@ def drawn(seed: int, *, rounds: int, truth: float = NOISE, K_Z: Any = GROUPS, **
         "seed": seed,
     }  # fmt: skip
     controller = Controller(SPACE, names, **(options | changes))
-    X = np.concatenate([controller.settings.encoder.contexts({"load": load}) for load in LOADS])
+    X = np.concatenate([controller.setup.encoder.contexts({"load": load}) for load in LOADS])
     tiny = 1e-10 * np.eye(len(X))
     half = np.linalg.cholesky(K_Z) @ rng.standard_normal((STATIONS, len(X)))
     f = (MEAN + half @ np.linalg.cholesky(KERNEL(X, X) + tiny).T).reshape(STATIONS, len(LOADS), len(SPACE))

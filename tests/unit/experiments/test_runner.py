@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
-from kinband.experiments.compare import best_betas, final_regrets, mean_of, saving_of
+from kinband.experiments.compare import best_betas, final_regrets, mean_over_runs, saving_of
 from kinband.experiments.paper import FIGURES, best_settings, error_curve, quick, savings
 from kinband.experiments.runner import Case, Curve, Job, Learner, Prior, learn_models, run_cases, run_jobs
 from kinband.version import __version__
@@ -116,7 +116,7 @@ def test_intervals_cover_the_mean_about_as_often_as_they_say() -> None:
     rng = np.random.default_rng(3)
     inside = 0
     for _ in range(400):
-        estimate = mean_of(rng.normal(0.3, 1.0, size=20))
+        estimate = mean_over_runs(rng.normal(0.3, 1.0, size=20))
         inside += estimate.low <= 0.3 <= estimate.high
     # A percentile bootstrap of 20 values covers a little less than 95 %: at least 90 %, minus 3 standard errors.
     assert inside / 400 > 0.90 - 3 * np.sqrt(0.9 * 0.1 / 400)

@@ -165,8 +165,8 @@ def test_files_undo_every_station_once(tmp_path: Path) -> None:
 def test_only_a_log_without_trials_has_its_knobs_assumed() -> None:
     assumed, notes = controller_for_trials(log(), SPACE, similarity="pooled")
     assert "tilt, and who answers alike to it, is assumed" in notes[0]
-    fitted: Any = Controller.from_trace(log(), SPACE, similarity="pooled").settings.kernel
-    kernel: Any = assumed.settings.kernel
+    fitted: Any = Controller.from_trace(log(), SPACE, similarity="pooled").setup.kernel
+    kernel: Any = assumed.setup.kernel
     moved = [n for n, a, b in zip(kernel.names, kernel.theta, fitted.theta, strict=True) if not np.isclose(a, b)]
     assert moved == ["rbf.length_scale[tilt]"]
     varied = {"station": ["a", "b"] * 20, "tilt": [2, 4, 4, 2] * 10, "reward": np.random.default_rng(1).random(40)}

@@ -180,16 +180,16 @@ def test_shares_agree_with_a_naive_computation(matrix: np.ndarray[Any, Any], eng
 
 def test_shares_are_those_of_what_each_reward_moves_the_estimate_by() -> None:
     controller = taught(rows=20)
-    posterior, X = beliefs_of(controller), controller.settings.encoder.contexts({"load": 0.3, "users": 9.0})
+    posterior, X = beliefs_of(controller), controller.setup.encoder.contexts({"load": 0.3, "users": 9.0})
     before = posterior.predict([1], X[2:3]).mean[0]
     moved = np.zeros(3)
-    start = controller.settings.start
+    start = controller.setup.start
     assert start is not None
     for row, (task, y) in enumerate(zip(start.tasks, start.y, strict=True)):
         posterior.correct(row, float(y) + 1.0)
         moved[task] += abs(posterior.predict([1], X[2:3]).mean[0] - before)
         posterior.correct(row, float(y))
-    found = shares(posterior, np.array([1]), X[2:3], K_Z=controller.settings.K_Z)[0]
+    found = shares(posterior, np.array([1]), X[2:3], K_Z=controller.setup.K_Z)[0]
     assert found == pytest.approx(moved / moved.sum(), abs=1e-8)
 
 
@@ -209,7 +209,7 @@ def test_stations_that_share_nothing_borrow_nothing() -> None:
 
 
 def test_a_station_without_rows_borrows_everything_and_says_so() -> None:
-    start = taught().settings.start
+    start = taught().setup.start
     assert start is not None
     controller = taught(log=start.take(start.tasks != 1))
     change = next(c for c in plan_changes(controller, everyone(), explore=True).changes if c.station == "b")

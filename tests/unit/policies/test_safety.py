@@ -23,7 +23,7 @@ from kinband.policies.budget import margins
 from kinband.policies.constraints import Draft, Narrowed
 from kinband.policies.safety import Constrained, Rule, Safety, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ExactPosterior
-from kinband.records import Choice, Standing
+from kinband.records import Choice, Deployed
 
 S, MEAN, BETA, ALPHA, NOISE = 0.21, 0.8, 1.5, 0.1, 0.04
 X = np.array([[1.0], [2.0]])  # low, high
@@ -207,7 +207,7 @@ def test_a_floor_takes_the_next_best_that_passes() -> None:
 def test_where_what_runs_may_not_be_chosen_every_open_arm_is_looked_at_before_it(drop: float, expected: int) -> None:
     """By their lower bounds 0.45 and 0.1, arms 1 and 2 may cost 0.45 and 0.8; arm 0 runs and scores above arm 1."""
     mean, std = np.array([0.9, 0.5, 0.6]), np.array([0.0, 0.05, 0.5])
-    query = Narrowed(0, np.zeros((3, 1)), np.ones(3, bool), Standing(running=0), np.array([False, True, True]))
+    query = Narrowed(0, np.zeros((3, 1)), np.ones(3, bool), Deployed(running=0), np.array([False, True, True]))
     draft = Draft(
         query, Choice(2, query.arms, mean, std, mean + std), mean + std, arm=2, policy=SimpleNamespace(noise=1)
     )
@@ -275,7 +275,7 @@ def test_a_policy_of_ones_own_is_told_what_runs() -> None:
 
     class Watching:
         def choose(self, query: Any, rng: Any) -> Any:
-            seen.append(query.standing.running)
+            seen.append(query.deployed.running)
             return Choice(HIGH, query.arms)
 
         def learn(self, observation: Any) -> None:
@@ -299,8 +299,8 @@ RULES: list[Rule] = [  # a promise of rewards, since a probability is stated
 def test_rules_and_declarations_survive_the_folder(tmp_path: Path) -> None:
     controller = make(2, safety=RULES, running={"s0": TODAY, "s1": {"knob": "high"}})
     controller.save(tmp_path / "state")
-    loaded = Controller.load(tmp_path / "state").settings
-    assert loaded.rules == controller.settings.rules == safety_from(RULES)
+    loaded = Controller.load(tmp_path / "state").setup
+    assert loaded.rules == controller.setup.rules == safety_from(RULES)
     assert loaded.running == {"s0": LOW, "s1": HIGH}
 
 

@@ -157,7 +157,7 @@ def test_a_controller_switches_and_is_saved_loaded_and_replayed_across(small_swi
     assert beliefs_of(part) is not part.policy.posterior  # type: ignore[attr-defined]
     part.save(tmp_path / "after")
     loaded = Controller.load(tmp_path / "after")
-    replayed = Controller.resume(part.settings, list(part.journal))
+    replayed = Controller.resume(part.setup, list(part.journal))
     asked = [control.ask("c", {"load": 0.3}) for control in (part, resumed, loaded, replayed)]
     assert all(same_decision(asked[0], one, spread=0.5) for one in asked)
 
@@ -190,8 +190,6 @@ def test_what_was_borrowed_is_told_from_an_exact_posterior_of_the_same_log(small
 
 
 def test_controllers_say_what_approximates_and_where_it_begins() -> None:
-    assert f"exact up to {SWITCH_ROWS:,} rows" in controller().settings.notes["posterior"]
-    assert (
-        controller(engine="sparse", inducing_points=99).settings.notes["posterior"] == "sparse, with 99 inducing points"
-    )
-    assert "posterior" not in controller(engine="exact").settings.notes
+    assert f"exact up to {SWITCH_ROWS:,} rows" in controller().setup.notes["posterior"]
+    assert controller(engine="sparse", inducing_points=99).setup.notes["posterior"] == "sparse, with 99 inducing points"
+    assert "posterior" not in controller(engine="exact").setup.notes

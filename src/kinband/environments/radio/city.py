@@ -90,16 +90,16 @@ class Layout:
         )
 
 
-def draw_layout(
-    stations: int = 105, *, seed: int = 0, resolution_m: float = 25.0, radio: Radio | None = None
-) -> Layout:
+RESOLUTION_M = 25.0
+"""Side of a pixel of a drawn city; the shadowing decorrelates over 37 m to 50 m."""
+
+
+def draw_layout(stations: int = 105, *, seed: int = 0) -> Layout:
     """Draw a city with so many sectors, three to a site (the last site may have fewer).
 
     Args:
         stations: Number of sectors, S.
         seed: Draws the jitter, the land use and the hot spots.
-        resolution_m: Side of a pixel; the shadowing decorrelates over 37 m to 50 m.
-        radio: Heights and beam for the tilts.
 
     Example:
         >>> draw_layout(6).names == draw_layout(6).names
@@ -107,20 +107,19 @@ def draw_layout(
     """
     whole_number(stations, name="stations", least=1)
     rng = np.random.default_rng([whole_number(seed, name="seed", least=0), 1])
-    radio = radio or Radio()
     sites = _draw_sites(-(-stations // SECTORS), rng)
     spacing = _spacing(sites)
     margin = 0.75 * float(spacing.max())
     sites = sites - sites.min(axis=0) + margin
-    shape_xy = np.ceil((sites.max(axis=0) + margin) / resolution_m).astype(int)
+    shape_xy = np.ceil((sites.max(axis=0) + margin) / RESOLUTION_M).astype(int)
     shape = (int(shape_xy[1]), int(shape_xy[0]))
     site = np.arange(stations) // SECTORS
     turn = rng.uniform(-15, 15, len(sites))  # assumption: sectors follow the streets, not the lattice
     azimuth = (30.0 + 120.0 * (np.arange(stations) % SECTORS) + turn[site]) % 360
-    tilt = np.array([planned_tilt_deg(d, radio=radio) for d in spacing])[site]
+    tilt = np.array([planned_tilt_deg(d, radio=Radio()) for d in spacing])[site]
     names = tuple(str(n) for n in np.sort(rng.choice(9000, stations, replace=False) + 1000))
-    hot_spots, demand = _draw_demand(sites, spacing, shape, resolution_m, rng)
-    return Layout(seed, names, sites, site, azimuth, tilt, spacing, hot_spots, demand, shape, float(resolution_m))
+    hot_spots, demand = _draw_demand(sites, spacing, shape, RESOLUTION_M, rng)
+    return Layout(seed, names, sites, site, azimuth, tilt, spacing, hot_spots, demand, shape, RESOLUTION_M)
 
 
 def _draw_sites(count: int, rng: np.random.Generator) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.experiments.compare import mean_of, saving_of
+from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.experiments.demo import ALONE, SHARED, Demonstration
 from kinband.similarity import TaskMatrix
 from kinband.stats import Estimate
@@ -64,17 +64,17 @@ class Standing:
     @property
     def reward(self) -> Estimate:
         """Mean reward over stations and rounds."""
-        return mean_of(self.rewards.mean(axis=1))
+        return mean_over_runs(self.rewards.mean(axis=1))
 
     @property
     def total_regret(self) -> Estimate:
         """Regret of a run."""
-        return mean_of(self.regret.sum(axis=1))
+        return mean_over_runs(self.regret.sum(axis=1))
 
     @property
     def gain(self) -> Estimate | None:
         """Satisfied users more than today, mean over rounds; None where users are not counted."""
-        return None if np.isnan(self.gained).any() else mean_of(self.gained.mean(axis=1))
+        return None if np.isnan(self.gained).any() else mean_over_runs(self.gained.mean(axis=1))
 
 
 class Family(NamedTuple):

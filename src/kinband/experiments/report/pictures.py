@@ -185,9 +185,9 @@ def _legend(figure: "Figure", axes: "Axes", narrow: bool) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=1 if narrow else 2)
 
 
-def _smooth(runs: FloatArray, *, window: int = 5) -> FloatArray:
-    """Return means over a few rounds around each, fewer at the ends, (runs, T)."""
-    half, rounds = window // 2, runs.shape[1]
+def _smooth(runs: FloatArray) -> FloatArray:
+    """Return means over the five rounds around each, fewer at the ends, (runs, T)."""
+    half, rounds = 2, runs.shape[1]
     parts = [runs[:, max(0, t - half) : t + half + 1].mean(axis=1) for t in range(rounds)]
     return np.stack(parts, axis=1)
 
@@ -410,7 +410,7 @@ def _histogram(axes: "Axes", calibration: Calibration) -> None:
     axes.grid(visible=False)
 
 
-def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | None:
+def lending_picture(audit: Audit) -> Picture | None:
     """Return the heat map of who borrows from whom, like beside like; None where it was not worked out."""
     if audit.transfer.shares is None or len(audit.stations) < 2:
         return None
@@ -428,7 +428,7 @@ def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | No
         labels = labels_of(names, longest=_NARROW if narrow else LONGEST) if named else []
         map_.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
         map_.set_yticks(range(len(labels)), labels, fontsize=7)
-        map_.set(xlabel=f"lender ({stations}, like beside like)", ylabel="borrower")
+        map_.set(xlabel="lender (stations, like beside like)", ylabel="borrower")
         bars.barh(np.arange(len(borrowed)), 100 * borrowed, height=0.85, color=ORANGE, linewidth=0)
         bars.set_xlim(0, max(10.0, 105 * float(borrowed.max())))
         bars.set_xlabel("borrowed\nin all (%)")
@@ -437,6 +437,6 @@ def lending_picture(audit: Audit, *, stations: str = "stations") -> Picture | No
 
     middle = float(np.median(borrowed))
     says = (
-        f"Who borrows from whom among {len(names)} {stations}: the median borrows {100 * middle:.0f} % of its evidence."
+        f"Who borrows from whom among {len(names)} stations: the median borrows {100 * middle:.0f} % of its evidence."
     )
     return Picture("lending", says, draw, (7.0, 5.4), (3.9, 3.9), names=names)

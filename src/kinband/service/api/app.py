@@ -2,7 +2,8 @@
 
 From the outside in, HEAD is answered like GET, a request's path is taken apart, it gets an id, is measured, its answer
 gets security headers, its host and size are checked; what breaks unexpectedly is caught inside of all that, so that
-such an answer has the headers too. Then `authentication`, the strict reader (`routing`) and the handler.
+such an answer has the headers too. `routing` then has `authentication`, the strict reader (`requests`) and the handler
+follow each other.
 """
 
 import asyncio

@@ -92,9 +92,9 @@ class Network(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give every figure; the read model is held for as short as possible."""
         operations = self._operations
-        settings = operations.settings
+        setup = operations.setup
         with operations.looking() as read_model:
-            seq, items, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
+            seq, records, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
             stopped = read_model.stopped is not None or operations.guard.rails.stop
             made, told, recent = (
                 read_model.counts.get("decisions", 0),
@@ -105,9 +105,9 @@ class Network(Collector):
                 sum(station_state.active for station_state in read_model.stations.values()),
                 read_model.pending,
             )
-            judged = settings.config.policy not in NO_DEVIATIONS
-            z = recent_z(operations.controller.journal, noise=settings.noise) if judged else []
-        statuses, refusals = self._tallied(seq, items)
+            judged = setup.config.policy not in NO_DEVIATIONS
+            z = recent_z(operations.controller.journal, noise=setup.noise) if judged else []
+        statuses, refusals = self._tallied(seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
         yield _by("kinband_decisions", "Decisions by what became of them.", "status", statuses)
@@ -120,15 +120,15 @@ class Network(Collector):
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
         yield from calibration(z)
 
-    def _tallied(self, seq: int, items: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
+    def _tallied(self, seq: int, records: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
         """Return numbers by status and by rail; counted once for every state of the ledger."""
         if self._counted[0] != seq:
             statuses = Counter[str](dict.fromkeys(STATUSES, 0))
             refusals = Counter[str](dict.fromkeys(get_args(Code), 0))
-            for item in items:
-                statuses[item.status] += 1
-                if item.verdict is not None and item.verdict.refusals:
-                    refusals.update(item.verdict.codes)
+            for record in records:
+                statuses[record.status] += 1
+                if record.verdict is not None and record.verdict.refusals:
+                    refusals.update(record.verdict.codes)
             self._counted = seq, statuses, refusals
         return self._counted[1:]
 

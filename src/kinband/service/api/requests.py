@@ -1,5 +1,7 @@
-"""What is sent to the service."""
+"""What is sent to the service: how a body is read, the values that it is made of, and the shape of each."""
 
+import json
+from email.message import Message
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -13,12 +15,108 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+from starlette.requests import Request
 
+from kinband.service.api.errors import RefusedError
 from kinband.service.ledger.events import KINDS
 from kinband.service.operations.checks import LONGEST_COMMENT
 from kinband.service.operations.review import MOST_TEXT
 from kinband.service.schemas import Mode, Status
 from kinband.space import Range
+
+# --- How a body is read: JSON as its standard has it, or YAML where a route takes it --------------------------------
+#
+# Python's own reader takes NaN and Infinity, which are not JSON (RFC 8259), and of a key given twice the last value, in
+# silence; here both are refused.
+
+JSON = "application/json"
+YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"})
+"""What YAML is sent as (RFC 9512), and what it was before."""
+
+
+def read_json(body: bytes) -> Any:
+    """Return the value of a JSON text, or refuse what is not JSON."""
+    try:
+        return json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_unique)
+    except RefusedError:
+        raise
+    except UnicodeDecodeError as error:
+        raise RefusedError(400, "the body is not JSON: it is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise RefusedError(400, f"the body is not JSON: {error.msg} at {place}") from error
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(
+            400, "the body is not JSON that can be read: a number too long, or nested too deep"
+        ) from error
+
+
+def _no_constant(name: str) -> Any:
+    raise RefusedError(400, f"{name} is not JSON: leave out what is not known")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RefusedError(400, f"the key {ascii(twice)[:60]} is given twice: give it once")
+    return found
+
+
+class ReadRequest(Request):
+    """A request whose body was read before; the framework would turn our sentences into one of its own.
+
+    Args:
+        request: The request.
+        field: Where YAML goes, if it may come as it is: to the framework it looks like JSON with that one field.
+    """
+
+    def __init__(self, request: Request, *, field: str = "") -> None:
+        self._field = field
+        self._value: Any = None
+        self._media = _media(request.headers.get("content-type", ""))
+        self._plain = bool(field) and self._media in YAML
+        scope = request.scope
+        if self._plain:
+            others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+            scope = {**scope, "headers": [*others, (b"content-type", JSON.encode())]}
+        super().__init__(scope, request.receive)
+
+    async def read(self) -> None:
+        """Read the body, if there is any, or refuse it."""
+        body = await self.body()
+        if not body:
+            return
+        if self._plain:
+            self._value = {self._field: _decoded(body)}
+        elif self._media == JSON:
+            self._value = read_json(body)
+        elif self._field:
+            raise RefusedError(
+                415, "the body must be YAML or JSON: send it with the header Content-Type: application/yaml"
+            )
+        else:
+            raise RefusedError(415, "the body must be JSON: send it with the header Content-Type: application/json")
+
+    async def json(self) -> Any:
+        """Return the body's value."""
+        return self._value
+
+
+def _media(content_type: str) -> str:
+    message = Message()
+    message["content-type"] = content_type
+    return message.get_content_type() if content_type else ""
+
+
+def _decoded(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = body[: error.start].count(b"\n") + 1
+        raise RefusedError(400, f"line {line} is not UTF-8: send the file in that encoding") from error
+
 
 # --- The values that requests are made of: numbers that are numbers, texts of bounded length, knobs and KPIs --------
 #

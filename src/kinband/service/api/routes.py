@@ -81,7 +81,7 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
     )
     if not decided:
         response.status_code = 200
-    strange = far_outside(operations.settings.encoder.state, body.states)
+    strange = far_outside(operations.setup.encoder.state, body.states)
     return schemas.Asked(decisions=all_shown(DecisionDetail, made, operations.space), warnings=strange)
 
 

@@ -136,10 +136,10 @@ def around(values: Iterable[float | None], *, margin: float = 0.08, least: float
 
 
 def thinned(
-    times: Sequence[datetime], *series: Sequence[float | None], most: int = MOST_POINTS
+    times: Sequence[datetime], *series: Sequence[float | None]
 ) -> tuple[list[datetime], list[list[float | None]]]:
-    """Return series with at most so many points: means of neighbours, where any of them is known."""
-    size = max(1, -(-len(times) // most))
+    """Return series with at most `MOST_POINTS` points: means of neighbours, where any of them is known."""
+    size = max(1, -(-len(times) // MOST_POINTS))
     starts = range(0, len(times), size)
     return [times[i] for i in starts], [[_mean(values[i : i + size]) for i in starts] for values in series]
 

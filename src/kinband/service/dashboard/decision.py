@@ -65,15 +65,17 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
     """
     names = names_of(operations)
     whole = reason_of(operations, decision_id, evidence=evidence)
-    found, item, verdict = whole.of, whole.item, whole.item.verdict
-    row, events = row_of(item, names), operations.events(decision=decision_id, limit=50)
-    beliefs = _considered(found, running=item.running)
+    found, record, verdict = whole.of, whole.record, whole.record.verdict
+    row, events = row_of(record, names), operations.events(decision=decision_id, limit=50)
+    beliefs = _considered(found, running=record.running)
     return {
-        "item": item,
-        "slot": named_slot(item.slot),
+        "record": record,
+        "slot": named_slot(record.slot),
         "row": row,
-        "chosen": knobs(item.decision.configuration) if item.decision.configuration else names.text(item.decision.arm),
-        "ran": names.text(item.arm),
+        "chosen": knobs(record.decision.configuration)
+        if record.decision.configuration
+        else names.text(record.decision.arm),
+        "ran": names.text(record.arm),
         "verdict": verdict,
         "refusals": [
             (refusal, "any change" if refusal.arm is None else names.text(refusal.arm))
@@ -86,7 +88,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         "drawn": SHOWN,
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
-        "left_out": why_not(found, item.id) if evidence else "",
+        "left_out": why_not(found, record.id) if evidence else "",
         "still": evidence,
         "offered": bool(found.left_out) and not evidence,
         "history": [(event, sentence(event, names.configuration)) for event in events],
@@ -111,14 +113,14 @@ def reason_of(operations: Operations, decision_id: str, *, evidence: bool) -> Ex
     if not evidence:
         return operations.explain(decision_id, most_rows=QUICK)
     whole = operations.explain(decision_id, most_rows=AT_ONCE)
-    if whole.of.evidence is not None or whole.item.decision.known <= AT_ONCE:
+    if whole.of.evidence is not None or whole.record.decision.known <= AT_ONCE:
         return whole
     try:
         with _one:
             found = replay(operations.ledger, decision_id, most_rows=MOST).explanation
     except KinbandError:  # as for a policy of one's own, which no ledger holds
         return whole
-    return explained(found, whole.item, operations.space)
+    return explained(found, whole.record, operations.space)
 
 
 def why_not(found: Explanation, decision_id: str) -> str:
@@ -133,7 +135,7 @@ def why_not(found: Explanation, decision_id: str) -> str:
     )
 
 
-def lending(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
+def evidence_shares(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
     """Return whose experience an outlook rests on, or why that is not told and whether a button may.
 
     Args:

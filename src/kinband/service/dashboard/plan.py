@@ -40,8 +40,8 @@ def add_pages(dashboard: Dashboard) -> None:
         dashboard.visitors.of(request)
         operations.refresh()
         with operations.looking() as read_model:
-            items = read_model.waiting()
-        return tables.plan_file(items, names_of(operations).space)
+            records = read_model.waiting()
+        return tables.plan_file(records, names_of(operations).space)
 
     @dashboard.form("/plan/approve", role="operator", back="/plan")
     def approve(sent: Sent) -> Flash:
@@ -72,11 +72,11 @@ def plan(operations: Operations) -> dict[str, Any]:
     """Return what the page shows."""
     names, now = names_of(operations), operations.now()
     with operations.looking() as read_model:
-        items, last = read_model.waiting(), next(iter(read_model.latest(limit=1)), None)
+        records, last = read_model.waiting(), next(iter(read_model.latest(limit=1)), None)
         assisted = sum(state.mode == "assist" for state in read_model.stations.values() if state.active)
     waits = ordered(
-        Wait(row_of(item, names), named_slot(item.slot), lasting(now - item.at), is_old(item, last, now))
-        for item in items
+        Wait(row_of(record, names), named_slot(record.slot), lasting(now - record.at), is_old(record, last, now))
+        for record in records
     )
     gains = [wait.row.gain[0] for wait in waits if wait.row.gain is not None]
     return {
@@ -96,26 +96,26 @@ def ordered(waits: Iterable[Wait]) -> list[Wait]:
     What has no expected gain comes last in its slot, oldest first.
     """
     by_gain = sorted(waits, key=lambda wait: (wait.row.gain is None, -wait.row.gain[0] if wait.row.gain else 0.0))
-    return sorted(by_gain, key=lambda wait: (wait.old, -wait.row.item.at.timestamp() if wait.old else 0.0))
+    return sorted(by_gain, key=lambda wait: (wait.old, -wait.row.record.at.timestamp() if wait.old else 0.0))
 
 
-def is_old(item: DecisionRecord, last: DecisionRecord | None, now: datetime) -> bool:
+def is_old(record: DecisionRecord, last: DecisionRecord | None, now: datetime) -> bool:
     """Return whether a later slot has begun: that of the last decision, or an hour where slots have no names.
 
     Args:
-        item: What waits.
+        record: What waits.
         last: The last decision of all.
         now: The time.
     """
-    if item.slot is None or last is None or last.slot is None:
-        return now - item.at >= OLD
-    return item.slot != last.slot and item.at < last.at
+    if record.slot is None or last is None or last.slot is None:
+        return now - record.at >= OLD
+    return record.slot != last.slot and record.at < last.at
 
 
 def judge(operations: Operations, sent: Sent, *, approved: bool) -> Flash:
     """Approve or reject those decisions that still wait, and say what became of them."""
     with operations.looking() as read_model:
-        waiting = {item.id for item in read_model.waiting()}
+        waiting = {record.id for record in read_model.waiting()}
     asked = list(dict.fromkeys(sent.ids))
     still = [key for key in asked if key in waiting]
     gone = len(asked) - len(still)
@@ -123,14 +123,14 @@ def judge(operations: Operations, sent: Sent, *, approved: bool) -> Flash:
     if not still:
         return Flash(f"Nothing was done: {'too late' if gone else 'tick at least one decision'}.{late}", "bad")
     act = operations.approve if approved else operations.reject
-    items = act(still, comment=sent.comment, actor=sent.actor)
-    refused = [item for item in items if item.status == "refused"] if approved else []
-    words = _approved_words(items, refused) if approved else f"{_were(items)} rejected."
+    records = act(still, comment=sent.comment, actor=sent.actor)
+    refused = [record for record in records if record.status == "refused"] if approved else []
+    words = _approved_words(records, refused) if approved else f"{_were(records)} rejected."
     return Flash(words + late, "bad" if gone or refused else "good")
 
 
-def _approved_words(items: Sequence[DecisionRecord], refused: Sequence[DecisionRecord]) -> str:
-    carried = [item for item in items if item not in refused]
+def _approved_words(records: Sequence[DecisionRecord], refused: Sequence[DecisionRecord]) -> str:
+    carried = [record for record in records if record not in refused]
     words = [f"{_were(carried)} approved and carried out."] if carried else []
     if refused:
         reason = "" if refused[0].verdict is None else f" ({refused[0].verdict.reason})"
@@ -138,5 +138,5 @@ def _approved_words(items: Sequence[DecisionRecord], refused: Sequence[DecisionR
     return " ".join(words)
 
 
-def _were(items: Sequence[DecisionRecord]) -> str:
-    return f"{counted(len(items), 'change')} {'was' if len(items) == 1 else 'were'}"
+def _were(records: Sequence[DecisionRecord]) -> str:
+    return f"{counted(len(records), 'change')} {'was' if len(records) == 1 else 'were'}"

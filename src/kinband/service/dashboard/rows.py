@@ -66,14 +66,14 @@ class Held(NamedTuple):
     sentence: str
 
 
-def held_of(item: DecisionRecord, names: Names) -> Held | None:
+def held_of(record: DecisionRecord, names: Names) -> Held | None:
     """Return what held a decision back, by what the policy noted; None where nothing did."""
-    note = item.decision.policy_state.get("safety") or {}
+    note = record.decision.policy_state.get("safety") or {}
     if "held_back" not in note:
         return None
-    by, tried, chosen = str(note.get("by", "rule")), names.text(note["held_back"]), names.text(item.decision.arm)
+    by, tried, chosen = str(note.get("by", "rule")), names.text(note["held_back"]), names.text(record.decision.arm)
     start = f"The {by} held back a trial of {tried}: the station"
-    if item.decision.arm == item.running:
+    if record.decision.arm == record.running:
         return Held(by, f"stays with {chosen}, no trial of {tried}", f"{start} stays with {chosen}.")
     short, long = ("back to", "goes back to") if by == "budget" else ("takes", "takes")
     return Held(by, f"{short} {chosen}, not on to {tried}", f"{start} {long} {chosen}.")
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     """A decision as a row of a table.
 
     Attributes:
-        item: The decision.
+        record: The decision.
         before: What ran.
         wanted: What should run; of a refusal, what was refused.
         moves: The knobs that would move, with old and new value; none where nothing is to be changed.
@@ -93,7 +93,7 @@ class Row(NamedTuple):
         held: What a rule of safety held back; None where none did.
     """
 
-    item: DecisionRecord
+    record: DecisionRecord
     before: str
     wanted: str
     moves: Moves
@@ -113,20 +113,20 @@ class Row(NamedTuple):
         return f"held back by the {self.held.by}" if self.held is not None else "trial" if self.trial else ""
 
 
-def row_of(item: DecisionRecord, names: Names, *, gains: bool = True) -> Row:
+def row_of(record: DecisionRecord, names: Names, *, gains: bool = True) -> Row:
     """Return a decision as a row; without `gains`, which take looking for scores, none is given."""
-    verdict = item.verdict
+    verdict = record.verdict
     passed = verdict is None or verdict.outcome == "allowed"
-    wanted = item.decision.arm if item.status == "refused" else item.wanted
+    wanted = record.decision.arm if record.status == "refused" else record.wanted
     return Row(
-        item=item,
-        before=names.text(item.running),
+        record=record,
+        before=names.text(record.running),
         wanted=names.text(wanted),
-        moves=names.moves(item.running, wanted) if wanted != item.running else (),
+        moves=names.moves(record.running, wanted) if wanted != record.running else (),
         rails=() if verdict is None or passed else verdict.codes,
-        reason="" if verdict is None or (item.status == "kept" and passed) else verdict.reason,
-        gain=expected_gain(item) if gains and item.changes else None,
-        held=held_of(item, names),
+        reason="" if verdict is None or (record.status == "kept" and passed) else verdict.reason,
+        gain=expected_gain(record) if gains and record.changes else None,
+        held=held_of(record, names),
     )
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from kinband.errors import BadInputError
 from kinband.service.dashboard.charts import Belief, Line, Marker, around, band_chart, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
-from kinband.service.dashboard.decision import lending
+from kinband.service.dashboard.decision import evidence_shares
 from kinband.service.dashboard.rows import Look, Names, look_of, names_of, row_of, sites_of
 from kinband.service.dashboard.text import BY_WORDS, figure, knobs, time_text, value_text, with_query
 from kinband.service.operations import MODES, DecisionRecord, Operations
@@ -139,9 +139,9 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
     names = names_of(operations)
     with operations.looking() as read_model:
         state = replace(read_model.station(name))  # as it is now: the original goes on changing
-        items, changes = read_model.latest(station=name, limit=SHOWN), read_model.changes(name)
+        records, changes = read_model.latest(station=name, limit=SHOWN), read_model.changes(name)
         gain, recent = read_model.gain(name), read_model.recent(name)
-    points = items[::-1]
+    points = records[::-1]
     shown = {
         "station_state": state,
         "running": names.text(state.running),
@@ -151,7 +151,7 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
         "frozen_by_rails": _frozen_by_rails(operations, name),
         "gain": gain,
         "recent": recent,
-        "rows": [row_of(item, names, gains=False) for item in items[:_DECISIONS]],
+        "rows": [row_of(record, names, gains=False) for record in records[:_DECISIONS]],
         "site": sites_of(operations).get(name),
         "reward_chart": _reward_chart(points, name),
         "knob_charts": _knob_charts(points, changes, names) if points else [],
@@ -235,7 +235,7 @@ def _outlook(operations: Operations, name: str, last: str | None, *, evidence: b
         found = operations.outlook(name)
     except BadInputError as error:
         return shown | {"no_outlook": str(error)}
-    shown |= lending(operations, found, last, evidence=evidence)
+    shown |= evidence_shares(operations, found, last, evidence=evidence)
     shares: Mapping[str, float] = shown.pop("shares")
     shown["own"] = shares.get(name)
     shown["lenders"] = [(each, part) for each, part in shares.items() if each != name and part >= _WORTH][:_LENDERS]

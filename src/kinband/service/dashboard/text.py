@@ -56,9 +56,9 @@ def signed(value: float | None, digits: int = 3) -> str:
     return f"+{text}" if value is not None and value > 0 and _counts(text) else text
 
 
-def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+def interval(low: float | None, high: float | None) -> str:
     """Return an interval of differences, such as "−0.010 to +0.032"."""
-    return f"{signed(low, digits)} to {signed(high, digits)}"
+    return f"{signed(low)} to {signed(high)}"
 
 
 def share(value: float | None) -> str:

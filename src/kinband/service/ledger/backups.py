@@ -1,4 +1,4 @@
-"""A copy of a ledger while it is in use, and a look at how it stands.
+"""A copy of a ledger while it is in use, and a look at what it holds.
 
 SQLite copies a database page by page while others write (its online backup). PostgreSQL has `pg_dump`, which knows more
 than we do.
@@ -21,8 +21,8 @@ _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a datab
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How a ledger stands.
+class LedgerSummary:
+    """What a ledger holds.
 
     Attributes:
         name: Which.
@@ -45,8 +45,8 @@ class Standing:
     kinds: dict[str, int]
 
 
-def standing_of(ledger: Ledger) -> Standing:
-    """Return how a ledger stands, without checking its chain; `Ledger.verify` does."""
+def summary_of(ledger: Ledger) -> LedgerSummary:
+    """Return what a ledger holds, without checking its chain; `Ledger.verify` does."""
     with ledger.reading() as connection:
         counted = connection.execute(select(events.c.kind, func.count()).group_by(events.c.kind)).all()
         ends = connection.execute(select(func.min(events.c.at), func.max(events.c.at))).one()
@@ -54,7 +54,7 @@ def standing_of(ledger: Ledger) -> Standing:
         stored = connection.execute(select(func.count()).select_from(snapshots)).scalar_one()
         schema = schema_of(connection)
     kinds = {str(kind): int(count) for kind, count in sorted(counted)}
-    return Standing(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
+    return LedgerSummary(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
 
 
 def back_up(ledger: Ledger, copy: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 from sqlalchemy import select
 
-from kinband.controller import Explanation, Settings
+from kinband.controller import Explanation, Setup
 from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory, PolicySpec
 from kinband.records import Decision, same_decision
 from kinband.service.ledger.events import Event
-from kinband.service.ledger.requests import Request, ask
-from kinband.service.ledger.restoring import EntryReader, read_settings, restored
+from kinband.service.ledger.requests import Request, ask_controller
+from kinband.service.ledger.restoring import EntryReader, read_setup, restored
 from kinband.service.ledger.schema import events
 from kinband.service.ledger.store import Ledger
 
@@ -53,7 +53,7 @@ class Replayed:
     learned: int
 
     @property
-    def weighed(self) -> bool:
+    def weighted_sharing(self) -> bool:
         """Whether an earlier version made it, with a weight of sharing by station: it need not come out the same."""
         return "sharing" in self.recorded.policy_state
 
@@ -61,7 +61,7 @@ class Replayed:
         """Return plain values that JSON can hold."""
         event = self.event
         when = {"seq": event.seq, "at": event.at, "actor": event.actor, "slot": event.slot, "round": event.round}
-        return {**when, "same": self.same, "weighed": self.weighed, **self.explanation.to_dict()}
+        return {**when, "same": self.same, "weighed": self.weighted_sharing, **self.explanation.to_dict()}
 
 
 def replay(
@@ -99,16 +99,16 @@ def replay(
     """
     event = ledger.find(decision_id)
     mates = _round(ledger, event)
-    settings = read_settings(ledger, policy=policy)
-    asked = {mate.station: Request.read(mate, timed=settings.clock_column is not None) for mate in mates}
-    found = restored(ledger, settings, before=mates[0].seq, snapshots=snapshots)
-    ask(found.controller, asked, together=event.round is not None)
-    recorded, again = _entry(settings, event), found.controller.journal.find(decision_id)
+    setup = read_setup(ledger, policy=policy)
+    asked = {mate.station: Request.read(mate, timed=setup.clock_column is not None) for mate in mates}
+    found = restored(ledger, setup, before=mates[0].seq, snapshots=snapshots)
+    ask_controller(found.controller, asked, together=event.round is not None)
+    recorded, again = _entry(setup, event), found.controller.journal.find(decision_id)
     same = _same(recorded, again, found.controller.current.policy_spec())
     reason = explain(
         recorded,
         reward=_earned(ledger, decision_id),
-        settings=found.controller.current,
+        setup=found.controller.current,
         journal=found.controller.journal,
         most_rows=most_rows,
         ran=_ran(ledger, decision_id),
@@ -134,8 +134,8 @@ def _same(recorded: Asked, again: Asked, spec: PolicySpec) -> bool:
     return same_decision(recorded.decision, again.decision, spread=spread)
 
 
-def _entry(settings: Settings, event: Event) -> Asked:
-    entry = EntryReader(settings).entry(event)
+def _entry(setup: Setup, event: Event) -> Asked:
+    entry = EntryReader(setup).entry(event)
     if not isinstance(entry, Asked):
         raise AssertionError("the event of a decision holds a decision")
     return entry

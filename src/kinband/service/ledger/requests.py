@@ -15,7 +15,7 @@ import numpy as np
 
 from kinband.controller import Controller
 from kinband.controller.asking import State
-from kinband.controller.settings import arm_of
+from kinband.controller.stations import arm_of
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
@@ -107,7 +107,7 @@ def requests_of(
     }
 
 
-def ask(controller: Controller, asked: Mapping[str, Request], *, together: bool) -> dict[str, Decision]:
+def ask_controller(controller: Controller, asked: Mapping[str, Request], *, together: bool) -> dict[str, Decision]:
     """Decide for stations as asked: together in one round, or for the only one by itself."""
     space = controller.space
     runs = {station: space[one.running] for station, one in asked.items() if one.running is not None}

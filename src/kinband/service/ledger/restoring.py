@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, delete, select
 
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.controller.events import Entry, Told, entry_from_dict
-from kinband.controller.settings import settings_from_parts, settings_to_parts
+from kinband.controller.setup import setup_from_parts, setup_to_parts
 from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
@@ -25,7 +25,7 @@ from kinband.version import __version__
 
 _log = logging.getLogger(__name__)
 
-# --- Arrays as bytes and back, without pickle: what settings and beliefs are stored as ------------------------------
+# --- Arrays as bytes and back, without pickle: what setup and beliefs are stored as ------------------------------
 
 
 def _packed(arrays: Mapping[str, Any]) -> bytes:
@@ -49,28 +49,28 @@ def _unpacked(data: bytes, *, what: str) -> dict[str, Any]:
 _NAME = "settings"
 
 
-def begin(writer: Writer, start: Settings | Controller, *, actor: str) -> None:
-    """Start a ledger, unless it was started with the same settings before; a controller's journal is taken over."""
-    settings = start.settings if isinstance(start, Controller) else start
-    stored, policy = _row(writer.connection), settings.config.policy
+def begin(writer: Writer, start: Setup | Controller, *, actor: str) -> None:
+    """Start a ledger, unless it was started with the same setup before; a controller's journal is taken over."""
+    setup = start.setup if isinstance(start, Controller) else start
+    stored, policy = _row(writer.connection), setup.config.policy
     if stored is not None:
-        if not _same(_settings(stored, None if isinstance(policy, str) else policy), settings):
+        if not _same(_setup(stored, None if isinstance(policy, str) else policy), setup):
             raise ConflictError(
                 "this ledger belongs to a controller with other settings: open it without settings to go on with those "
                 "it has, or start another ledger"
             )
         return
-    values, arrays = settings_to_parts(settings)
+    values, arrays = setup_to_parts(setup)
     text, data = json.dumps(values, allow_nan=False), _packed(arrays)
     checksum = hashlib.sha256(text.encode() + data).hexdigest()
     writer.connection.execute(meta.insert().values(name=_NAME, text=text, data=data, checksum=checksum))
-    payload = {"settings": checksum, "kinband": __version__, "stations": list(settings.stations)}
+    payload = {"settings": checksum, "kinband": __version__, "stations": list(setup.stations)}
     writer.append([Draft("started", payload, actor=actor)])
     if isinstance(start, Controller):
         writer.append([replace(draft_of(entry, start.journal), actor=actor) for entry in start.journal])
 
 
-def read_settings(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Settings:
+def read_setup(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Setup:
     """Return what the ledger's controller was made with.
 
     Args:
@@ -85,20 +85,20 @@ def read_settings(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Set
     same = hashlib.sha256(row.text.encode() + row.data).hexdigest() == row.checksum == json.loads(started)["settings"]
     if not same:
         raise SavedStateError(f"the settings of the ledger {ledger.name} were changed: restore it from a backup")
-    return _settings(row, policy)
+    return _setup(row, policy)
 
 
 def _row(connection: Connection) -> Any:
     return connection.execute(select(meta).where(meta.c.name == _NAME)).one_or_none()
 
 
-def _settings(row: Any, policy: PolicyFactory | None) -> Settings:
-    return settings_from_parts(json.loads(row.text), _unpacked(row.data, what="the settings"), policy=policy)
+def _setup(row: Any, policy: PolicyFactory | None) -> Setup:
+    return setup_from_parts(json.loads(row.text), _unpacked(row.data, what="the settings"), policy=policy)
 
 
-def _same(one: Settings, other: Settings) -> bool:
-    """Whether two settings say the same; both are written anew, so that how they were written does not count."""
-    (values, arrays), (others, further) = settings_to_parts(one), settings_to_parts(other)
+def _same(one: Setup, other: Setup) -> bool:
+    """Whether two setups say the same; both are written anew, so that how they were written does not count."""
+    (values, arrays), (others, further) = setup_to_parts(one), setup_to_parts(other)
     same = json.dumps(values, sort_keys=True) == json.dumps(others, sort_keys=True) and arrays.keys() == further.keys()
     return same and all(np.array_equal(array, further[name], equal_nan=True) for name, array in arrays.items())
 
@@ -221,10 +221,10 @@ class FollowingController(Controller):
 
     @classmethod
     def resumed(
-        cls, settings: Settings, entries: Iterable[Entry], beliefs: Mapping[str, Any] | None = None
+        cls, setup: Setup, entries: Iterable[Entry], beliefs: Mapping[str, Any] | None = None
     ) -> "FollowingController":
         """Return a controller that goes on where entries end; see `Controller.resume`."""
-        found = cls.resume(settings, entries, beliefs=beliefs)
+        found = cls.resume(setup, entries, beliefs=beliefs)
         if not isinstance(found, FollowingController):
             raise AssertionError("a controller is resumed as what it is")
         return found
@@ -255,7 +255,7 @@ Shown = Callable[[Event, Entry | None], None]
 
 def restored(
     ledger: Ledger,
-    settings: Settings,
+    setup: Setup,
     *,
     before: int | None = None,
     snapshots: bool = True,
@@ -265,13 +265,13 @@ def restored(
 
     Args:
         ledger: The truth.
-        settings: What the controller was made with (`read_settings`).
+        setup: What the controller was made with (`read_setup`).
         before: Only the events before this number count.
         snapshots: Whether to start from one; if not, everything is learned anew.
         shown: To whom events are shown on the way.
     """
     snapshot = newest_snapshot(ledger, before=before) if snapshots else None
-    reader, events = EntryReader(settings), ledger.read(before=before)
+    reader, events = EntryReader(setup), ledger.read(before=before)
     seq, checksum, known, rest = 0, FIRST, list[Entry](), list[Entry]()
     for event in events:
         seq, checksum = check_chain([event], after=seq, checksum=checksum)
@@ -282,7 +282,7 @@ def restored(
             shown(event, entry)
     if snapshot is not None and seq < snapshot.seq:
         raise SavedStateError(f"the ledger {ledger.name} lost the events after {seq}: restore it from a backup")
-    controller, taken = _resumed(settings, known, snapshot)
+    controller, taken = _resumed(setup, known, snapshot)
     follow(controller, rest, name=ledger.name)
     return Restored(controller, seq, checksum, 0 if taken is None else taken.seq, 0 if taken is None else taken.size)
 
@@ -300,8 +300,8 @@ def follow(controller: FollowingController, entries: Iterable[Entry], *, name: s
 class EntryReader:
     """Turns events into entries of the journal."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._configurations = dict(enumerate(settings.encoder.space))
+    def __init__(self, setup: Setup) -> None:
+        self._configurations = dict(enumerate(setup.encoder.space))
 
     def entry(self, event: Event) -> Entry:
         """Return the entry of an event of one of the kinds `ENTRIES`."""
@@ -316,12 +316,12 @@ class EntryReader:
 
 
 def _resumed(
-    settings: Settings, known: list[Entry], snapshot: Snapshot | None
+    setup: Setup, known: list[Entry], snapshot: Snapshot | None
 ) -> tuple[FollowingController, Snapshot | None]:
     """Take up beliefs; where they do not fit, as after a change of a policy of one's own, learn all anew."""
     if snapshot is not None:
         try:
-            return FollowingController.resumed(settings, known, snapshot.beliefs), snapshot
+            return FollowingController.resumed(setup, known, snapshot.beliefs), snapshot
         except _NOT_OURS as error:
             _log.warning("the snapshot after event %d does not fit, all is learned anew: %r", snapshot.seq, error)
-    return FollowingController.resumed(settings, known), None
+    return FollowingController.resumed(setup, known), None

@@ -8,12 +8,11 @@ from math import isfinite
 from kinband.contexts import StateScaler
 from kinband.controller import Controller
 from kinband.errors import BadInputError, ConflictError
-from kinband.guardrails.review import in_words
 from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import StationState
-from kinband.space import ConfigurationSpace
+from kinband.space import ConfigurationSpace, in_words
 
 # --- What stations may be called and what people may say about what they do -----------------------------------------
 #

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
 from kinband.controller.explain import MOST_ROWS
 from kinband.controller.stations import similarities_of
@@ -25,8 +25,8 @@ from kinband.guardrails.model import utc
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.requests import Request, ask, call_digest, requests_of
-from kinband.service.ledger.restoring import begin, read_settings
+from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
+from kinband.service.ledger.restoring import begin, read_setup
 from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
     changed_by_hand,
@@ -82,14 +82,14 @@ class Operations:
         >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], running={"tilt": 2}, seed=3)
         >>> operations = Operations.open(ledger, controller, mode="assist")
-        >>> [(item.station, item.status) for item in operations.ask({"a": {}, "b": {}}, slot="10:00")]
+        >>> [(record.station, record.status) for record in operations.ask({"a": {}, "b": {}}, slot="10:00")]
         [('a', 'waiting'), ('b', 'waiting')]
         >>> operations.approve(["d000001"], actor="ada")[0].status
         'applied'
         >>> with operations.looking() as read_model:
         ...     [station_state.running for station_state in read_model.stations.values()], len(read_model.waiting())
         ([1, 0], 1)
-        >>> [item.status for item in operations.tell({"d000001": 0.8, "d000002": 0.7})]
+        >>> [record.status for record in operations.tell({"d000001": 0.8, "d000002": 0.7})]
         ['applied', 'expired']
         >>> ledger.close()
         >>> folder.cleanup()
@@ -110,7 +110,7 @@ class Operations:
     def open(
         cls,
         ledger: Ledger,
-        start: Settings | Controller | None = None,
+        start: Setup | Controller | None = None,
         *,
         rails: Rails | None = None,
         rails_text: str = "",
@@ -125,8 +125,8 @@ class Operations:
 
         Args:
             ledger: Where everything is on record.
-            start: What to start an empty ledger with: settings, or a controller, whose journal is taken over. A ledger
-                that is not empty must have been started with the same settings.
+            start: What to start an empty ledger with: a setup, or a controller, whose journal is taken over. A ledger
+                that is not empty must have been started with the same setup.
             rails: What is never done; nothing is forbidden without.
             rails_text: The file they were read from, for the record.
             mode: The mode of all stations where none was ever set; later ones are set by `set_mode`.
@@ -140,9 +140,9 @@ class Operations:
         if start is not None:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)
-        settings = replace(read_settings(ledger, policy=policy), on=on)
-        read_model = ReadModel(settings)
-        in_force = RailsInForce(rails or Rails(), settings, digest=digest_of(rails_text))
+        setup = replace(read_setup(ledger, policy=policy), on=on)
+        read_model = ReadModel(setup)
+        in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.refresh()
         operations = cls(turns, in_force, read_model, clock or (lambda: datetime.now(UTC)))
@@ -164,9 +164,9 @@ class Operations:
         return self.turns.ledger
 
     @property
-    def settings(self) -> Settings:
+    def setup(self) -> Setup:
         """What the controller was made with; fixed."""
-        return self.turns.settings
+        return self.turns.setup
 
     @property
     def controller(self) -> Controller:
@@ -267,7 +267,7 @@ class Operations:
         """Return what was decided by the same call before, or for the same slot, as ids by station."""
         made = _made_by_key(turn)
         found = turn.decided_for([station for station in asked if station not in made])
-        timed = self.settings.clock_column is not None
+        timed = self.setup.clock_column is not None
         check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
         return {station: str(event.decision) for station, event in found.items()} | made
 
@@ -276,7 +276,7 @@ class Operations:
         at, controller = self.now(), turn.controller
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
-        decisions = ask(controller, known, together=len(known) > 1)
+        decisions = ask_controller(controller, known, together=len(known) > 1)
         turn.append(known)
         for station, (arm, before) in by_hand.items():
             turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
@@ -328,7 +328,7 @@ class Operations:
 
         with self.turns.mutex:
             self.turns.do("outcome", Call(call_digest("tell", **said), key, actor), learn)
-            return self._items(ids)
+            return self._records(ids)
 
     def correct(
         self,
@@ -381,26 +381,26 @@ class Operations:
 
     def _report(self, turn: Turn, decision_id: str, arm: int | None, *, comment: str) -> None:
         """Record what a station runs in the slot of its present decision."""
-        item = self.read_model.decision(decision_id)
-        self._check_last(item)
-        runs, station_state = item.ordered if arm is None else arm, self.read_model.stations[item.station]
-        if self.read_model.reported(item.station) == (item.id, runs, comment):
+        record = self.read_model.decision(decision_id)
+        self._check_last(record)
+        runs, station_state = record.ordered if arm is None else arm, self.read_model.stations[record.station]
+        if self.read_model.reported(record.station) == (record.id, runs, comment):
             return
         if runs is not None:
-            turn.controller.ran(item.id, self.space[runs])
+            turn.controller.ran(record.id, self.space[runs])
             turn.append()
-        note = reported(item, station_state, runs, self.now(), comment=comment)
-        turn.note("applied", note, station=item.station, decision=item.id)
+        note = reported(record, station_state, runs, self.now(), comment=comment)
+        turn.note("applied", note, station=record.station, decision=record.id)
 
-    def _check_last(self, item: DecisionRecord) -> None:
+    def _check_last(self, record: DecisionRecord) -> None:
         """Refuse reports on what a station ran in a slot that is over."""
-        station_state = self.read_model.stations[item.station]
-        if station_state.last != item.id or not item.open or not station_state.active:
+        station_state = self.read_model.stations[record.station]
+        if station_state.last != record.id or not record.open or not station_state.active:
             raise ConflictError(
-                f"decision {item.id} is not the present one of {item.station!r}: say what it runs when asking next"
+                f"decision {record.id} is not the present one of {record.station!r}: say what it runs when asking next"
             )
 
-    def _items(self, ids: list[str]) -> list[DecisionRecord]:
+    def _records(self, ids: list[str]) -> list[DecisionRecord]:
         with self.turns.mutex:
             self.turns.watched()
             return [self.read_model.decision(key) for key in dict.fromkeys(ids)]
@@ -432,42 +432,42 @@ class Operations:
         call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
-            items, at = [self._waiting(decision_id) for decision_id in listed], self.now()
-            verdicts = self._reviewed_again(self.guard, items, at) if approved else {}
-            for item in items:
-                self._note_judgement(turn, item, verdicts.get(item.station), comment=comment, at=at)
+            records, at = [self._waiting(decision_id) for decision_id in listed], self.now()
+            verdicts = self._reviewed_again(self.guard, records, at) if approved else {}
+            for record in records:
+                self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=at)
 
         with self.turns.mutex:
             self.turns.do("approval", call, judge)
-            return self._items(listed)
+            return self._records(listed)
 
     def _waiting(self, decision_id: str) -> DecisionRecord:
-        item = self.read_model.decision(decision_id)
-        if item.status != "waiting":
+        record = self.read_model.decision(decision_id)
+        if record.status != "waiting":
             raise ConflictError(
-                f"decision {item.id} of {item.station!r} does not wait for anybody: it is {item.status}"
+                f"decision {record.id} of {record.station!r} does not wait for anybody: it is {record.status}"
             )
-        return item
+        return record
 
-    def _reviewed_again(self, guard: Guard, items: Sequence[DecisionRecord], at: datetime) -> dict[str, Verdict]:
+    def _reviewed_again(self, guard: Guard, records: Sequence[DecisionRecord], at: datetime) -> dict[str, Verdict]:
         """Return what a guard says of what waits, if all of it is approved in this order."""
-        proposals = [Proposal(i.station, self.read_model.stations[i.station].running, (i.wanted,)) for i in items]
+        proposals = [Proposal(i.station, self.read_model.stations[i.station].running, (i.wanted,)) for i in records]
         return guard.review(proposals, self.read_model.history, now=at)
 
     def _note_judgement(
-        self, turn: Turn, item: DecisionRecord, verdict: Verdict | None, *, comment: str, at: datetime
+        self, turn: Turn, record: DecisionRecord, verdict: Verdict | None, *, comment: str, at: datetime
     ) -> None:
         """Record what a person said of a decision, and carry it out."""
         said: dict[str, Any] = {"approved": verdict is not None, "comment": comment, "status": status_of(verdict)}
         said |= {"verdict": None if verdict is None else verdict.to_dict(), "at": at.isoformat()}
-        turn.note("approval", said, station=item.station, decision=item.id)
+        turn.note("approval", said, station=record.station, decision=record.id)
         if verdict is None or not verdict.changes or verdict.arm is None:
             return
-        turn.controller.ran(item.id, self.space[verdict.arm])
+        turn.controller.ran(record.id, self.space[verdict.arm])
         turn.append()
         by = "roll-back" if verdict.outcome == "rolled back" else "controller"
         note = applied_note(verdict.arm, verdict.running, at, by=by)
-        turn.note("applied", note, station=item.station, decision=item.id)
+        turn.note("applied", note, station=record.station, decision=record.id)
 
     def roll_back(self, station: str, *, comment: str = "", key: str | None = None, actor: str = "") -> StationState:
         """Have a station run again what it ran before its last change; what a person does no rail holds up.
@@ -485,8 +485,8 @@ class Operations:
         if station_state.before is None or not station_state.active:
             why = "no change of it is on record" if station_state.active else "it was removed"
             raise ConflictError(f"there is nothing to roll back at {station_state.station!r}: {why}")
-        item = None if station_state.last is None else self.read_model.decisions[station_state.last]
-        current = item if item is not None and item.open else None
+        record = None if station_state.last is None else self.read_model.decisions[station_state.last]
+        current = record if record is not None and record.open else None
         status = None if current is None else _ROLLED_BACK.get(current.status)
         note = applied_note(
             station_state.before, station_state.running, self.now(), by="operator", comment=comment, status=status
@@ -527,10 +527,10 @@ class Operations:
         guard = self._guard_of(text)
         with self.turns.mutex:
             self.turns.watched()
-            items = self.read_model.waiting()
-            verdicts = self._reviewed_again(guard, items, self.now())
-        refused = [item for item in items if verdicts[item.station].arm != item.wanted]
-        return [replace(item, verdict=verdicts[item.station]) for item in refused]
+            records = self.read_model.waiting()
+            verdicts = self._reviewed_again(guard, records, self.now())
+        refused = [record for record in records if verdicts[record.station].arm != record.wanted]
+        return [replace(record, verdict=verdicts[record.station]) for record in refused]
 
     def set_rails(
         self, text: str, *, comment: str = "", replaces: str | None = None, key: str | None = None, actor: str = ""
@@ -635,7 +635,7 @@ class Operations:
 
     def decision(self, decision_id: str) -> DecisionRecord:
         """Return a decision with everything that happened to it."""
-        return self._items([decision_id])[0]
+        return self._records([decision_id])[0]
 
     def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explained:
         """Return why a decision was made, as of then, and what the guard made of it.

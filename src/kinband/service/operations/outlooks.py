@@ -35,7 +35,7 @@ class Explained:
 
     Attributes:
         of: The controller's explanation.
-        item: The decision with everything that happened to it.
+        record: The decision with everything that happened to it.
         text: One paragraph, with the part of guard and people in it.
         guard: What the guard said, as JSON-able values; None where it was not asked.
 
@@ -45,14 +45,14 @@ class Explained:
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=1)
         >>> made = controller.ask("a")
         >>> at = datetime(2026, 11, 20, tzinfo=UTC)
-        >>> item = DecisionRecord(made, 1, at, None, "shadow", "shadow", None, running=0, arm=0)
-        >>> why = explained(controller.explain(made.id), item, controller.space)
+        >>> record = DecisionRecord(made, 1, at, None, "shadow", "shadow", None, running=0, arm=0)
+        >>> why = explained(controller.explain(made.id), record, controller.space)
         >>> why.to_dict()["station"], why.guard
         ('a', None)
     """
 
     of: Explanation
-    item: DecisionRecord
+    record: DecisionRecord
     text: str
     guard: Mapping[str, Any] | None
 
@@ -67,33 +67,33 @@ class Explained:
         return self.of.to_dict() | {"text": self.text, "left_out": self.left_out, "guard": guard}
 
 
-def explained(found: Explanation, item: DecisionRecord, space: ConfigurationSpace) -> Explained:
+def explained(found: Explanation, record: DecisionRecord, space: ConfigurationSpace) -> Explained:
     """Return an explanation with what the guard said.
 
     Args:
         found: The controller's.
-        item: The decision.
+        record: The decision.
         space: The configurations that arms are numbers of.
     """
-    said = " ".join(filter(None, [guard_text(item, space), people_text(item)]))
+    said = " ".join(filter(None, [guard_text(record, space), people_text(record)]))
     text = found.text.replace(_TO_PROGRAMS, "")
     if said:
         ran = ran_text(found.decision, found.ran, told=found.reward is not None)
         before, ran, after = text.rpartition(ran) if ran else (text, "", "")
         text = " ".join(part.strip() for part in (before, said, ran + after) if part.strip())
-    return Explained(found, item, text, None if item.verdict is None else guard_data(item, item.verdict, space))
+    return Explained(found, record, text, None if record.verdict is None else guard_data(record, record.verdict, space))
 
 
-def guard_text(item: DecisionRecord, space: ConfigurationSpace) -> str:
+def guard_text(record: DecisionRecord, space: ConfigurationSpace) -> str:
     """Return what the guard did to a decision, by which rails and why; empty where it let it through."""
-    verdict = item.verdict
+    verdict = record.verdict
     if verdict is None or verdict.outcome == "allowed":
         return ""
-    has = "would have " if item.mode == "shadow" else ""
+    has = "would have " if record.mode == "shadow" else ""
     what = "nothing else" if verdict.arm is None else configuration_text(_knobs(space, verdict.arm), verdict.arm)
     match verdict.outcome:
         case "refused":
-            when = f"When {item.decided_by} approved it, the" if item.decided_by else "The"
+            when = f"When {record.decided_by} approved it, the" if record.decided_by else "The"
             return f"{when} guard {has}refused it{_by_rails(verdict)}."
         case "replaced":
             return f"The guard {has}put {what} in its place{_by_rails(verdict)}."
@@ -101,9 +101,9 @@ def guard_text(item: DecisionRecord, space: ConfigurationSpace) -> str:
     return f"In its place the guard {rolled}: {verdict.reason.partition(': ')[2] or verdict.reason}."
 
 
-def people_text(item: DecisionRecord) -> str:
+def people_text(record: DecisionRecord) -> str:
     """Return why a change was not made that people or the network had to make; empty where it was, or needed nobody."""
-    match item.status:
+    match record.status:
         case "waiting":
             return "It waits for a person."
         case "not made":
@@ -111,7 +111,7 @@ def people_text(item: DecisionRecord) -> str:
         case "expired":
             return "Nobody approved it while its slot lasted."
         case "rejected":
-            return f"{item.decided_by or 'A person'} rejected it."
+            return f"{record.decided_by or 'A person'} rejected it."
     return ""
 
 
@@ -124,9 +124,9 @@ def _by_rails(verdict: Verdict) -> str:
     return f" by the rail{'' if len(codes) == 1 else 's'} {listed(list(codes))}: {'; '.join(reasons)}"
 
 
-def guard_data(item: DecisionRecord, verdict: Verdict, space: ConfigurationSpace) -> dict[str, Any]:
+def guard_data(record: DecisionRecord, verdict: Verdict, space: ConfigurationSpace) -> dict[str, Any]:
     """Return what the guard said: the outcome, the rails, every refusal, and what ran if that was something else."""
-    instead = None if item.arm is None or item.arm == item.decision.arm else _knobs(space, item.arm)
+    instead = None if record.arm is None or record.arm == record.decision.arm else _knobs(space, record.arm)
     refusals = [
         {"code": one.code, "reason": one.reason, "configuration": None if one.arm is None else _knobs(space, one.arm)}
         for one in verdict.refusals
@@ -194,7 +194,7 @@ class Outlooks:
             state = dict(station_state.state or {}) | (
                 {} if station_state.clock is None else {CLOCK: station_state.clock}
             )
-            x = controller.settings.encoder.contexts(state)[choice.arm]
+            x = controller.setup.encoder.contexts(state)[choice.arm]
             present = controller.current
             tasks = TaskMatrix(present.stations, present.K_Z, "in force", {})
             found = contributions(
@@ -207,7 +207,7 @@ class Outlooks:
 
     def _with_rows(self, controller: Controller) -> BlockedPosterior:
         """Return beliefs that keep their rows; where a controller's do not, those of a little while ago serve."""
-        if controller.settings.config.engine != "sparse":
+        if controller.setup.config.engine != "sparse":
             return beliefs_of(controller)
         told, tasks = len(controller), len(controller.current.stations)
         if self._beliefs is None or self._beliefs[1] != tasks or told > _GROWTH * self._beliefs[0] + 1:
@@ -217,13 +217,13 @@ class Outlooks:
 
 def rewards_known(controller: Controller) -> int:
     """Return how many rewards a controller has learned from: those of the log that it began with, and those told."""
-    start = controller.settings.start
+    start = controller.setup.start
     return len(controller) + (0 if start is None else len(start))
 
 
 def _time(controller: Controller, station_state: StationState) -> Any:
     """When it was last asked for, as the controller's clock takes it."""
-    drift = controller.settings.config.drift
+    drift = controller.setup.config.drift
     if drift is None or not drift.forgets or station_state.clock is None or drift.clock == "decisions":
         return None
     return datetime.fromtimestamp(station_state.clock, UTC) if drift.clock == "dates" else station_state.clock

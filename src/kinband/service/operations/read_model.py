@@ -14,7 +14,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import Any
 
-from kinband.controller import Settings
+from kinband.controller import Setup
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
 from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
@@ -78,7 +78,7 @@ class ReadModel:
     """What the events of a ledger show. It is kept up by `Operations`; look at it through `Operations.looking`.
 
     Args:
-        settings: What the controller was made with.
+        setup: What the controller was made with.
 
     Attributes:
         seq: Number of the last event taken in.
@@ -93,13 +93,13 @@ class ReadModel:
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], running={"tilt": 4})
-        >>> read_model = ReadModel(controller.settings)
+        >>> read_model = ReadModel(controller.setup)
         >>> [(s.station, s.mode, s.running) for s in read_model.stations.values()]
         [('a', 'shadow', 1), ('b', 'shadow', 1)]
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         self.begin()
 
     def begin(self) -> None:
@@ -121,8 +121,8 @@ class ReadModel:
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
-        for station in self.settings.stations:
-            fixed = self.settings.running.get(station)
+        for station in self.setup.stations:
+            fixed = self.setup.running.get(station)
             self.stations[station] = StationState(station, self.mode, running=fixed, fixed=fixed)
 
     def take(self, event: Event, entry: Entry | None) -> None:
@@ -198,18 +198,18 @@ class ReadModel:
         if status is None and slot is None and before is None:
             yield from map(self.decisions.__getitem__, keys)
             return
-        for item in map(self.decisions.__getitem__, keys):
-            wanted = (status is None or item.status == status) and (slot is None or item.slot == slot)
-            if wanted and (before is None or item.seq < before):
-                yield item
+        for record in map(self.decisions.__getitem__, keys):
+            wanted = (status is None or record.status == status) and (slot is None or record.slot == slot)
+            if wanted and (before is None or record.seq < before):
+                yield record
 
     def points(self, station: str, last: int = 500) -> list[Point]:
         """Return the last slots of a station, oldest first."""
         station_state = self.station(station)
-        items = [self.decisions[key] for key in islice(reversed(station_state.slots), last)][::-1]
+        records = [self.decisions[key] for key in islice(reversed(station_state.slots), last)][::-1]
         return [
             Point(i.at, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
-            for i in items
+            for i in records
         ]
 
     def gain(self, station: str | None = None) -> Gain:
@@ -237,8 +237,8 @@ class ReadModel:
 
     def _rewards(self, station_state: StationState) -> Iterator[float]:
         """Give the known rewards of a station, newest slot first."""
-        items = map(self.decisions.__getitem__, reversed(station_state.slots))
-        return (item.reward for item in items if item.reward is not None)
+        records = map(self.decisions.__getitem__, reversed(station_state.slots))
+        return (record.reward for record in records if record.reward is not None)
 
     def worst(self, count: int = 10, slots: int = 24) -> list[tuple[StationState, float]]:
         """Return the stations that earned least of late, the lowest first."""
@@ -307,7 +307,7 @@ class ReadModel:
         if station_state.last is None or self.decisions[station_state.last].verdict is not None:
             return
         known = (self.decisions[slot] for slot in reversed(station_state.slots))
-        ran = (item.arm for item in known if not item.called_off or item.arm != item.decision.arm)
+        ran = (record.arm for record in known if not record.called_off or record.arm != record.decision.arm)
         station_state.running = next(ran, station_state.fixed)
 
     def _take_leave(self, entry: Left) -> None:
@@ -331,21 +331,21 @@ class ReadModel:
     # What guard and people did
 
     def _take_verdict(self, event: Event, said: Mapping[str, Any]) -> None:
-        verdict, item = Verdict.from_dict(said["verdict"]), self.decisions[str(event.decision)]
+        verdict, record = Verdict.from_dict(said["verdict"]), self.decisions[str(event.decision)]
         status, at = said["status"], datetime.fromisoformat(said["at"])
-        station_state = self.stations[item.station]
+        station_state = self.stations[record.station]
         station_state.running = verdict.running
         station_state.fixed = verdict.running if station_state.fixed is None else station_state.fixed
-        baseline = self._expected(item.decision) if item.baseline is None else item.baseline
+        baseline = self._expected(record.decision) if record.baseline is None else record.baseline
         self._count(status)
         if verdict.outcome not in ("allowed", status):
             self._count(verdict.outcome)
         self._update(
-            item.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
+            record.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
             baseline=baseline, gain=tuple(said["gain"]) if "gain" in said else None,
         )  # fmt: skip
         if status == "waiting":
-            self._waiting[item.id] = None
+            self._waiting[record.id] = None
 
     def _take_approval(self, event: Event, said: Mapping[str, Any]) -> None:
         key, status = str(event.decision), said["status"]
@@ -414,9 +414,9 @@ class ReadModel:
         for name in self.stations if stations is None else stations:
             self.stations[name].mode = mode
         if mode != "assist":
-            for item in self.waiting():
-                if self.stations[item.station].mode != "assist":
-                    self._expire(item.id)
+            for record in self.waiting():
+                if self.stations[record.station].mode != "assist":
+                    self._expire(record.id)
 
     def _take_switch(self, _: Event, said: Mapping[str, Any]) -> None:
         self._fresh.append(event_from(said["event"]))
@@ -431,10 +431,10 @@ class ReadModel:
     # What slots earned: on every record, in the sums, and in the history that the guard looks at
 
     def _take_reward(self, entry: Told) -> None:
-        item = self.decisions[entry.id]
+        record = self.decisions[entry.id]
         self._expire(entry.id)
         self._count("told")
-        self._count("pending", -int(item.open))
+        self._count("pending", -int(record.open))
         self._earned(entry.id, own_of(entry)[0], entry.reward)
         self._update(entry.id, called_off=False)  # a late reward is welcome
 
@@ -455,10 +455,10 @@ class ReadModel:
         if learned != reward:  # neighbours' rewards are mixed in
             self._learned[key] = learned
         self._tallied(key, 1)
-        item = self.decisions[key]
-        self._keep_recent(item.station, reward if newest else None)
-        if item.verdict is not None or self.stations[item.station].last == key:
-            self._fresh.append(Rewarded(self._began.get(key, item.at), item.station, reward))
+        record = self.decisions[key]
+        self._keep_recent(record.station, reward if newest else None)
+        if record.verdict is not None or self.stations[record.station].last == key:
+            self._fresh.append(Rewarded(self._began.get(key, record.at), record.station, reward))
 
     def _keep_recent(self, station: str, newest: float | None) -> None:
         """Keep the last rewards of a station at hand: one more, or anew where it is one of the past that changed."""
@@ -469,12 +469,12 @@ class ReadModel:
             self._recent.setdefault(station, deque(maxlen=KEPT_RECENT)).append(newest)
 
     def _tallied(self, key: str, times: int) -> None:
-        item = self.decisions[key]
-        if item.reward is None or item.verdict is None:
+        record = self.decisions[key]
+        if record.reward is None or record.verdict is None:
             return
-        at = item.at if item.slot is None else self._slots.setdefault(item.slot, item.at)
-        gained = None if item.baseline is None else self._learned.get(key, item.reward) - item.baseline
-        self._tally.add(item.station, at, reward=item.reward, baseline=item.baseline, gained=gained, times=times)
+        at = record.at if record.slot is None else self._slots.setdefault(record.slot, record.at)
+        gained = None if record.baseline is None else self._learned.get(key, record.reward) - record.baseline
+        self._tally.add(record.station, at, reward=record.reward, baseline=record.baseline, gained=gained, times=times)
 
     def _expire(self, decision_id: str) -> None:
         """What waited for a person waits no longer: its slot is over."""

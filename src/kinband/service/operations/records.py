@@ -55,8 +55,8 @@ class DecisionRecord:
         >>> made = Decision("d1", "3714", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
         >>> verdict = Verdict("3714", "allowed", arm=4, running=2, asked=4, reason="tilt=6: no rail forbids it")
         >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
-        >>> item = DecisionRecord(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
-        >>> item.wanted, item.ordered, item.changes, item.open
+        >>> record = DecisionRecord(made, 7, at, None, "assist", "waiting", verdict, running=2, arm=2)
+        >>> record.wanted, record.ordered, record.changes, record.open
         (4, 2, True, True)
     """
 

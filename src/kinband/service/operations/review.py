@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinband.arrays import FloatArray
-from kinband.controller import Controller, Settings
+from kinband.controller import Controller, Setup
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import Guard, History, Proposal, Rails, Verdict, changes_of, rails_from_text
 from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, tried_in_vain
@@ -70,12 +70,12 @@ class RailsInForce:
     Args:
         rails: What it begins with. Rails that were handed over as objects, without their text, are known to their own
             process alone.
-        settings: What stations can run, and what rewards lie in.
+        setup: What stations can run, and what rewards lie in.
         digest: What tells the text of those rails from others.
     """
 
-    def __init__(self, rails: Rails, settings: Settings, *, digest: str) -> None:
-        self.space, self._span = settings.encoder.space, settings.config.reward_range
+    def __init__(self, rails: Rails, setup: Setup, *, digest: str) -> None:
+        self.space, self._span = setup.encoder.space, setup.config.reward_range
         self._guard, self._digest = Guard(rails, self.space), digest
 
     def guard(self, known: RailsOnRecord, stations: Iterable[str]) -> Guard:
@@ -156,7 +156,7 @@ def with_gains(reviewed: Sequence[Reviewed], controller: Controller) -> list[Rev
     tasks, X = list[int](), list[FloatArray]()
     for i in changes:
         made, verdict = asked[reviewed[i].decision.id], reviewed[i].verdict
-        contexts = controller.settings.encoder.contexts(made.state or {})
+        contexts = controller.setup.encoder.contexts(made.state or {})
         tasks += [made.task] * 2
         X += [contexts[verdict.arm], contexts[verdict.running]]
     pairs = beliefs.predict(tasks, np.array(X)).split([2] * len(changes))
@@ -215,7 +215,7 @@ class Review:
     @property
     def _under_rules(self) -> bool:
         """Whether good scores may be passed over."""
-        safety = self.controller.settings.rules
+        safety = self.controller.setup.rules
         return safety is not None and (safety.floor is not None or safety.conservative is not None)
 
     def _proposal(self, decision: Decision, scores: Mapping[int, float | None]) -> Proposal:
@@ -347,30 +347,30 @@ _OURS = ("controller", "roll-back")  # who makes changes that were ordered
 
 
 def reported(
-    item: DecisionRecord, station_state: StationState, runs: int | None, at: datetime, *, comment: str = ""
+    record: DecisionRecord, station_state: StationState, runs: int | None, at: datetime, *, comment: str = ""
 ) -> dict[str, Any]:
     """Return what an event says of a report.
 
     Args:
-        item: The present decision of the station.
+        record: The present decision of the station.
         station_state: The station as it stands.
         runs: Arm of what it runs.
         at: When it was reported.
         comment: What was said about it.
     """
-    undone = station_state.changed_by in _OURS and item.arm != item.running and runs == item.running
-    made_after_all = item.status == "not made" and runs == item.ordered
+    undone = station_state.changed_by in _OURS and record.arm != record.running and runs == record.running
+    made_after_all = record.status == "not made" and runs == record.ordered
     status: Status | None = None
     if undone:
         status = "not made"
-    elif made_after_all or (item.status == "waiting" and runs == item.wanted):
-        status = _made(item)
+    elif made_after_all or (record.status == "waiting" and runs == record.wanted):
+        status = _made(record)
     by = ("roll-back" if status == "rolled back" else "controller") if made_after_all else "network"
     note = applied_note(runs, station_state.running, at, by=by, comment=comment, status=status, taken_back=undone)
     return note | {"reported": True}
 
 
-def _made(item: DecisionRecord) -> Status:
+def _made(record: DecisionRecord) -> Status:
     """What becomes of a decision that is carried out."""
-    by_guard = item.verdict is not None and item.verdict.outcome == "rolled back"
+    by_guard = record.verdict is not None and record.verdict.outcome == "rolled back"
     return "rolled back" if by_guard else "applied"

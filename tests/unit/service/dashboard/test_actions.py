@@ -130,23 +130,23 @@ def test_approving_carries_out_and_rejecting_leaves_alone(tmp_path: Path) -> Non
     with network(tmp_path, [f"s{i}" for i in range(5)]) as web:
         web.play(1, told=False)
         with web.operations.looking() as read_model:
-            waiting = [item.id for item in read_model.waiting()]
+            waiting = [record.id for record in read_model.waiting()]
         assert len(waiting) >= 3
         answer = send(web, "/plan/approve", "operator", id=waiting[:2], comment="looks good")
         assert (answer.status_code, answer.headers["location"]) == (303, "/plan")
         assert said(answer) == "2 changes were approved and carried out."
         assert said(send(web, "/plan/reject", "operator", id=waiting[2], comment="event")) == "1 change was rejected."
-        items = [web.operations.decision(key) for key in waiting[:3]]
-        assert [item.status for item in items] == ["applied", "applied", "rejected"]
-        assert [item.comment for item in items] == ["looks good", "looks good", "event"]
-        assert all(item.decided_by.startswith("operator") for item in items)
+        records = [web.operations.decision(key) for key in waiting[:3]]
+        assert [record.status for record in records] == ["applied", "applied", "rejected"]
+        assert [record.comment for record in records] == ["looks good", "looks good", "event"]
+        assert all(record.decided_by.startswith("operator") for record in records)
 
 
 def test_what_no_longer_waits_is_left_out_and_said_to_be(tmp_path: Path) -> None:
     with network(tmp_path) as web:
         web.play(1, told=False)
         with web.operations.looking() as read_model:
-            waiting = [item.id for item in read_model.waiting()]
+            waiting = [record.id for record in read_model.waiting()]
         web.operations.reject(waiting[:1], actor="bertil")
         assert "1 decision no longer waited" in said(send(web, "/plan/approve", id=waiting[:1]))
         answer = send(web, "/plan/approve", id=waiting)
@@ -158,7 +158,7 @@ def test_a_refusal_by_the_guard_is_told_with_its_reason(tmp_path: Path) -> None:
     with network(tmp_path) as web:
         web.play(1, told=False)
         with web.operations.looking() as read_model:
-            waiting = [item.id for item in read_model.waiting()]
+            waiting = [record.id for record in read_model.waiting()]
         web.operations.stop(why="outage in the core", actor="anna")
         message = said(send(web, "/plan/approve", id=waiting[:1]))
         assert "refused by the guard" in message

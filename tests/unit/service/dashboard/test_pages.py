@@ -165,8 +165,10 @@ def test_the_mean_reward_is_the_mean_of_what_stations_show_and_that_of_the_metri
         for number in range(30):  # one of them is asked for far more often, and one has left
             web.clock.now += timedelta(hours=1)
             names = ["a"] if number % 5 else ["a", "b", "c"]
-            items = web.operations.ask({name: {"load": 0.5} for name in names}, actor="nms")
-            web.operations.tell({item.id: {"a": 0.2, "b": 0.9, "c": 0.7}[item.station] for item in items}, actor="nms")
+            records = web.operations.ask({name: {"load": 0.5} for name in names}, actor="nms")
+            web.operations.tell(
+                {record.id: {"a": 0.2, "b": 0.9, "c": 0.7}[record.station] for record in records}, actor="nms"
+            )
         web.operations.remove_station("c", actor="anna")
         with web.operations.looking() as read_model:
             metric = recent_reward(read_model)
@@ -215,7 +217,7 @@ def test_the_plan_lists_what_waits_and_its_file_cannot_be_a_formula(tmp_path: Pa
     with network(tmp_path, ["=cmd", "b"]) as web:
         web.play(1, told=False)
         with web.operations.looking() as read_model:
-            waiting = [item.id for item in read_model.waiting()]
+            waiting = [record.id for record in read_model.waiting()]
         client = web.browser("viewer")
         assert waiting
         text = client.get("/plan").text
@@ -231,11 +233,11 @@ def test_the_decision_page_says_why_and_what_the_guard_said(tmp_path: Path) -> N
     with network(tmp_path, rails=rails) as web:
         web.play(2)
         with web.operations.looking() as read_model:
-            item = next(i for i in read_model.decisions.values() if i.verdict is not None and i.verdict.refusals)
-        words = " ".join(shown(web, f"/decisions/{item.id}").texts)
-        assert web.operations.controller.explain(item.id, most_rows=400).text.split(".")[0] in words
-        assert item.verdict is not None
-        assert item.verdict.refusals[0].reason in words
+            record = next(i for i in read_model.decisions.values() if i.verdict is not None and i.verdict.refusals)
+        words = " ".join(shown(web, f"/decisions/{record.id}").texts)
+        assert web.operations.controller.explain(record.id, most_rows=400).text.split(".")[0] in words
+        assert record.verdict is not None
+        assert record.verdict.refusals[0].reason in words
         assert "step" in words
 
 
@@ -243,8 +245,8 @@ def test_what_ran_before_a_decision_is_not_said_to_have_run_in_its_slot(tmp_path
     with network(tmp_path, mode="autonomous") as web:
         web.play(2)
         with web.operations.looking() as read_model:
-            item = next(i for i in read_model.decisions.values() if i.changes and i.reward is not None)
-        text = web.browser().get(f"/decisions/{item.id}").text
+            record = next(i for i in read_model.decisions.values() if i.changes and i.reward is not None)
+        text = web.browser().get(f"/decisions/{record.id}").text
         assert '<span class="tagged">ran before</span>' in text
         assert '<span class="tagged">ran</span>' not in text
         assert "runs now" not in text

@@ -47,8 +47,8 @@ def test_what_is_put_in_force_holds_and_is_on_record_with_who_and_why(web: Netwo
     assert event.actor.startswith("admin")
     words = f"{event.actor} put guard rails {event.payload['digest']} in force: “after the storm”."
     assert words in client.get("/audit?kind=rails").text
-    [item] = web.operations.ask({"3714": {"load": 0.4}}, allowed={"3714": {"threshold_dbm": [-100]}})
-    assert item.status == "refused"
+    [record] = web.operations.ask({"3714": {"load": 0.4}}, allowed={"3714": {"threshold_dbm": [-100]}})
+    assert record.status == "refused"
 
 
 def test_a_draft_that_is_wrong_is_shown_again_with_the_line(web: Network) -> None:

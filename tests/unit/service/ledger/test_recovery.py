@@ -16,11 +16,11 @@ from tests.support.ledger_stores import OnRecord, live, new_controller
 from kinband.errors import BadInputError, ConflictError, SavedStateError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
-from kinband.service.ledger.backups import back_up, standing_of
+from kinband.service.ledger.backups import back_up, summary_of
 from kinband.service.ledger.restoring import (
     EntryReader,
     newest_snapshot,
-    read_settings,
+    read_setup,
     restored,
     superfluous,
     write_snapshot,
@@ -44,7 +44,7 @@ def life(ledger: Ledger) -> OnRecord:
 
 
 def last_of(ledger: Ledger) -> int:
-    return standing_of(ledger).events
+    return summary_of(ledger).events
 
 
 def beliefs_of(life: OnRecord) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_settings_that_differ_in_one_thing_are_other_settings(ledger: Ledger, ch
 def test_beliefs_come_from_the_snapshot_and_what_came_after_it_is_learned(life: OnRecord, ledger: Ledger) -> None:
     seq = taken(life, ledger)
     live(life, np.random.default_rng(3), 10)
-    found = restored(ledger, read_settings(ledger))
+    found = restored(ledger, read_setup(ledger))
     assert (found.snapshot, found.seq) == (seq, last_of(ledger))
     assert Written(found.controller) == Written(life.controller)
 
@@ -138,7 +138,7 @@ def test_a_snapshot_that_its_checksums_do_not_fit_is_passed_over(
     with ledger.connected(writes=True) as connection:
         connection.execute(update(snapshots).values({column: digit * 64}))
     assert newest_snapshot(ledger) is None
-    found = restored(ledger, read_settings(ledger))
+    found = restored(ledger, read_setup(ledger))
     assert found.snapshot == 0
     assert Written(found.controller) == Written(life.controller)
 
@@ -154,7 +154,7 @@ def test_a_snapshot_that_cannot_be_unpacked_is_passed_over(
     with caplog.at_level(logging.WARNING):
         assert newest_snapshot(ledger) is None
     assert "passed over" in caplog.text
-    assert Written(restored(ledger, read_settings(ledger)).controller) == Written(life.controller)
+    assert Written(restored(ledger, read_setup(ledger)).controller) == Written(life.controller)
 
 
 def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
@@ -162,7 +162,7 @@ def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
 ) -> None:
     write_snapshot(ledger, last_of(ledger), {"something": np.zeros(3)}, every=1)
     with caplog.at_level(logging.WARNING):
-        found = restored(ledger, read_settings(ledger))
+        found = restored(ledger, read_setup(ledger))
     assert "all is learned anew" in caplog.text
     assert (found.snapshot, found.size) == (0, 0)
     assert Written(found.controller) == Written(life.controller)
@@ -193,14 +193,14 @@ def test_events_that_do_not_fit_together_are_told_in_one_sentence(life: OnRecord
     reward["entry"]["id"] = "d999999"
     ledger.append([Draft("outcome", reward)])
     with pytest.raises(SavedStateError, match="do not fit together"):
-        restored(ledger, read_settings(ledger))
+        restored(ledger, read_setup(ledger))
 
 
 def test_an_event_without_its_entry_is_named(life: OnRecord, ledger: Ledger) -> None:
     [seq] = ledger.append([Draft("outcome", {"entry": {}})])
     event = next(ledger.read(after=seq - 1))
     with pytest.raises(SavedStateError, match=f"event {seq} of the ledger cannot be read"):
-        EntryReader(read_settings(ledger)).entry(event)
+        EntryReader(read_setup(ledger)).entry(event)
 
 
 # --- Backups --------------------------------------------------------------------------------------------------------
@@ -244,9 +244,9 @@ def test_a_copy_left_by_a_backup_that_was_killed_is_in_nobodys_way(ledger: Ledge
 
 
 def test_how_a_ledger_stands_is_counted(ledger: Ledger) -> None:
-    empty = standing_of(ledger)
+    empty = summary_of(ledger)
     assert (empty.events, empty.first, empty.last, empty.checksum, empty.kinds) == (0, None, None, None, {})
     ledger.append([Draft("applied", {}), Draft("applied", {}), Draft("outcome", {})])
-    found, written = standing_of(ledger), list(ledger.read())
+    found, written = summary_of(ledger), list(ledger.read())
     assert (found.events, found.snapshots, found.kinds) == (3, 0, {"applied": 2, "outcome": 1})
     assert (found.first, found.last, found.checksum) == (written[0].at, written[-1].at, written[-1].checksum)

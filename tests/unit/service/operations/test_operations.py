@@ -36,7 +36,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def again(operations: Operations) -> Operations:
     """What a restart makes of the ledger; its rails are given, but not put on record."""
-    policy = operations.settings.config.policy
+    policy = operations.setup.config.policy
     own = None if isinstance(policy, str) else policy
     return Operations.open(operations.ledger, rails=operations.guard.rails, clock=Clock(), policy=own)
 
@@ -58,7 +58,7 @@ def test_the_next_best_is_the_best_by_score_of_all_that_the_rails_allow(ledger: 
     for _ in range(12):
         load, now = float(rng.random()), {s: space[int(operations.read_model.stations[s].running or 0)] for s in "ab"}
         weighed = operations.controller.consider("a", {"load": load}, running=now["a"])
-        [item] = operations.ask({"a": {"load": load}})
+        [record] = operations.ask({"a": {"load": load}})
         assert weighed.score is not None
         allowed = [
             arm
@@ -67,10 +67,10 @@ def test_the_next_best_is_the_best_by_score_of_all_that_the_rails_allow(ledger: 
             and space[arm]["power"] <= 43
             and space[arm]["scheduler"] == now["a"]["scheduler"]
         ]
-        assert item.arm in allowed
-        assert weighed.score[item.arm] == pytest.approx(weighed.score[allowed].max(), abs=1e-12)
-        seen.add(item.verdict.outcome if item.verdict else None)
-        operations.tell({item.id: float(rng.normal(0.3, 0.5))})
+        assert record.arm in allowed
+        assert weighed.score[record.arm] == pytest.approx(weighed.score[allowed].max(), abs=1e-12)
+        seen.add(record.verdict.outcome if record.verdict else None)
+        operations.tell({record.id: float(rng.normal(0.3, 0.5))})
     assert "replaced" in seen
 
 
@@ -84,11 +84,11 @@ def test_where_the_best_32_are_out_of_reach_all_configurations_are_held_against_
         ledger, controller, rails=rails("knobs:\n  tilt: {step: 4}\n", space), clock=Clock(), policy=Wish.build,
         mode="autonomous",
     )  # fmt: skip
-    made = {item.station: item for item in operations.ask({"a": want(tilt), "b": want(12)})}
+    made = {record.station: record for record in operations.ask({"a": want(tilt), "b": want(12)})}
     assert len(made["a"].decision.alternatives) == 32
     assert made["a"].arm == (14 if tilt > 10 else 6)
     assert made["b"].arm == 12
-    operations.tell({item.id: 0.5 for item in made.values()})
+    operations.tell({record.id: 0.5 for record in made.values()})
     assert [arm for _, arm, _ in learned(operations)] == [made["a"].arm, 12]
 
 
@@ -98,8 +98,8 @@ def wishful_of(space: ConfigurationSpace, **given: Any) -> Controller:
 
 def test_the_best_few_are_all_refused_and_what_runs_is_among_them(ledger: Ledger) -> None:
     operations = begin(ledger, text="knobs:\n  tilt: {step: 1}\n", mode="autonomous")
-    item = operations.ask({"a": want(4)}, allowed={"a": {"tilt": [0, 3, 4, 5]}})[0]
-    assert (item.status, item.arm) == ("refused", 0)
+    record = operations.ask({"a": want(4)}, allowed={"a": {"tilt": [0, 3, 4, 5]}})[0]
+    assert (record.status, record.arm) == ("refused", 0)
     narrow = operations.ask({"b": want(4)}, allowed={"b": {"tilt": [1, 4]}})[0]
     assert (narrow.status, narrow.arm) == ("applied", 1)
 
@@ -122,17 +122,17 @@ def test_under_rules_of_safety_the_next_best_is_one_that_they_let_through(
     assert free.score[1:5].min() > free.score[[0, 5]].max()  # what is unknown scores best
     limits = rails("knobs:\n  tilt: {step: 2}\n")
     operations = Operations.open(ledger, taught(safety=rule), rails=limits, clock=Clock(), mode="autonomous")
-    item = operations.ask({"a": {}}, running={"a": {"tilt": runs}})[0]
-    assert (item.decision.arm, item.arm, item.status) == (wanted, runs, "refused")
-    assert item.verdict is not None
-    assert item.verdict.codes == ("step",)
+    record = operations.ask({"a": {}}, running={"a": {"tilt": runs}})[0]
+    assert (record.decision.arm, record.arm, record.status) == (wanted, runs, "refused")
+    assert record.verdict is not None
+    assert record.verdict.codes == ("step",)
 
 
 def test_a_station_that_runs_something_surely_better_stays_when_the_budget_bears_no_trial(ledger: Ledger) -> None:
     operations = Operations.open(ledger, taught(safety=Conservative(0.02)), clock=Clock(), mode="autonomous")
-    item = operations.ask({"a": {}}, running={"a": {"tilt": 5}})[0]
-    assert (item.decision.arm, item.status) == (5, "kept")
-    assert item.decision.policy_state["safety"]["by"] == "budget"
+    record = operations.ask({"a": {}}, running={"a": {"tilt": 5}})[0]
+    assert (record.decision.arm, record.status) == (5, "kept")
+    assert record.decision.policy_state["safety"]["by"] == "budget"
 
 
 def test_a_policy_without_scores_has_no_next_best(ledger: Ledger) -> None:
@@ -140,8 +140,8 @@ def test_a_policy_without_scores_has_no_next_best(ledger: Ledger) -> None:
     operations = Operations.open(
         ledger, controller, rails=rails("knobs:\n  tilt: {step: 2}\n"), clock=Clock(), mode="autonomous"
     )
-    item = operations.ask({"a": {}})[0]
-    assert (item.status, item.arm, item.baseline) == ("refused", 0, None)
+    record = operations.ask({"a": {}})[0]
+    assert (record.status, record.arm, record.baseline) == ("refused", 0, None)
     assert operations.ask({"a": {}}, running={"a": {"tilt": 3}})[0].arm == 4
 
 
@@ -156,8 +156,8 @@ def test_every_policy_runs_in_operation_and_after_a_restart(ledger: Ledger, poli
     operations = Operations.open(ledger, controller, rails=rails("knobs:\n  tilt: {step: 2}\n"), mode="autonomous")
     for n in range(3):
         made = operations.ask({"a": {"load": 0.2 * n}, "b": {"load": 0.5}})
-        operations.tell({item.id: 0.4 + 0.1 * n for item in made})
-        assert [arm for _, arm, _ in learned(operations)][-2:] == [item.arm for item in made]
+        operations.tell({record.id: 0.4 + 0.1 * n for record in made})
+        assert [arm for _, arm, _ in learned(operations)][-2:] == [record.arm for record in made]
     outlook = operations.outlook("a")
     assert (outlook.station, outlook.running) == ("a", operations.read_model.stations["a"].running)
     restarted = again(operations)
@@ -172,9 +172,9 @@ def test_kpis_and_neighbours_rewards_come_along(ledger: Ledger) -> None:
     floor = KpiFloor("drops", at_most=0.5, mean=0.1, deviation=0.1, noise=0.001)
     controller = Controller(SPACE, ["a", "b", "c"], kpis=[floor], neighbours=rule, mean=0.4, running={"tilt": 1})
     operations = Operations.open(ledger, controller, clock=Clock())
-    made = [item.id for item in operations.ask({"a": {}, "b": {}})]
+    made = [record.id for record in operations.ask({"a": {}, "b": {}})]
     told = operations.tell(dict(zip(made, (0.8, 0.4), strict=True)), kpis={made[0]: {"drops": 0.2}})
-    assert [item.reward for item in told] == [0.8, 0.4]  # its own: what is learned has the neighbour's in it
+    assert [record.reward for record in told] == [0.8, 0.4]  # its own: what is learned has the neighbour's in it
     assert [one.reward for one in operations.controller.observations()] == pytest.approx([0.7, 0.5])
     expected = sum(0.4 - 0.4 + learned - 0.4 for learned in (0.7, 0.5))
     assert operations.read_model.gain().total == pytest.approx(expected)
@@ -192,8 +192,8 @@ def test_a_controller_with_a_clock_is_asked_with_times(ledger: Ledger) -> None:
     limits = rails("knobs:\n  tilt: {step: 1}\n")
     operations = Operations.open(ledger, controller, rails=limits, clock=Clock(), mode="autonomous")
     for hour in range(4):
-        items = operations.ask({"a": {"load": 0.2}, "b": {"load": 0.6}}, time=hour)
-        operations.tell({item.id: 0.1 * hour for item in items})
+        records = operations.ask({"a": {"load": 0.2}, "b": {"load": 0.6}}, time=hour)
+        operations.tell({record.id: 0.1 * hour for record in records})
     station_state = operations.read_model.stations["a"]
     assert (station_state.clock, station_state.state) == (3.0, {"load": 0.2})
     assert len(operations.outlook("a").arms) == len(SPACE)
@@ -222,8 +222,8 @@ def test_slots_that_were_asked_for_one_by_one_are_shown_as_one(ledger: Ledger) -
     operations = begin(ledger, clock=clock)
     for hour in range(3):
         for station, reward in (("a", 0.2), ("b", 0.4), ("c", 0.9)):
-            item = operations.ask({station: want(0)}, slot=f"hour {hour}")[0]
-            operations.tell({item.id: reward + 0.1 * hour})
+            record = operations.ask({station: want(0)}, slot=f"hour {hour}")[0]
+            operations.tell({record.id: reward + 0.1 * hour})
             clock.pass_(seconds=1)
         clock.pass_(hours=1)
     rows = operations.read_model.fleet()
@@ -241,8 +241,8 @@ def test_gains_are_over_what_the_declared_configuration_was_expected_to_earn(led
     gained: dict[str, list[float]] = {"a": [], "b": []}
     for station, earned in rewards.items():
         for n, reward in enumerate(earned):
-            item = ask(operations, **{station: n + 1})[station]
-            operations.tell({item.id: reward})
+            record = ask(operations, **{station: n + 1})[station]
+            operations.tell({record.id: reward})
             gained[station].append(reward - -(n + 1.001) / 2)  # what `Wish` says of tilt 0
     for station, values in gained.items():
         gain, half = operations.read_model.gain(station), 1.96 * np.std(values, ddof=1) / np.sqrt(len(values))
@@ -276,7 +276,7 @@ def test_outlooks_say_what_is_believed_and_need_a_state(ledger: Ledger) -> None:
     with pytest.raises(BadInputError, match="was never asked for"):
         operations.outlook("a")
     made = operations.ask({"a": {"load": 0.3}, "b": {"load": 0.3}})
-    operations.tell({item.id: 0.9 for item in made})
+    operations.tell({record.id: 0.9 for record in made})
     outlook = operations.outlook("a")
     assert outlook.mean is not None
     assert outlook.std is not None
@@ -324,7 +324,7 @@ def test_what_people_did_can_be_found_on_record(ledger: Ledger) -> None:
 
 def test_bad_input_is_refused_in_one_sentence_and_leaves_no_trace(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
-    item = ask(operations, a=3)["a"]
+    record = ask(operations, a=3)["a"]
     before, controller = whole(operations), operations.controller
     bad: list[tuple[type[Exception], Any]] = [
         (BadInputError, lambda: operations.ask({})),
@@ -333,13 +333,13 @@ def test_bad_input_is_refused_in_one_sentence_and_leaves_no_trace(ledger: Ledger
         (BadInputError, lambda: operations.ask({"a": want(1)}, running={"a": {"tilt": 77}})),
         (BadInputError, lambda: operations.ask({"a": want(1)}, running={"b": {"tilt": 1}})),
         (NotFoundError, lambda: operations.tell({"d9": 0.1})),
-        (BadInputError, lambda: operations.tell({item.id: float("nan")})),
-        (ConflictError, lambda: operations.correct(item.id, 0.1)),
+        (BadInputError, lambda: operations.tell({record.id: float("nan")})),
+        (ConflictError, lambda: operations.correct(record.id, 0.1)),
         (BadInputError, lambda: operations.approve([])),
-        (BadInputError, lambda: operations.approve(item.id)),
-        (NotFoundError, lambda: operations.approve([item.id, "d9"])),
-        (BadInputError, lambda: operations.reject([item.id], comment="x" * 2001)),
-        (BadInputError, lambda: operations.reject([item.id], comment=None)),  # type: ignore[arg-type]
+        (BadInputError, lambda: operations.approve(record.id)),
+        (NotFoundError, lambda: operations.approve([record.id, "d9"])),
+        (BadInputError, lambda: operations.reject([record.id], comment="x" * 2001)),
+        (BadInputError, lambda: operations.reject([record.id], comment=None)),  # type: ignore[arg-type]
         (BadInputError, lambda: operations.set_mode("shadow", "abc")),
         (BadInputError, lambda: operations.set_mode("shadow", [])),
         (NotFoundError, lambda: operations.freeze("nobody")),
@@ -377,10 +377,10 @@ def test_several_threads_share_operations(ledger: Ledger) -> None:
     def work(station: str) -> None:
         try:
             for n in range(6):
-                item = operations.ask({station: want(n % 6)}, slot=str(n), key=f"{station} {n}")[0]
-                operations.tell({item.id: 0.1 * n})
+                record = operations.ask({station: want(n % 6)}, slot=str(n), key=f"{station} {n}")[0]
+                operations.tell({record.id: 0.1 * n})
                 with operations.looking() as read_model:
-                    assert read_model.decisions[item.id].reward == 0.1 * n
+                    assert read_model.decisions[record.id].reward == 0.1 * n
         except BaseException as error:
             failed.append(error)
 
@@ -422,13 +422,13 @@ def test_events_of_others_do_not_disturb_the_picture(ledger: Ledger) -> None:
         made = turn.controller.ask("b", want(4))
         turn.append()
     assert (operations.read_model.stations["b"].running, operations.decision(made.id).verdict) == (4, None)
-    item = ask(operations, b=4)["b"]
-    assert (item.status, item.running) == ("kept", 4)
+    record = ask(operations, b=4)["b"]
+    assert (record.status, record.running) == ("kept", 4)
     assert whole(again(operations)) == whole(operations)
 
 
 def test_time_zones_of_the_clock_do_not_matter(ledger: Ledger) -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=-5)))
     operations = begin(ledger, clock=Clock(elsewhere), mode="autonomous")
-    item = ask(operations, a=2)["a"]
-    assert (item.at, item.at.tzinfo, operations.now().tzinfo) == (NOON, UTC, UTC)
+    record = ask(operations, a=2)["a"]
+    assert (record.at, record.at.tzinfo, operations.now().tzinfo) == (NOON, UTC, UTC)

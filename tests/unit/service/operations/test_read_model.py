@@ -29,8 +29,8 @@ def live(operations: Operations, clock: Clock, rng: np.random.Generator, slots: 
     for _ in range(slots):
         some = rng.permutation(STATIONS)[: rng.integers(1, 4)]
         made = operations.ask({str(station): want(int(rng.integers(6))) for station in some})
-        awaited += [item.id for item in made]
-        waiting = [item.id for item in made if item.status == "waiting"]
+        awaited += [record.id for record in made]
+        waiting = [record.id for record in made if record.status == "waiting"]
         if waiting and rng.random() < 0.6:
             operations.approve(waiting[:1], actor="anna")
         clock.pass_(hours=int(rng.integers(1, 7)))
@@ -47,9 +47,9 @@ def live(operations: Operations, clock: Clock, rng: np.random.Generator, slots: 
 
 def check_against_the_record(operations: Operations) -> None:
     with operations.looking() as read_model:
-        items = list(read_model.decisions.values())
+        records = list(read_model.decisions.values())
         for station in read_model.stations:
-            earned = [item.reward for item in items if item.station == station and item.reward is not None]
+            earned = [record.reward for record in records if record.station == station and record.reward is not None]
             for slots in (1, 3, KEPT_RECENT, KEPT_RECENT + 7):
                 last = earned[-slots:]
                 expected = sum(last) / len(last) if last else None
@@ -57,9 +57,9 @@ def check_against_the_record(operations: Operations) -> None:
             applied = list(operations.ledger.read(kinds=["applied"], station=station))[-KEPT_CHANGES:]
             said = [(e.payload["arm"], e.payload["before"], e.payload["by"], e.actor) for e in applied]
             assert [(c.arm, c.before, c.by, c.actor) for c in read_model.changes(station)] == said
-        first = min(item.at for item in items).date()
+        first = min(record.at for record in records).date()
         for day in (first + timedelta(days=n) for n in range(-1, 40)):
-            refused = [item for item in items if item.status == "refused" and item.at.date() == day]
+            refused = [record for record in records if record.status == "refused" and record.at.date() == day]
             assert read_model.refused(day) == len(refused)
 
 
@@ -71,7 +71,7 @@ def test_what_is_kept_at_hand_is_what_looking_through_the_record_gives(ledger: L
         live(operations, clock, rng, slots=20)
         check_against_the_record(operations)
     if mode != "shadow":
-        assert any(item.status == "refused" for item in operations.read_model.decisions.values())
+        assert any(record.status == "refused" for record in operations.read_model.decisions.values())
         assert any(operations.read_model.changes(station) for station in STATIONS)
     check_against_the_record(begin(ledger, text=RAILS, mode=mode, clock=clock))
 

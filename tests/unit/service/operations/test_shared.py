@@ -38,27 +38,27 @@ def operations(path: Path) -> Iterator[Operations]:
 
 
 def test_rails_that_another_process_put_on_record_hold_here_too(operations: Operations, path: Path) -> None:
-    changed = [item for _ in range(4) for item in operations.ask({"a": {}}) if item.changes]
+    changed = [record for _ in range(4) for record in operations.ask({"a": {}}) if record.changes]
     assert changed
     other = Ledger.open(path)
     started(other, TIGHT)
     before = operations.decision(changed[-1].id).arm
-    item = operations.ask({"a": {}})[0]
-    assert item.status in ("refused", "kept")
-    assert item.arm == before
+    record = operations.ask({"a": {}})[0]
+    assert record.status in ("refused", "kept")
+    assert record.arm == before
     assert operations.guard.rails.stop
     other.close()
 
 
 def test_what_a_person_rolled_back_is_not_to_be_run_and_its_reward_is_refused(operations: Operations) -> None:
-    item = next(one for _ in range(6) for one in operations.ask({"a": {}}) if one.changes and one.status == "applied")
+    record = next(one for _ in range(6) for one in operations.ask({"a": {}}) if one.changes and one.status == "applied")
     station_state = operations.roll_back("a", actor="ada")
-    after = operations.decision(item.id)
+    after = operations.decision(record.id)
     assert (after.status, after.arm, after.called_off) == ("rolled back", station_state.running, True)
-    assert after.arm == item.running
+    assert after.arm == record.running
     with pytest.raises(ConflictError, match="rolled back within its slot"):
-        operations.tell({item.id: 0.3})
-    assert operations.decision(item.id).reward is None
+        operations.tell({record.id: 0.3})
+    assert operations.decision(record.id).reward is None
 
 
 def test_a_stop_without_a_reason_is_a_stop(operations: Operations) -> None:
@@ -112,11 +112,11 @@ def test_a_late_reward_of_what_the_guard_rolled_back_is_welcome(path: Path) -> N
         operations.tell({operations.ask({"a": {}})[0].id: 0.9})
     operations.set_mode("autonomous")
     for _ in range(8):
-        item = operations.ask({"a": {}})[0]
-        if item.status == "rolled back":
+        record = operations.ask({"a": {}})[0]
+        if record.status == "rolled back":
             break
-        operations.tell({item.id: 0.9 if item.arm == 0 else 0.1})
-    assert item.status == "rolled back"
-    operations.call_off(item.id)
-    assert operations.tell({item.id: 0.9})[0].reward == 0.9
+        operations.tell({record.id: 0.9 if record.arm == 0 else 0.1})
+    assert record.status == "rolled back"
+    operations.call_off(record.id)
+    assert operations.tell({record.id: 0.9})[0].reward == 0.9
     ledger.close()

@@ -1,22 +1,21 @@
-"""What a controller is made with, and how that comes about: cold from what the user declares, or from a log.
+"""How a setup comes about: cold from what the user declares, or from a log that teaches the model.
 
-`Settings` joins a config with the network it is for: stations, space, and the model that was declared or learned (see
-`kinband.model`). It is fixed when the controller is made, stored with it, and never fitted again in a replay.
+What is learned, and in which order, is in `kinband.model`; what is taken where nothing is said, in `config`.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_array, finite_number
+from kinband.arrays import FloatArray, finite_array
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.config import ControllerConfig, refuse_beyond_paper, with_log, without_log
+from kinband.controller.setup import Setup
+from kinband.controller.stations import arm_of, nothing_to_hold_against
 from kinband.drift import (
-    CLOCK,
     check_past_names,
     half_life_note,
     learned_drift,
@@ -26,24 +25,17 @@ from kinband.drift import (
     timed_log,
     timed_trace,
 )
-from kinband.errors import BadInputError, NotFoundError
+from kinband.errors import BadInputError
 from kinband.kernels import Kernel, as_kernel, default_kernel
 from kinband.kpis import declared_kpis, fitted_kpis
 from kinband.likelihood import starting_kernel
 from kinband.model import Model, Search, learn_model
-from kinband.policies import Conservative, Constant, Exploration, PolicyFactory, PolicySpec, policy_factory
-from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
-from kinband.policies.safety import Safety, constrained
-from kinband.posterior import LARGEST_LOG, SWITCH_ROWS
+from kinband.policies import Conservative
+from kinband.policies.kpi_floors import Kpi
+from kinband.posterior import SWITCH_ROWS
 from kinband.records import Samples
 from kinband.similarity import Log, TaskMatrix, similarity_from
-from kinband.similarity.newcomers import (
-    DescriptorKernel,
-    Descriptors,
-    check_kinds,
-    checked_descriptors,
-    useful_descriptor_kernel,
-)
+from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.similarity.shards import shard_stations
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
@@ -65,218 +57,10 @@ StateLike = Sequence[str] | Mapping[str, tuple[float, float]] | StateScaler
 """State features: names, names with their expected (low, high), or a fitted scaler."""
 
 
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """The fixed part of a controller.
-
-    Attributes:
-        config: How it works, with nothing left open: what was learned or taken by default is filled in.
-        encoder: From states and configurations to contexts.
-        stations: Station names; a task number is an index into them.
-        kernel: Context kernel k_X.
-        K_Z: Task matrix, (M, M).
-        noise: Variance of a reward beyond what is told of it.
-        mean: Constant prior mean.
-        features: Names of the columns of context rows, for a controller that is asked with those; else None.
-        start: Rows of a log that the beliefs start from.
-        kpis: KPIs with a floor, and their models.
-        running: Arms of the configurations declared for stations, by station.
-        descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
-        notes: How the settings came about (fits, similarity), for people.
-        on: The cluster that blocks of the posterior live on, None for this process; where it runs is never stored.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Controller
-        >>> settings = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], beta=2.0).settings
-        >>> settings.task("b"), settings.config.beta
-        (1, Constant(value=2.0))
-    """
-
-    config: ControllerConfig
-    encoder: ContextEncoder
-    stations: tuple[str, ...]
-    kernel: Kernel
-    K_Z: FloatArray
-    noise: float
-    mean: float
-    features: tuple[str, ...] | None = None
-    start: Samples | None = None
-    kpis: tuple[Kpi, ...] = ()
-    running: Mapping[str, int] = field(default_factory=dict)
-    descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    on: "OnRay | None" = None
-
-    def __post_init__(self) -> None:
-        keeps_rows = self.config.engine in ("exact", "schur")
-        if keeps_rows and self.start is not None and len(self.start) > LARGEST_LOG:
-            raise BadInputError(
-                f"the log has {len(self.start):,} rows, the exact posterior starts from at most {LARGEST_LOG:,}",
-                hint="choose engine='sparse', take some rows of every station with trace.sample(rows_per_station, "
-                "rng=...), or pass start=False",
-                argument="engine", value=self.config.engine,
-            )  # fmt: skip
-
-    def policy_spec(self) -> PolicySpec:
-        """Return what the policy is built from."""
-        return PolicySpec(
-            self.kernel,
-            self.K_Z,
-            noise=self.noise,
-            arms=len(self.encoder.space),
-            mean=self.mean,
-            exploration=self.exploration,
-            engine=self.config.engine,
-            inducing_points=self.config.inducing_points,
-            options=self.config.options,
-            configurations=self.encoder.space.features if self.features is None else None,
-            on=self.on,
-        )
-
-    def factory(self) -> PolicyFactory:
-        """Return what builds the policy, under its rules and floors of KPIs if there are any."""
-        return constrained(policy_factory(self.config.policy), safety=self.rules, kpis=self.kpis)
-
-    @property
-    def exploration(self) -> Exploration:
-        """The β of (12)."""
-        return self.config.beta or Constant(1.0)
-
-    @property
-    def rules(self) -> Safety | None:
-        """The rules that trials have to keep, None where there are none."""
-        return None if self.config.safety == Safety() else self.config.safety
-
-    def task(self, station: str) -> int:
-        """Return the task number of a station, or say which stations there are."""
-        try:
-            return self._tasks[station]
-        except (KeyError, TypeError):
-            some = ", ".join(map(repr, self.stations[:5])) + (", ..." if len(self.stations) > 5 else "")
-            raise NotFoundError(
-                f"unknown station {station!r}: this controller runs {some}", argument="station", value=station
-            ) from None
-
-    @cached_property
-    def _tasks(self) -> dict[str, int]:
-        return {station: task for task, station in enumerate(self.stations)}
-
-    @cached_property
-    def descriptor_kernel(self) -> DescriptorKernel | None:
-        """What resemblance of descriptors says of similarity, fitted to K_Z; None where it says nothing."""
-        return useful_descriptor_kernel(self.K_Z, [self.descriptors.get(station, {}) for station in self.stations])
-
-    @property
-    def clock_column(self) -> int | None:
-        """The column of contexts that holds the time, None where nothing is forgotten."""
-        if self.config.drift is None or not self.config.drift.forgets:
-            return None
-        return (self.encoder.features if self.features is None else self.features).index(CLOCK)
-
-    def check_reward(self, reward: float) -> float:
-        """Return the reward as a float, or say why it cannot be one."""
-        value = told_number(reward, name="reward")
-        if (span := self.config.reward_range) and not span[0] <= value <= span[1]:
-            raise BadInputError(
-                f"reward {value:g} lies outside the declared range {span[0]:g} to {span[1]:g}",
-                hint="check its unit", argument="reward", value=value,
-            )  # fmt: skip
-        return value
+# --- Without a log, from a trace, from context rows -----------------------------------------------------------------
 
 
-def told_number(value: Any, *, name: str) -> float:
-    """Return a measured value as a finite float; text and truth values are no measurements, though float() takes them.
-
-    Example:
-        >>> told_number(np.float32(0.5), name="reward")
-        0.5
-    """
-    if isinstance(value, str | bytes | bool | np.bool_):
-        raise BadInputError(f"{name} must be a number, got {value!r:.60}", argument=name, value=value)
-    return finite_number(value, name=name)
-
-
-# --- Settings as JSON-able values and plain arrays, and back ---------------------------------------------------------
-
-
-def settings_to_parts(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings as JSON-able values and plain arrays."""
-    start = settings.start
-    arrays: dict[str, Any] = {"K_Z": settings.K_Z}
-    values: dict[str, Any] = {
-        "config": settings.config.to_dict(),
-        "encoder": settings.encoder.to_dict(),
-        "stations": list(settings.stations),
-        "features": None if settings.features is None else list(settings.features),
-        "start": None,
-        "kpis": [kpi_to_dict(kpi) for kpi in settings.kpis],
-        "running": dict(settings.running),
-        "descriptors": {station: dict(known) for station, known in settings.descriptors.items()},
-        "notes": dict(settings.notes),
-    }
-    if start is not None:
-        arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
-        optional = {"noise": start.noise, "arms": start.arms}
-        arrays |= {name: array for name, array in optional.items() if array is not None}
-        arrays |= {f"kpi{i}": array for i, array in enumerate(start.kpis.values())}
-        named = {"features": start.features, "categorical": start.categorical, "kpis": start.kpis}
-        values["start"] = {name: list(listed) for name, listed in named.items()}
-    return values, arrays
-
-
-def settings_from_parts(
-    values: Mapping[str, Any], arrays: Mapping[str, Any], *, policy: PolicyFactory | None
-) -> Settings:
-    """Return the settings that `settings_to_parts` wrote; a policy of the user's own must be handed in again."""
-    values = values if "config" in values else _with_config(values)
-    stations, notes, features = tuple(values["stations"]), values["notes"], values["features"]
-    K_Z = TaskMatrix(stations, arrays["K_Z"], str(notes.get("similarity", "given")), notes.get("details", {}))
-    config = ControllerConfig.from_dict(values["config"], policy=policy).replace(similarity=K_Z)
-    if config.kernel is None or config.noise is None or config.mean is None:
-        raise BadInputError("the settings on record have no model", argument="config")
-    return Settings(
-        config=config,
-        encoder=ContextEncoder.from_dict(values["encoder"]),
-        stations=stations,
-        kernel=config.kernel,
-        K_Z=K_Z.matrix,
-        noise=config.noise,
-        mean=config.mean,
-        features=None if features is None else tuple(features),
-        start=_start_from_parts(values, arrays),
-        kpis=tuple(map(kpi_from_dict, values["kpis"])),
-        running=values["running"],
-        descriptors=values["descriptors"],
-        notes=notes,
-    )
-
-
-def _with_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of settings that were written before there was a config, as they are written today."""
-    same = ("kernel", "noise", "mean", "policy", "options", "engine", "seed", "reward_range", "safety", "drift")
-    renamed = {"beta": "exploration", "inducing_points": "budget", "reward": "weighted", "neighbours": "neighbours"}
-    kpis = list(values.get("kpis", ()))
-    config = {name: values.get(name) for name in same} | {new: values.get(old) for new, old in renamed.items()}
-    config |= {"inducing_points": values.get("inducing_points", config["inducing_points"])}
-    config |= {"kpis": [kpi["floor"] for kpi in kpis]}
-    return {"descriptors": {}, "running": {}, **values, "kpis": kpis, "config": config}
-
-
-def _start_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Samples | None:
-    named = values["start"]
-    if named is None:
-        return None
-    return Samples(
-        tuple(values["stations"]), arrays["tasks"], arrays["X"], arrays["y"], arrays.get("noise"),
-        tuple(named["features"]), tuple(named["categorical"]), arrays.get("arms"),
-        {name: arrays[f"kpi{i}"] for i, name in enumerate(named.get("kpis", ()))},
-    )  # fmt: skip
-
-
-# --- How settings come about: without a log, from a trace, from context rows -----------------------------------------
-
-
-def cold_settings(
+def cold_setup(
     space: ConfigurationSpace,
     stations: Sequence[str],
     config: ControllerConfig,
@@ -287,8 +71,8 @@ def cold_settings(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller whose model is declared."""
+) -> Setup:
+    """Return the setup of a controller whose model is declared."""
     config, drift = without_log(config), config.drift
     names, encoder = _checked_stations(stations), ContextEncoder(_scaler(state), checked_space(space))
     if features is not None and encoder.state.names:
@@ -306,7 +90,7 @@ def cold_settings(
     model = Model(
         kernel, _declared_similarity(config.similarity, names), noise=config.noise or 0.0, mean=config.mean or 0.0
     )
-    return _settings(
+    return _setup(
         config, model, encoder, names, features=None if features is None else columns, start=log,
         notes={"similarity": model.similarity.method},
         kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
@@ -314,7 +98,7 @@ def cold_settings(
     )  # fmt: skip
 
 
-def settings_from_trace(
+def setup_from_trace(
     trace: Trace,
     space: ConfigurationSpace | None,
     config: ControllerConfig,
@@ -323,8 +107,8 @@ def settings_from_trace(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller that has learned from a trace."""
+) -> Setup:
+    """Return the setup of a controller that has learned from a trace."""
     if not isinstance(trace, Trace):
         raise BadInputError(
             f"from_trace takes a Trace, got {type(trace).__name__}",
@@ -349,7 +133,7 @@ def settings_from_trace(
     )  # fmt: skip
 
 
-def settings_from_log(
+def setup_from_log(
     log: Samples,
     space: ConfigurationSpace | None,
     config: ControllerConfig,
@@ -358,8 +142,8 @@ def settings_from_log(
     running: Running = None,
     descriptors: DescriptorsLike = None,
     on: "OnRay | None" = None,
-) -> Settings:
-    """Return the settings of a controller that has learned from context rows."""
+) -> Setup:
+    """Return the setup of a controller that has learned from context rows."""
     samples, kernel, drift = checked_samples(log), config.kernel, config.drift
     if config.neighbours is not None:
         raise BadInputError(
@@ -388,8 +172,8 @@ def _learned(
     start: bool,
     running: Running,
     **about: Any,
-) -> Settings:
-    """Return the settings that belong to what a log teaches; `rewards` are those that stations earned themselves."""
+) -> Setup:
+    """Return the setup that belongs to what a log teaches; `rewards` are those that stations earned themselves."""
     search = Search(kernel=config.kernel is None, noise=config.noise is None, mean=config.mean is None)
     config, seed = with_log(config), config.seed
     config, unsafe = _with_usual_safety(config, samples.stations, rewards, running=running)
@@ -405,7 +189,7 @@ def _learned(
         "at_bound": list(model.at_bound),
         **({"no_budget": unsafe} if unsafe else {}),
     }
-    return _settings(
+    return _setup(
         config, model, encoder, samples.stations, start=samples if start else None, notes=notes,
         kpis=fitted_kpis(
             config.kpis, samples, kernel=model.kernel, similarity=model.similarity, rng=np.random.default_rng([seed, 1])
@@ -414,7 +198,7 @@ def _learned(
     )  # fmt: skip
 
 
-def _settings(
+def _setup(
     config: ControllerConfig,
     model: Model,
     encoder: ContextEncoder,
@@ -425,8 +209,8 @@ def _settings(
     descriptors: DescriptorsLike,
     notes: Mapping[str, Any],
     **rest: Any,
-) -> Settings:
-    """Return the settings of a config and the model that was declared or learned, checked against the stations."""
+) -> Setup:
+    """Return the setup of a config and the model that was declared or learned, checked against the stations."""
     check_past_names(config.drift, *stations)
     if config.paper:
         refuse_beyond_paper("descriptors", descriptors)
@@ -442,7 +226,7 @@ def _settings(
         kernel=model.kernel, noise=model.noise, mean=model.mean, similarity=model.similarity, drift=drift,
         options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],
     )  # fmt: skip
-    return Settings(
+    return Setup(
         made, encoder, stations, model.kernel, model.similarity.matrix, model.noise, model.mean, kpis=kpis,
         running=arms, descriptors=_declared_descriptors(descriptors, stations),
         notes={**notes, **_engine_note(made), **half_life_note(drift)}, **rest,
@@ -494,7 +278,7 @@ def _in_the_way(stations: Sequence[str], lowest: float, policy: Any, running: Ma
     return ""
 
 
-# --- Checks of what settings are made from ---------------------------------------------------------------------------
+# --- Checks of what a setup is made from ---------------------------------------------------------------------------
 
 
 def checked_samples(log: Any) -> Samples:
@@ -594,14 +378,6 @@ def _check_rules(config: ControllerConfig, arms: Mapping[str, int], stations: tu
         )  # fmt: skip
 
 
-def nothing_to_hold_against(station: str) -> BadInputError:
-    """Return the error of a station whose budget has no configuration to compare with."""
-    return BadInputError(
-        f"a conservative budget holds every station against a declared configuration, {station!r} has none",
-        hint="declare it by running=", code="running_unknown", argument="running", value=station,
-    )  # fmt: skip
-
-
 def _engine_note(config: ControllerConfig) -> dict[str, str]:
     """Say in words what approximates the posterior, if anything does."""
     points = f"with {config.inducing_points:,} inducing points"
@@ -690,20 +466,3 @@ def _declared_kernel(config: ControllerConfig, columns: tuple[str, ...], *, cate
     span = config.reward_range
     variance = 1.0 if span is None else ((span[1] - span[0]) / 4.0) ** 2
     return default_kernel(columns, categorical=categorical, variance=variance)
-
-
-def arm_of(configuration: object, space: ConfigurationSpace, *, station: str, said: str = "running") -> int:
-    """Return the arm of a configuration that a station is said to run; `said` is what the caller called it.
-
-    Example:
-        >>> arm_of({"tilt": 3}, ConfigurationSpace(tilt=[2, 4]), station="a")
-        Traceback (most recent call last):
-            ...
-        kinband.errors.BadInputError: running names no configuration that 'a' has: knob 'tilt' has no value 3: ...
-    """
-    if not isinstance(configuration, Mapping):
-        raise BadInputError(f"{said} must be a configuration of {station!r}, got {configuration!r:.60}")
-    try:
-        return space.index(configuration)
-    except (LookupError, ValueError) as error:
-        raise BadInputError(f"{said} names no configuration that {station!r} has: {error}") from error
