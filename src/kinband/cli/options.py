@@ -31,7 +31,7 @@ from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
 from kinband.trace.files import read_table
-from kinband.trace.guesses import guessed_station
+from kinband.trace.guesses import guessed_station, only_text
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
 from kinband.trace.table import read_log
 
@@ -181,8 +181,9 @@ class LogOptions:
         """Return the column of the stations in another file beside the log."""
         if self.station:
             return self.station
-        names = read_table(path, **self.written, noted=False).cleaned.table.column_names
-        return "station" if "station" in names else guessed_station(names) or "station"
+        table = read_table(path, **self.written, noted=False).cleaned.table
+        names = table.column_names
+        return "station" if "station" in names else guessed_station(names) or only_text(table) or "station"
 
     def read(self, path: Path) -> Trace:
         """Read a log."""

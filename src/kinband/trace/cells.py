@@ -48,6 +48,7 @@ class Cleaned:
         kinds: By column what its bad cells are not: "numbers" or "dates".
         notes: What was made of some columns, in sentences.
         dates: How times are written, where they were text.
+        per_cent: Columns whose cells have per cent signs.
     """
 
     table: Any
@@ -55,6 +56,7 @@ class Cleaned:
     kinds: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     dates: dict[str, str] = field(default_factory=dict)
+    per_cent: set[str] = field(default_factory=set)
 
 
 def cleaned(
@@ -101,6 +103,7 @@ def _understood(done: Cleaned, name: str, text: Any, decimal: str, fixed: bool, 
     numbers, signs = _numbers(text, decimal, fixed)
     if len(text) - numbers.null_count >= _MOSTLY * known:
         if signs:
+            done.per_cent.add(name)
             done.notes.append(f"column {name!r} has per cent signs: '98.5 %' is read as the number 98.5")
         _keep_bad(done, name, text, numbers, "numbers")
         return numbers

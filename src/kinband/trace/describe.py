@@ -115,7 +115,8 @@ def _column(reading: Reading, name: str, roles: Roles) -> DescribedColumn:
     role = next((role for role, named in roles.items() if name in named.values()), "")
     distinct = pc.count_distinct(column).as_py() if str(column.type) != "null" else 0
     missing = int(null_cells(column).sum()) - bad
-    return DescribedColumn(name, role, _kind(column), unit_hint(name), missing, bad, distinct, _range(column))
+    unit = "%" if name in reading.cleaned.per_cent else unit_hint(name)
+    return DescribedColumn(name, role, _kind(column), unit, missing, bad, distinct, _range(column))
 
 
 def _kind(column: Any) -> str:

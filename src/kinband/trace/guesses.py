@@ -1,11 +1,11 @@
-"""What a column probably is, by its name: the station, the time, a knob, a reward, and its unit.
+"""What a column probably is: the station, the time, a knob, a reward, and its unit.
 
-Stations and times are taken by their names, and it is said; knobs and rewards are only proposed, since nobody but the
-user knows what is to be set and what is to be earned.
+Stations and times are taken by their names, or where a single column could be meant, in whatever language; it is said.
+Knobs and rewards are only proposed, since nobody but the user knows what is to be set and what is to be earned.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Any
 
@@ -54,6 +54,36 @@ def guessed_station(names: Iterable[str]) -> str | None:
         'Cell Name'
     """
     return _first(names, _STATIONS)
+
+
+def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
+    """Return the one column of text, if there is just one and it repeats itself; some columns are left out of it.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> only_text(pa.table({"Zelle": ["a", "b", "a"], "Last": [0.1, 0.2, 0.3]}))
+        'Zelle'
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = [name for name in _of_kind(table, pa.types.is_string, pa.types.is_large_string) if name not in set(without)]
+    return found[0] if len(found) == 1 and pc.count_distinct(table.column(found[0])).as_py() < len(table) else None
+
+
+def only_time(table: Any, *, without: Iterable[str] = ()) -> str | None:
+    """Return the one column of times, if there is just one; some columns are left out of it."""
+    import pyarrow as pa
+
+    found = [name for name in _of_kind(table, pa.types.is_timestamp) if name not in set(without)]
+    return found[0] if len(found) == 1 else None
+
+
+def _of_kind(table: Any, *kinds: Callable[[Any], bool]) -> list[str]:
+    """The columns of some types whose names are not repeated."""
+    names = table.column_names
+    pairs = zip(names, table.schema.types, strict=True)
+    return [name for name, kind in pairs if names.count(name) == 1 and any(fits(kind) for fits in kinds)]
 
 
 def guessed_time(table: Any) -> str | None:

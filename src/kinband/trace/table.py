@@ -33,7 +33,7 @@ from kinband.trace.columns import (
     weighted_of,
 )
 from kinband.trace.files import Reading, bundled_file, located, path_of, read_table, write_table
-from kinband.trace.guesses import guessed_station, guessed_time, proposed_options
+from kinband.trace.guesses import guessed_station, guessed_time, only_text, only_time, proposed_options
 from kinband.trace.problems import clock_change, named_columns, sound_rows
 from kinband.trace.rewards import (
     WeightedReward,
@@ -602,14 +602,18 @@ def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str,
         return columns  # type: ignore[unreachable]  # which is refused where it is used
     table, made, notes = reading.cleaned.table, dict(columns or {}), reading.cleaned.notes
     claimed = _claimed(columns)
-    station = guessed_station(name for name in table.column_names if name not in claimed)
+    station, why = guessed_station(name for name in table.column_names if name not in claimed), "by its name"
+    if station is None and "station" not in made and columns is not None:
+        station, why = only_text(table, without=claimed), "the only one of text"
     if "station" not in made and station not in (None, "station"):
         made["station"] = station
-        notes.append(f"column {station!r} is taken for the station, by its name: --station says otherwise")
-    guess = guessed_time(table) or "time"
-    if "time" not in made and guess != "time" and not set(guess.split("+")) & claimed:
+        notes.append(f"column {station!r} is taken for the station, {why}: --station says otherwise")
+    guess, why = guessed_time(table), "by its name"
+    if guess is None and "time" not in table.column_names and columns is not None:
+        guess, why = only_time(table, without=claimed), "the only one of dates"
+    if "time" not in made and guess not in (None, "time") and not set(str(guess).split("+")) & claimed:
         made["time"] = guess
-        notes.append(f"column {guess!r} is taken for the time, by its name: --time says otherwise")
+        notes.append(f"column {guess!r} is taken for the time, {why}: --time says otherwise")
     time = made.get("time")
     if isinstance(time, str) and "+" in time and time not in table.column_names:
         _join(reading, made, time)

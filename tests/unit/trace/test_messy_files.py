@@ -265,6 +265,25 @@ def test_station_and_time_are_found_by_their_names_and_it_is_said(tmp_path: Path
     assert len(caught) == 2
 
 
+def test_the_only_text_and_the_only_dates_are_station_and_time_in_any_language(tmp_path: Path) -> None:
+    rows = [f"{'Köln' if n % 2 else 'Bonn'};0{1 + n // 2}.05.2024 14:00;{n % 3};0,{n}" for n in range(8)]
+    (tmp_path / "log.csv").write_text("Zelle;Zeitpunkt;Neigung;Güte\n" + "\n".join(rows), encoding="utf-8")
+    columns: dict[str, Any] = {"reward": "Güte", "configuration": ["Neigung"]}
+    with (
+        pytest.warns(UserWarning, match="'Zelle' is taken for the station, the only one of text"),
+        pytest.warns(UserWarning, match="'Zeitpunkt' is taken for the time, the only one of dates"),
+    ):
+        trace = Trace.read(tmp_path / "log.csv", columns)
+    assert trace.stations == ("Bonn", "Köln")
+    assert trace.time is not None
+    assert str(trace.time[0]) == "2024-05-01T14:00:00.000000"
+    (tmp_path / "log.csv").write_text(
+        "Zelle;Ort;Neigung;Güte\n" + "\n".join(f"a;b{r[4:]}" for r in rows), encoding="utf-8"
+    )
+    with pytest.raises(BadInputError, match="no column 'station'"):  # two might be meant
+        Trace.read(tmp_path / "log.csv", columns)
+
+
 @pytest.mark.parametrize("hours", [("14:00", "15:00"), ("14", "15"), ("14:00 - 15:00", "15:00 - 16:00")])
 def test_a_day_and_an_hour_in_two_columns_are_joined(hours: tuple[str, str], tmp_path: Path) -> None:
     rows = [f"{day};{hour};a;{tilt};1" for day, hour, tilt in zip(["13.05.2024"] * 2, hours, [2, 4], strict=True)]
