@@ -1,69 +1,22 @@
-"""Charts as SVG: values over time, and what is believed of configurations.
+"""Charts as SVG: values over time, and what is believed of configurations; `kinband.html.svg` has their frame.
 
-A chart has its values at the left and a plot that is as wide as its place in the page. Places along x are shares of the
-width, from 0 to 1; along y they are pixels. The curves lie in an inner picture that is stretched along x alone, with
-strokes that are not; texts and markers are placed by shares of the width and keep their size. So letters can be read on
-a phone, and nothing has to be drawn twice. A page forbids inline styles: what an element looks like is said by its
-class or by a presentation attribute.
+The curves lie in an inner picture that is stretched along x alone, with strokes that are not; texts and markers are
+placed by shares of the width and keep their size.
 """
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from html import escape
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag, tick_label
 from kinband.service.dashboard.text import figure
 from kinband.stats import REACH
 
-# --- Elements as text -----------------------------------------------------------------------------------------------
-
-
-def number(value: float) -> str:
-    """Return a coordinate, with two decimals at most."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
-def percent(share: float) -> str:
-    """Return a share of the picture's width as a coordinate."""
-    return f"{number(100.0 * share)}%"
-
-
-def along(value: float, ends: tuple[float, float]) -> str:
-    """Return where a value lies along the width of a picture that goes from one end to the other."""
-    return percent(min(max(Scale(*ends, 0.0, 1.0)(value), 0.0), 1.0))
-
-
-def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """Return an element; attributes that are None are left out, `class_` is `class` and `stroke_width` `stroke-width`.
-
-    What is inside and what attributes say is escaped unless it is `Markup`.
-    """
-    said = "".join(
-        [f' {_attribute(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None]
-    )
-    end = f">{''.join(map(_escaped, inside))}</{name}>" if inside else "/>"
-    return Markup(f"<{name}{said}{end}")  # noqa: S704 - every part is escaped
-
-
-@cache
-def _attribute(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
-
-
-def _escaped(value: object) -> str:
-    if isinstance(value, Markup):
-        return value
-    return number(value) if isinstance(value, float) else escape(str(value))
-
-
-# --- From values to places: linear scales, round ticks for numbers and for times, long series made short ------------
+# --- Round ticks for times, long series made short ------------------------------------------------------------------
 
 MOST_POINTS = 300
 """How many points a series has at most when it is drawn: a phone has about that many pixels."""
@@ -72,40 +25,6 @@ _STEPS = (  # of a time axis, in seconds
     1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 14 * 86400,
     28 * 86400, 91 * 86400, 182 * 86400, 365 * 86400,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A straight line from values, `low` to `high`, to places, `start` to `end`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """Return the place of a value."""
-        share = 0.5 if self.high == self.low else (value - self.low) / (self.high - self.low)
-        return self.start + (self.end - self.start) * share
-
-
-def round_ticks(low: float, high: float, *, most: int = 5) -> list[float]:
-    """Return round numbers from `low` to `high`, at most so many: steps of 1, 2 or 5 times a power of ten."""
-    if not high > low:
-        return [low]
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
-    for step in (power, 2 * power, 5 * power, 10 * power, 20 * power):
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        if last - first + 1 <= most:
-            break
-    digits = max(0, 1 - math.floor(math.log10(step)))
-    return [round(k * step, digits) + 0.0 for k in range(first, last + 1)]
-
-
-def tick_label(value: float, step: float) -> str:
-    """Return a number with as many decimals as a step needs."""
-    digits = next((d for d in range(5) if abs(step * 10**d - round(step * 10**d)) < 1e-6), 5)
-    return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def time_ticks(first: datetime, last: datetime, *, most: int = 5) -> list[tuple[datetime, str]]:
@@ -123,16 +42,6 @@ def _label(tick: datetime, step: int) -> str:
     if step >= 91 * 86400:
         return f"{tick:%b %Y}"
     return f"{tick.day} {tick:%b}" if step >= 86400 else f"{tick:%H:%M:%S}" if step < 60 else f"{tick:%H:%M}"
-
-
-def around(values: Iterable[float | None], *, margin: float = 0.08, least: float = 1e-6) -> tuple[float, float]:
-    """Return a range that holds all values with some room above and below; 0 to 1 where there are none."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if not known:
-        return 0.0, 1.0
-    low, high = min(known), max(known)
-    room = margin * max(high - low, least, 0.02 * max(abs(low), abs(high)) if high == low else 0.0)
-    return low - room, high + room
 
 
 def thinned(
@@ -154,7 +63,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 WIDE = 1000.0
 """Width of the inner picture, which is stretched to that of the page."""
 _TOP, _FOOT = 12.0, 22.0  # pixels above the plot, and below it for the times
-_AXIS = 38  # pixels for the values at the left
 MARKER_SHAPES = {  # they differ in shape, not in colour alone
     "controller": "M0-5 L5 4 L-5 4 Z",
     "operator": "M-4.5-4.5 H4.5 V4.5 H-4.5 Z",
@@ -252,33 +160,6 @@ def stretched(inside: Sequence[Markup], *, height: int) -> Markup:
         "svg", *inside, width="100%", height=height, viewBox=f"0 0 {number(WIDE)} {height}",
         preserveAspectRatio="none", overflow="visible",
     )  # fmt: skip
-
-
-def plot(
-    inside: Sequence[Markup], *, y: Scale, says: str, height: int, names: Sequence[str] = (), **further: object
-) -> Markup:
-    """Return a chart: values at the left, and right of them, as wide as the page allows, grid lines and what is inside.
-
-    Args:
-        inside: What is drawn, along x by shares of the width.
-        y: Scale of the values.
-        says: What there is to see, for those who cannot.
-        height: In pixels.
-        names: What the values 0, 1, 2, ... stand for where they are no quantities.
-        further: Attributes.
-    """
-    ticks = [float(i) for i in range(len(names))] or round_ticks(y.low, y.high, most=4)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(ticks[0]) or 1.0
-    grid = [tag("line", class_="grid", x1=0, x2="100%", y1=y(value), y2=y(value)) for value in ticks]
-    if names:  # above their lines, since they may be long
-        grid += [tag("text", name, class_="tick", x=2, y=y(i) - 4.0) for i, name in enumerate(names)]
-    beside = [
-        tag("text", tick_label(value, step), class_="tick", x="100%", y=y(value) + 4.0, text_anchor="end")
-        for value in ([] if names else ticks)
-    ]
-    axis = tag("svg", *beside, class_="axis", width=_AXIS, height=height, aria_hidden="true")
-    main = tag("svg", *grid, *inside, class_="plot", width="100%", height=height, aria_hidden="true", **further)
-    return tag("div", axis, main, class_="chart", role="img", aria_label=says)
 
 
 def _times(first: datetime, last: datetime, *, x: Scale, height: int) -> list[Markup]:

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from kinband.controller import Explanation
 from kinband.controller.explain import MOST_ROWS
 from kinband.errors import KinbandError
-from kinband.service.dashboard.charts import Belief, around
+from kinband.html.svg import around
+from kinband.service.dashboard.charts import Belief
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import named_slot, names_of, row_of
 from kinband.service.dashboard.text import knobs, sentence

@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.spatial import KDTree
 
-from kinband.service.dashboard.charts import Scale, number, tag
+from kinband.html.svg import Scale, number, tag
 from kinband.service.dashboard.rows import Look
 from kinband.service.dashboard.text import ago, figure, station_url
 from kinband.service.operations import MODES

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from kinband import html
 from kinband.errors import NotFoundError
+from kinband.html import svg
 from kinband.service.dashboard import charts, text
 from kinband.service.dashboard.map import ramp
 from kinband.stats import counted
@@ -91,7 +92,7 @@ def asked_before(request: Request, etag: str) -> bool:
 def environment() -> Environment:
     """Return the templates with everything that they may use."""
     made = html.environment("kinband.service.dashboard")
-    named = (text.figure, text.signed, text.share, text.breakable, charts.percent, charts.along)
+    named = (text.figure, text.signed, text.share, text.breakable, svg.percent, svg.along)
     made.filters |= {function.__name__: function for function in named} | {"when": text.time_tag}
     made.globals |= {
         "interval": text.interval,

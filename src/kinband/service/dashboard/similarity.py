@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.arrays import FloatArray
-from kinband.service.dashboard.charts import number, tag
+from kinband.html.svg import number, tag
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.map import UNKNOWN, ramp
 from kinband.service.dashboard.text import figure, with_query

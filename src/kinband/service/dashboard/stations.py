@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError
-from kinband.service.dashboard.charts import Belief, Line, Marker, around, band_chart, thinned, time_chart
+from kinband.html.svg import around
+from kinband.service.dashboard.charts import Belief, Line, Marker, band_chart, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
 from kinband.service.dashboard.decision import evidence_shares
 from kinband.service.dashboard.rows import Look, Names, look_of, names_of, row_of, sites_of

@@ -11,17 +11,14 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from kinband.html.svg import Scale, around, round_ticks, tag
 from kinband.service.dashboard.charts import (
     MOST_POINTS,
     Belief,
     Line,
     Marker,
-    Scale,
-    around,
     band_chart,
     curve,
-    round_ticks,
-    tag,
     thinned,
     time_chart,
     time_ticks,
