@@ -1,9 +1,9 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import floor, log10
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +40,7 @@ from kinband.planning import (
     NEGLIGIBLE,
     Change,
     ChangePlan,
+    Origin,
     Period,
     Present,
     check_folder,
@@ -53,11 +54,14 @@ from kinband.planning import (
     share_text,
 )
 from kinband.planning.design import trial_stations
+from kinband.planning.page import Places, read_places
 from kinband.progress import progress
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.files import located
+from kinband.trace.answers import LogQuestions, listed
+from kinband.trace.files import located, names_in
+from kinband.trace.guesses import guessed_places
 
 _SHOWN = 20  # stations listed on the screen; the files list all
 
@@ -115,6 +119,15 @@ def recommend(
     workers: Workers = 0,
     ray: RayAddress = None,
     out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
+    positions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where stations are, for the map: a file with the station and longitude and latitude, or x and y. "
+            "Looked for in STATES and in the log if not given.",
+            show_default=False,
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a plan that is already in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -136,6 +149,7 @@ def recommend(
         check_folder(out, replace=replace)  # now rather than after a minute of work
         make_folder(out)
         used = trace if rows is None else used_rows(trace, rows, seed=seed)
+        places = _places(positions, now, log, columns)
         asked = first_lines(trace, used, quiet=as_json)
         notes += few_rows(used)
         if explore:
@@ -149,7 +163,11 @@ def recommend(
                 max_changes=max_changes, steps=steps, rails=hard, workers=workers, ray=ray,
                 tick=lambda done: tick("planning", done), reward=columns.reward or "reward", period=meant,
             )  # fmt: skip
-    files = plan.write(out, replace=replace)
+    origin = Origin(
+        made=datetime.now().astimezone(), log=log.name, read=_read(asked), notes=tuple(notes),
+        places=places.at, metres=places.metres,
+    )  # fmt: skip
+    files = plan.write(out, replace=replace, origin=origin)
     if as_json:
         read = {"rows": len(trace), "rows_used": len(used), "groups": len(network.groups), "similarity": network.method}
         echo_json(
@@ -157,8 +175,44 @@ def recommend(
         )
         return
     _print(plan)
-    rollback, made, left = files
-    echo_lines(*(f"note: {note}" for note in notes), f"plan: {made}", f"roll-back: {rollback}", f"left alone: {left}")
+    echo_lines(*(f"note: {note}" for note in notes), *plan.in_words(), *_files_in_words(plan, files))
+
+
+def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOptions) -> Places:
+    """Where stations are: by a file of its own, that of the present states, or the log, whichever says so first."""
+    if positions is not None:
+        with about(positions):
+            found = read_places(positions, station=columns.station_in(positions), **columns.written)
+        if found is None:
+            problem = f"{positions} does not say where stations are"
+            raise BadInputError(problem, hint="name two columns longitude and latitude, or x and y", code="no_places")
+        return found
+    for path in (now, log):
+        if path is None or not path.is_file() or guessed_places(names_in(path, **columns.written)) is None:
+            continue
+        if (found := read_places(path, station=columns.station_in(path), **columns.written)) is not None:
+            return found
+    return Places({})
+
+
+def _read(asked: LogQuestions) -> tuple[str, ...]:
+    """What the log holds, for a reader who has not seen it."""
+    rows = f"{asked.rows_used:,} of {asked.rows:,} rows" if asked.rows_used < asked.rows else f"{asked.rows:,} rows"
+    when = "" if asked.period is None else f", {asked.period[0]} to {asked.period[1]}"
+    low, _, high = asked.tried
+    each = f"{low}" if low == high else f"{low} to {high}"
+    state = f"States that gains may depend on: {listed(asked.state)}." if asked.state else "No states."
+    tried = f"{counted(asked.configurations, 'setting')} tried, {each} a station."
+    return f"{rows} of {counted(asked.stations, 'station')}{when}.", tried, state
+
+
+def _files_in_words(plan: ChangePlan, files: Sequence[Path]) -> list[str]:
+    """Return which file to open, and which undoes the plan."""
+    rollback, made, left, page = files
+    lines = [f"Open: {page}, then {made} (what to set) and {left}."]
+    if plan.changes:
+        lines.append(f"Undo: {rollback} sets {counted(len(plan.changes), 'station')} back to what runs now.")
+    return lines
 
 
 def _present(trace: Trace, now: Path | None, columns: LogOptions) -> dict[str, Present]:
@@ -252,12 +306,8 @@ def _tried(space: ConfigurationSpace) -> ConfigurationSpace:
 
 
 def _print(plan: ChangePlan) -> None:
-    stations = len(plan.changes) + len(plan.left_alone)
-    total = sum(change.gain.value for change in plan.changes)
-    kind = "worth trying" if plan.explore else "worth making"
-    gain = f", together expected to gain {total:+.3g} in reward" if plan.changes else ""
-    say(f"{counted(len(plan.changes), 'change')} {kind} among {counted(stations, 'station')}{gain}.")
     if plan.changes:
+        say("Trials, what is most worth trying first:" if plan.explore else "Changes, the largest gain first:")
         show(_changes_table(plan))
     if plan.left_alone:
         say("Left alone:")
@@ -277,15 +327,9 @@ def _changes_table(plan: ChangePlan) -> Table:
     what = plan.knobs[0] if len(plan.knobs) == 1 else "change"
     made = table("station", what, numbers=("gain", "95 % interval", "borrowed"), more=("most from",))
     made.columns[1].justify = "right"
-    digits = _digits(max(abs(change.gain.value) for change in plan.changes))
     for change in plan.changes[:_SHOWN]:
-        made.add_row(*map(Text, _cells(change, digits=digits)))
+        made.add_row(*map(Text, _cells(change, digits=plan.decimals)))
     return _captioned(made, len(plan.changes), "plan.csv")
-
-
-def _digits(largest: float) -> int:
-    """Return the decimals that show two digits of the largest gain; the file has more."""
-    return max(0, 1 - floor(log10(largest))) if largest > 0 else 3
 
 
 def _cells(change: Change, *, digits: int) -> list[str]:

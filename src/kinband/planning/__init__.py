@@ -6,8 +6,8 @@ interval of its gain is above zero, and never to what nobody tried that it can l
 with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is learned: a person approves a plan.
 
 `period` says what a plan is for, `evidence` what the rows say of it, `limits` what may change, `making` how a plan
-comes about, `network` how that of thousands of stations does, `plan` is a plan and its files; `design` plans the trials
-that a log lacks.
+comes about, `network` how that of thousands of stations does, `plan` is a plan and its files, `page` the one to show;
+`design` plans the trials that a log lacks.
 """
 
 from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares
@@ -24,7 +24,7 @@ from kinband.planning.period import (
     read_periods,
     read_present,
 )
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, check_folder, safe_text
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support, check_folder, safe_text
 
 __all__ = [
     "NEGLIGIBLE",
@@ -33,6 +33,7 @@ __all__ = [
     "LeftAlone",
     "Limits",
     "Network",
+    "Origin",
     "Period",
     "Present",
     "Support",

@@ -1,6 +1,6 @@
 """What limits a plan: steps, and the guard rails of the network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +10,8 @@ from kinband.arrays import BoolArray, finite_number
 from kinband.errors import BadInputError
 from kinband.guardrails import Freeze, KnobLimit, Rails
 from kinband.space import ConfigurationSpace
+from kinband.stats import counted
+from kinband.trace.answers import some_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,48 @@ class Limits:
         """The stations that rails leave as they are, and why."""
         return {freeze.station: frozen_reason(freeze) for freeze in self.rails.freeze}
 
+    def in_words(self) -> tuple[str, ...]:
+        """Return the limits as sentences.
+
+        Example:
+            >>> rails = Rails(knobs={"tilt": KnobLimit(low=0, high=4)}, freeze=(Freeze("a"),), per_round=5)
+            >>> for said in Limits(ConfigurationSpace(tilt=[0, 2, 4, 6]), {"tilt": 2}, rails).in_words():
+            ...     print(said)
+            tilt moves by at most 2.
+            Guard rails: tilt is 0 to 4.
+            Guard rails freeze 1 station: a.
+            Guard rails let 5 stations change in a round.
+        """
+        rails, said = self.rails, [_step_text(knob, step) for knob, step in self.steps.items()]
+        said += [f"Guard rails: {_limit_text(knob, limit)}." for knob, limit in rails.knobs.items()]
+        if rails.stations:
+            said.append(f"Guard rails have limits of their own for {_some(list(rails.stations))}.")
+        if rails.freeze:
+            said.append(f"Guard rails freeze {_some([freeze.station for freeze in rails.freeze])}.")
+        if rails.per_round is not None:
+            said.append(f"Guard rails let {counted(rails.per_round, 'station')} change in a round.")
+        if rails.neighbours and not rails.neighbours_together:
+            said.append("Guard rails let no two neighbours change together.")
+        return tuple(said)
+
     def apart(self, station: str) -> frozenset[str]:
         """Return the stations that may not change together with one."""
         return frozenset() if self.rails.neighbours_together else self.rails.neighbours.get(station, frozenset())
+
+
+def _step_text(knob: str, step: float) -> str:
+    return f"{knob} moves by at most {step:g}." if step else f"{knob} stays as it is."
+
+
+def _limit_text(knob: str, limit: KnobLimit) -> str:
+    """What a knob may be, and how far it may move."""
+    bounded = limit.values is not None or limit.low is not None or limit.high is not None
+    moves = () if limit.step is None else (_step_text(knob, limit.step).removesuffix("."),)
+    return ", ".join([f"{knob} is {limit}"] * bounded + list(moves)) or f"{knob} is anything"
+
+
+def _some(stations: Sequence[str]) -> str:
+    return f"{counted(len(stations), 'station')}: {some_of(stations)}"
 
 
 def frozen_reason(freeze: Freeze) -> str:

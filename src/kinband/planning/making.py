@@ -576,7 +576,19 @@ def merged(
         if isinstance(one, LeftAlone) or one.change.station in dropped
     ]
     changes = tuple(one.change for one in chosen.values())
-    return ChangePlan(tuple(limits.space.knobs), changes, tuple(left_alone), rules.beta is not None, **about)
+    said = _limits_said(rules, max_changes=max_changes)
+    knobs, explore = tuple(limits.space.knobs), rules.beta is not None
+    return ChangePlan(knobs, changes, tuple(left_alone), explore, limits=said, **about)
+
+
+def _limits_said(rules: Rules, *, max_changes: int | None) -> tuple[str, ...]:
+    """What limits a plan, in sentences."""
+    said = list(rules.limits.in_words())
+    if rules.least_gain:
+        said.append(f"Gains below {rules.least_gain:g} are not worth a change.")
+    if max_changes is not None:
+        said.append(f"At most {counted(max_changes, 'station')} may change.")
+    return tuple(said)
 
 
 def _dropped(change: Change, why: Why, reason: str) -> LeftAlone:

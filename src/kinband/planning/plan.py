@@ -1,10 +1,13 @@
 """A change plan: what changes and why, what is left alone, and its files."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import isnan, nan
+from datetime import datetime
+from math import floor, inf, isnan, log10, nan
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from kinband.errors import BadInputError
@@ -138,6 +141,53 @@ class LeftAlone:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a plan comes from, as its page says it; what is not given is left out.
+
+    Attributes:
+        made: When it was made.
+        log: The file that it was learned from.
+        read: What is in the log, in sentences.
+        command: The command that made it.
+        notes: What else a reader should know.
+        places: How far to the east and to the north each station is.
+        metres: Whether that is in metres.
+
+    Example:
+        >>> Origin(log="export.csv", places={"a": (0.0, 500.0)}).metres
+        True
+    """
+
+    made: datetime | None = None
+    log: str = ""
+    read: tuple[str, ...] = ()
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    places: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    metres: bool = True
+
+
+def mean_gain_of(gains: Sequence[Estimate]) -> Estimate:
+    """Return the mean of some gains, with an interval that holds however they hang together.
+
+    The standard deviation of a mean is never above the mean of the standard deviations, which it is where all are wrong
+    in the same way. Stations learn from each other, so they may be.
+
+    Example:
+        >>> f"{mean_gain_of([Estimate(0.2, 0.1, 0.3), Estimate(0.4, 0.1, 0.7)]):.2f}"
+        '0.30 (0.10 to 0.50)'
+    """
+    if not gains:
+        return Estimate(nan)
+    return Estimate(*(fmean(getattr(one, part) for one in gains) for part in ("value", "low", "high")))
+
+
+def _said(gain: Estimate, spec: str) -> str:
+    ends = f" (95 % interval {gain.low:{spec}} to {gain.high:{spec}})" if gain.known else ""
+    return f"{gain.value:{spec}}{ends}"
+
+
+@dataclass(frozen=True)
 class ChangePlan:
     """What to change, largest gain first, and what not.
 
@@ -148,6 +198,7 @@ class ChangePlan:
         explore: Whether the plan tries what is little known, or plays safe.
         reward: What the reward is called in the log.
         period: What the plan is for, in words.
+        limits: What limited it, in sentences.
 
     Example:
         >>> plan = ChangePlan(("tilt",), (), (LeftAlone("a", {"tilt": 2}, "best already", "Nothing is better."),))
@@ -161,11 +212,65 @@ class ChangePlan:
     explore: bool = False
     reward: str = "reward"
     period: str = "the present state"
+    limits: tuple[str, ...] = ()
 
     @property
     def mean_gain(self) -> float:
         """What a changed station gains on average; 0 without changes."""
         return sum(one.gain.value for one in self.changes) / len(self.changes) if self.changes else 0.0
+
+    @property
+    def gain(self) -> Estimate:
+        """What a changed station gains on average, with an interval (`mean_gain_of`); nan without changes."""
+        return mean_gain_of([one.gain for one in self.changes])
+
+    @property
+    def by_hour(self) -> dict[int, Estimate]:
+        """The same in each hour of the day, over the stations whose period has that hour."""
+        hours = sorted({hour for one in self.changes for hour in one.by_hour})
+        return {
+            hour: mean_gain_of([one.by_hour[hour] for one in self.changes if hour in one.by_hour]) for hour in hours
+        }
+
+    @property
+    def users(self) -> float | None:
+        """By how many users or samples a row of a changed station then counts more as good, on average."""
+        known = [one.users for one in self.changes if one.users is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def why_left(self) -> dict[Why, int]:
+        """How many stations are left alone for which reason, the most frequent first."""
+        return dict(Counter(one.why for one in self.left_alone).most_common())
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals show two digits of a mean gain."""
+        size = fmean(abs(one.gain.value) for one in self.changes) if self.changes else 0.0
+        return max(0, 1 - floor(log10(size))) if 0 < size < inf else 3
+
+    def in_words(self) -> list[str]:
+        """Return what matters in a few lines: changes and gain, the worst hour, who is left alone.
+
+        Example:
+            >>> left = LeftAlone("a", {"tilt": 2}, "best already", "Nothing is better.")
+            >>> ChangePlan(("tilt",), (), (left,)).in_words()
+            ['None of 1 station changes.', 'Left alone: 1 best already.']
+        """
+        stations = counted(len(self.changes) + len(self.left_alone), "station")
+        lines, spec = [f"None of {stations} changes."], f"+.{self.decimals}f"
+        if many := len(self.changes):
+            verb = f"try{'' if many > 1 else 's'} something new" if self.explore else f"change{'' if many > 1 else 's'}"
+            users = "" if self.users is None else f"; that is {self.users:+.3g} users or samples a row of the log"
+            gain = f"a mean gain of {_said(self.gain, spec)} in {self.reward}"
+            lines = [f"{many:,} of {stations} {verb.replace('trys', 'tries')}, for {gain}{users}."]
+        if by_hour := self.by_hour:
+            hour = min(by_hour, key=lambda hour: by_hour[hour].value)
+            lines.append(f"Worst hour of the day: {hour:02d} h, with {_said(by_hour[hour], spec)}.")
+        if self.left_alone:
+            reasons = (f"{count:,} {why}" for why, count in self.why_left.items())
+            lines.append(f"Left alone: {', '.join(reasons)}.")
+        return lines
 
     def _repr_html_(self) -> str:
         rows = [
@@ -176,19 +281,26 @@ class ChangePlan:
         caption = f"{counted(len(rows), 'change')}, {counted(len(self.left_alone), 'station')} left alone"
         return table(head, rows, caption=caption)
 
-    def write(self, folder: str | Path, *, replace: bool = False) -> list[Path]:
-        """Write rollback.csv, plan.csv and left_alone.csv, and return their paths.
+    def write(self, folder: str | Path, *, replace: bool = False, origin: Origin | None = None) -> list[Path]:
+        """Write rollback.csv, plan.csv, left_alone.csv and plan.html, and return their paths.
 
         The roll-back comes first, so that there is no plan without one. A plan that may have been carried out is not
         lost by accident: a folder that holds one is refused unless `replace` is set.
+
+        Args:
+            folder: Where to; made if it is not there.
+            replace: Whether a plan that is there may be replaced.
+            origin: When and from what the plan was made, and where stations are, for the page.
 
         Example:
             >>> import tempfile
             >>> plan = ChangePlan(("tilt",), (), ())
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     [path.name for path in plan.write(folder)]
-            ['rollback.csv', 'plan.csv', 'left_alone.csv']
+            ['rollback.csv', 'plan.csv', 'left_alone.csv', 'plan.html']
         """
+        from kinband.planning.page import plan_page
+
         folder = Path(folder)
         check_folder(folder, replace=replace)
         folder.mkdir(parents=True, exist_ok=True)
@@ -198,6 +310,7 @@ class ChangePlan:
         write_csv(folder / "plan.csv", header, map(_row, self.changes))
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
+        (folder / "plan.html").write_text(plan_page(self, origin or Origin()), encoding="utf-8")
         return [folder / name for name in FILES]
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +346,7 @@ def _plain_left(left: LeftAlone) -> dict[str, Any]:
 # whatever carries out the one undoes it with the other. Numbers are written as they are. Text that a spreadsheet would
 # take for a formula is written with an apostrophe before it; text that is itself a number needs none.
 
-FILES = ("rollback.csv", "plan.csv", "left_alone.csv")
+FILES = ("rollback.csv", "plan.csv", "left_alone.csv", "plan.html")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBERS: dict[str, Callable[[Change], float]] = {
     "expected_gain": lambda change: change.gain.value,

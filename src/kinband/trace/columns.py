@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray, FloatArray
 from kinband.errors import BadInputError
+from kinband.trace.guesses import guessed_places
 from kinband.trace.rewards import WeightedReward, is_sum, weighted_from
 
 # --- Turns the columns of a log into clean arrays, and says which value of which row is in the way ------------------
@@ -256,8 +257,9 @@ def _utc(moment: datetime) -> datetime:
 # A log arrives as a data frame of pandas, polars or pyarrow (through narwhals, none of them is imported here) or
 # as a plain mapping from name to values. A *column map* says which column is the station, the time, the reward,
 # its noise or sample count, and which are state features and knobs. Only the knobs must be named: the others
-# have default names, and every numeric column without another role is a state feature. The reward may be a weighted sum
-# of several columns (`weighted`), and further KPIs may be named that are neither reward nor state.
+# have default names, and every numeric column without another role is a state feature, but for two that say where
+# stations are. The reward may be a weighted sum of several columns (`weighted`), and further KPIs may be named that are
+# neither reward nor state.
 
 ColumnMap = Mapping[str, Any]
 """Role to column name; for "state", "configuration" and "kpis" a list of names, or a mapping from new name to column,
@@ -349,10 +351,29 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
     claimed = _columns(roles)
     if "state" not in roles:
         _refuse_spoilt(table, [c for c in table.names if c in table.text and c not in claimed])
-    roles.setdefault("state", {c: c for c in table.names if c in table.numeric and c not in claimed})
+    free = [c for c in table.names if c in table.numeric and c not in claimed]
+    if "state" not in roles:
+        places = places_in(table, free, station=roles["station"]["station"])
+        roles["state"] = {c: c for c in free if c not in (places or ())}
     roles.setdefault("kpis", {})
     _refuse_twice(roles)
     return roles
+
+
+def places_in(table: Table, names: Iterable[str], *, station: str) -> tuple[str, str] | None:
+    """Return the two columns that say where stations are: called so, and the same in all rows of a station."""
+    found = guessed_places(name for name in names if name in table.numeric)
+    if found is None:
+        return None
+    stations = np.unique(table.get(station).astype(str), return_inverse=True)[1].ravel()
+    order = np.argsort(stations, kind="stable")
+    begins = np.append(True, np.diff(stations[order]) > 0)
+    for name in found:
+        values = table.get(name).astype(np.float64)[order]
+        first = values[begins][np.cumsum(begins) - 1]
+        if (values != first)[np.isfinite(values) & np.isfinite(first)].any():
+            return None
+    return found
 
 
 def weighted_of(table: Table, columns: ColumnMap | None) -> WeightedReward | None:

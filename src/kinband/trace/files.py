@@ -204,6 +204,17 @@ def read_table(
     return reading
 
 
+def names_in(path: Path, **written: Any) -> list[str]:
+    """Return the names of a file's columns, without reading its rows where that is possible."""
+    if (suffix := check_file(path)) == ".parquet":
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(path).names)
+    if suffix == ".xlsx":
+        return list(read_excel(path, names=set()).column_names)
+    return list(form_of(path, **{name: mark for name, mark in written.items() if name != "date_format"}).names)
+
+
 OURS = TextFormat("utf-8", ",", ".")
 """How kinband writes text."""
 

@@ -19,6 +19,10 @@ _TIMES = (
     "time", "timestamp", "datetime", "dateandtime", "periodstart", "periodstarttime", "starttime", "begintime",
     "starttimestamp", "resulttime", "collectiontime", "ropstart", "measurementtime", "period", "date", "day",
 )  # fmt: skip
+_PLACES = (  # to the east and to the north
+    ("longitude", "latitude"), ("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("xm", "ym"), ("x", "y"),
+    ("easting", "northing"),
+)  # fmt: skip
 _DAYS, _HOURS = ("date", "day"), ("time", "hour", "hourofday", "starthour", "hr")
 _KNOB = re.compile(
     r"tilt|power|thr(es)?|thd|a[2-6]\b|hyst|offset|cio|qrxlev|p0|\bret\b|prio|timer|\bttt\b|scheduler|knob"
@@ -84,6 +88,17 @@ def _of_kind(table: Any, *kinds: Callable[[Any], bool]) -> list[str]:
     names = table.column_names
     pairs = zip(names, table.schema.types, strict=True)
     return [name for name, kind in pairs if names.count(name) == 1 and any(fits(kind) for fits in kinds)]
+
+
+def guessed_places(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the columns that say how far east and north stations are; None where there are none.
+
+    Example:
+        >>> guessed_places(["cell", "Lat", "Lon", "load"]), guessed_places(["x", "load"])
+        (('Lon', 'Lat'), None)
+    """
+    plain = {plain_name(name): name for name in names}
+    return next(((plain[x], plain[y]) for x, y in _PLACES if x in plain and y in plain), None)
 
 
 def guessed_time(table: Any) -> str | None:

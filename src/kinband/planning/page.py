@@ -1,0 +1,319 @@
+"""A change plan as one page to show: what changes where, what it is expected to bring, and how to undo it.
+
+The page is a file of its own: no script, nothing from elsewhere, every name in it escaped. It can be printed: what is
+folded on a screen is on the paper. Of thousands of stations it lists the first few hundred; plan.csv has all of them.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from kinband.arrays import FloatArray
+from kinband.errors import BadInputError
+from kinband.html import environment, style_sheet
+from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
+from kinband.planning.plan import Change, ChangePlan, Origin, Why
+from kinband.stats import Estimate, counted
+from kinband.trace.columns import floats, places_in, station_names, table_of
+from kinband.trace.files import read_table
+from kinband.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+LISTED = 300
+"""Stations in each list of the page."""
+
+TO_DO: Mapping[Why, str] = {
+    "best already": "nothing",
+    "gain not certain": "log more, or let a few stations try it (--explore, kinband design)",
+    "gain too small": "nothing, or lower --least-gain",
+    "never tried": "let a few stations try other settings (kinband design)",
+    "no other choice": "widen the steps or guard rails, if they may be wider",
+    "beyond the limit": "take it in the next plan",
+    "beside a change": "take it in the next plan, when its neighbour is done",
+    "frozen": "nothing while guard rails freeze it",
+    "not in the log": "log it first",
+    "state unfamiliar": "check the units of its state",
+    "state incomplete": "complete its state",
+    "configuration unknown": "say what it runs, or log it",
+}
+"""What to do about a station that is left alone, by the reason."""
+
+# --- The page -------------------------------------------------------------------------------------------------------
+
+
+def plan_page(plan: ChangePlan, origin: Origin) -> str:
+    """Return the page of a plan.
+
+    Example:
+        >>> "None of 0 stations" in plan_page(ChangePlan(("tilt",), (), ()), Origin())
+        True
+    """
+    listed = plan.changes[:LISTED]
+    scale = _scale([change.gain for change in listed])
+    return _template().render(
+        plan=plan,
+        origin=origin,
+        stations=len(plan.changes) + len(plan.left_alone),
+        title=_title(plan),
+        words=_words(plan),
+        d=plan.decimals,
+        unchanged=_mean(change.expected_unchanged for change in plan.changes),
+        reached=_mean(change.expected for change in plan.changes),
+        worst=min(plan.by_hour.items(), key=lambda item: item[1].value, default=None),
+        changes=listed,
+        left=plan.left_alone[:LISTED],
+        whisker=lambda change: whisker(change.gain, scale),
+        ruler=_ruler(scale, plan.decimals) if listed else "",
+        places=plan_map(plan, origin.places, metres=origin.metres),
+        hours=hour_chart(plan),
+        undone=_undone(plan),
+    )
+
+
+@cache
+def _template() -> "Template":
+    made = environment("kinband.planning")
+    made.filters |= {"signed": _signed, "interval": _interval, "configuration": _configuration, "moves": _moves}
+    made.globals |= {
+        "style": style_sheet(),
+        "version": __version__,
+        "counted": counted,
+        "listed": LISTED,
+        "to_do": TO_DO,
+    }
+    return made.get_template("plan.html")
+
+
+def _title(plan: ChangePlan) -> str:
+    stations = counted(len(plan.changes) + len(plan.left_alone), "station")
+    if not plan.changes:
+        return f"None of {stations} to change"
+    return f"{len(plan.changes):,} of {stations} {'for a trial' if plan.explore else 'to change'}"
+
+
+def _words(plan: ChangePlan) -> str:
+    """The plan in one sentence."""
+    if not plan.changes:
+        return "No change is worth making: what was found of each station is said below."
+    if plan.explore:
+        return "These are trials of what is little known: each may lose, and all teach something."
+    return "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
+
+
+def _mean(values: Any) -> float:
+    known = list(values)
+    return sum(known) / len(known) if known else math.nan
+
+
+def _signed(value: float, decimals: int) -> str:
+    """A gain, with a sign and a typographer's minus."""
+    return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def _interval(gain: Estimate, decimals: int) -> str:
+    return f"{_signed(gain.low, decimals)} to {_signed(gain.high, decimals)}" if gain.known else "no interval"
+
+
+def _configuration(values: Mapping[str, Any]) -> str:
+    """A configuration as words, such as "tilt 4, power 43"; the value alone where there is one knob."""
+    return ", ".join(str(value) if len(values) == 1 else f"{knob} {value}" for knob, value in values.items())
+
+
+def _moves(change: Change) -> list[tuple[str, Any, Any]]:
+    """The knobs that move, each with what it is now and what it is to be."""
+    return [(knob, change.present[knob], value) for knob, value in change.moves.items()]
+
+
+_NAMED = 6  # configurations of a roll-back that are named
+
+
+def _undone(plan: ChangePlan) -> str:
+    """What the roll-back sets, and at how many stations."""
+    knobs = Counter(_configuration(change.present) for change in plan.changes)
+    named = [f"{text} at {counted(count, 'station')}" for text, count in knobs.most_common(_NAMED)]
+    rest = sum(knobs.values()) - sum(count for _, count in knobs.most_common(_NAMED))
+    return "; ".join([*named, f"others at {rest:,}"] if rest else named)
+
+
+# --- Gains as whiskers ----------------------------------------------------------------------------------------------
+
+_WIDE, _HIGH = 140.0, 16.0
+_HOURS = 24
+
+
+def _scale(gains: Sequence[Estimate]) -> Scale:
+    """From gains to places in a whisker's picture; zero is always in it."""
+    ends = [end for gain in gains for end in (gain.low, gain.high, gain.value) if math.isfinite(end)]
+    return Scale(*around([0.0, *ends], margin=0.03), 0.0, _WIDE)
+
+
+def whisker(gain: Estimate, scale: Scale) -> Markup:
+    """Return a gain as a dot on its interval, beside the line of no gain."""
+    x, zero, middle = scale(gain.value), scale(0.0), _HIGH / 2
+    parts = [tag("line", class_="zero", x1=zero, x2=zero, y1=0, y2=_HIGH)]
+    if gain.known:
+        ends = scale(gain.low), scale(gain.high)
+        parts.append(tag("line", class_="whisker", x1=ends[0], x2=ends[1], y1=middle, y2=middle))
+    parts.append(tag("circle", class_="dot", cx=x, cy=middle, r=4))
+    return tag("svg", *parts, class_="gain", viewBox=f"0 0 {_WIDE:g} {_HIGH:g}", aria_hidden="true")
+
+
+def _ruler(scale: Scale, decimals: int) -> Markup:
+    """The scale of all whiskers: where no gain is, and where a round one."""
+    zero = min(max(scale(0.0), 4.0), _WIDE - 4.0)
+    last = round_ticks(0.0, scale.high, most=3)[-1]
+    ends = [("0", zero, "start" if zero < _WIDE / 8 else "middle"), (_signed(last, decimals), scale(last), "middle")]
+    letters = [tag("text", text, class_="tick", x=x, y=12, text_anchor=anchor) for text, x, anchor in ends]
+    return tag("svg", *letters, class_="gain", viewBox=f"0 0 {_WIDE:g} {_HIGH:g}", aria_hidden="true")
+
+
+def hour_chart(plan: ChangePlan, *, height: int = 200) -> Markup:
+    """Return the mean gain of a changed station in each hour of the day; nothing where hours are not known."""
+    by_hour, decimals = plan.by_hour, plan.decimals
+    if not by_hour:
+        return Markup("")
+    worst = min(by_hour, key=lambda hour: by_hour[hour].value)
+    ends = [end for gain in by_hour.values() for end in (gain.low, gain.high) if math.isfinite(end)]
+    y = Scale(*around([0.0, *ends, *(gain.value for gain in by_hour.values())]), height - 22.0, 8.0)
+    inside = [tag("line", class_="zero", x1=0, x2="100%", y1=y(0.0), y2=y(0.0))]
+    for hour, gain in by_hour.items():
+        x, look = percent((hour + 0.5) / _HOURS), " chosen" if hour == worst else ""
+        says = tag("title", f"{hour:02d} h: {_signed(gain.value, decimals)} ({_interval(gain, decimals)})")
+        line = tag("line", class_=f"whisker{look}", x1=x, x2=x, y1=y(gain.low), y2=y(gain.high)) if gain.known else ""
+        inside.append(tag("g", says, line, tag("circle", class_=f"dot{look}", cx=x, cy=y(gain.value), r=4.5)))
+    for hour in range(0, _HOURS, 3):
+        place = {"x": percent((hour + 0.5) / _HOURS), "y": height - 6.0}
+        inside.append(tag("text", f"{hour:02d} h", class_="tick", text_anchor="middle", **place))
+    said = [f"{hour:02d} h {_signed(gain.value, decimals)}" for hour, gain in by_hour.items()]
+    return plot(inside, y=y, says=f"Mean gain in {plan.reward} by hour of the day: {', '.join(said)}.", height=height)
+
+
+# --- A map: a dot a station, the fuller the larger its gain ---------------------------------------------------------
+
+_SIDE = 1000.0  # units of the larger side
+_LEAST, _MOST = 5.0, 17.0  # radius of a dot
+_WITH_NAMES = 2000  # stations up to which each dot says which it is
+_PALEST = 0.2  # opacity of no gain
+
+
+def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, metres: bool) -> dict[str, Any]:
+    """Return the map of a plan, what its bar means, and how many of its stations have no place; empty without any."""
+    gains = {change.station: change.gain.value for change in plan.changes}
+    asked = [*gains, *(left.station for left in plan.left_alone)]
+    known = [name for name in asked if name in places]
+    if not known:
+        return {}
+    at, size, (wide, high), unit = _laid_out(np.array([places[name] for name in known]))
+    largest = max((abs(gain) for gain in gains.values()), default=0.0) or 1.0
+    said, decimals = len(known) <= _WITH_NAMES, plan.decimals
+    dots = []
+    for name, (x, y) in sorted(zip(known, at.tolist(), strict=True), key=lambda one: abs(gains.get(one[0], 0.0))):
+        gain = gains.get(name)
+        words = "left alone" if gain is None else _signed(gain, decimals)
+        title = [tag("title", f"{name}: {words}")] if said else []
+        look = "rest" if gain is None else "less" if gain < 0 else "more"
+        fill = None if gain is None else f"{_PALEST + (1 - _PALEST) * abs(gain) / largest:.2f}"
+        dots.append(
+            tag("circle", *title, class_=look, cx=x, cy=y, r=size * (0.55 if gain is None else 1.0), fill_opacity=fill)
+        )
+    length = 10.0 ** math.floor(math.log10(0.3 * wide / unit))
+    bar = [tag("path", class_="ruler", d=f"M8 {number(high - 18)}v10h{number(length * unit)}v-10")] if metres else []
+    says = f"Map of {counted(len(known), 'station')}; {len(gains.keys() & places.keys()):,} of them change."
+    box = f"0 0 {number(wide)} {number(high)}"
+    return {
+        "svg": tag("svg", tag("title", says), *dots, *bar, class_="map", viewBox=box, role="img", aria_label=says),
+        "bar": f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m",
+        "metres": metres,
+        "missing": len(asked) - len(known),
+        "largest": largest,
+        "loses": any(gain < 0 for gain in gains.values()),
+    }
+
+
+def _laid_out(places: FloatArray) -> tuple[FloatArray, float, tuple[float, float], float]:
+    """Where dots go (n, 2), their radius, width and height of the map, and how long one unit of the places is on it.
+
+    Stations of one site stand in a ring around it.
+    """
+    from scipy.spatial import KDTree
+
+    low, high = places.min(axis=0), places.max(axis=0)
+    span = float(max(*(high - low), 1e-9))
+    unit = (_SIDE - 8 * _MOST) / span
+    xy = (places - low) * unit
+    xy[:, 1] = (high[1] - low[1]) * unit - xy[:, 1]
+    sites, of_site = np.unique(xy.round(1), axis=0, return_inverse=True)
+    apart = float(np.median(KDTree(sites).query(sites, k=[2])[0])) if len(sites) > 1 else _SIDE / 4
+    together: dict[int, list[int]] = defaultdict(list)
+    for i, site in enumerate(of_site.ravel().tolist()):
+        together[site].append(i)
+    crowd = float(np.median([len(same) for same in together.values()]))
+    size = min(max(0.4 * apart / (1 + (crowd > 1) * (1 + crowd / 6)), _LEAST), _MOST)
+    for same in together.values():
+        if len(same) > 1:
+            turn = 2 * math.pi * np.arange(len(same)) / len(same)
+            ring = 1.1 * size / math.sin(math.pi / len(same))
+            xy[same] += ring * np.column_stack([np.sin(turn), -np.cos(turn)])
+    xy += 4 * _MOST - np.minimum(xy.min(axis=0), 0)
+    wide, tall = xy.max(axis=0) + 4 * _MOST
+    return xy.round(1), size, (float(wide), float(tall)), unit
+
+
+# --- Where stations are: two columns of a file ----------------------------------------------------------------------
+
+_METRES_PER_DEGREE = 111_195.0  # of latitude, on a sphere of 6,371 km
+
+
+@dataclass(frozen=True)
+class Places:
+    """How far to the east and to the north stations are, by name, and whether that is known to be in metres."""
+
+    at: Mapping[str, tuple[float, float]]
+    metres: bool = True
+
+
+def read_places(path: str | Path, *, station: str = "station", **written: Any) -> Places | None:
+    r"""Return where stations are by the first row of each in a file; None if no two columns of numbers say so.
+
+    Columns are `longitude` and `latitude` (or `lon`, `lng`, `lat`), `x_m` and `y_m`, `x` and `y`, or `easting` and
+    `northing`, in small or capital letters.
+
+    Args:
+        path: The file.
+        station: Its column of station names.
+        written: How it is written, as `read_table` takes it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "sites.csv"
+        ...     _ = path.write_text("station,x_m,y_m\na,0,500\nb,250,0\n", encoding="utf-8")
+        ...     read_places(path)
+        Places(at={'a': (0.0, 500.0), 'b': (250.0, 0.0)}, metres=True)
+    """
+    path = Path(path)
+    table = table_of(read_table(path, text=[station], noted=False, **written).cleaned.table, what=str(path))
+    if station not in table.names:
+        raise BadInputError(f"{path} lacks the column {station!r} (the station)")
+    columns = places_in(table, table.names, station=station)
+    if columns is None:
+        return None
+    names = station_names(table.get(station), label=f"column {station!r} of {path}")
+    first = np.unique(names, return_index=True)[1]
+    x, y = (floats(table.get(name), label=f"column {name!r} of {path}", unknown=True)[first] for name in columns)
+    known = np.isfinite(x) & np.isfinite(y)
+    metres = "x_m" in columns[0].lower() or columns[0].lower() == "easting"
+    if columns[1].lower().startswith("lat"):
+        middle = math.radians(float(y[known].mean())) if known.any() else 0.0
+        x, y, metres = x * math.cos(middle) * _METRES_PER_DEGREE, y * _METRES_PER_DEGREE, True
+    found = zip(names[first][known].tolist(), x[known].tolist(), y[known].tolist(), strict=True)
+    return Places({name: (east, north) for name, east, north in found}, metres)
