@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,10 @@ def test_a_plan_where_nothing_is_worth_it_still_writes_its_files(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert recommend(folder, "--least-gain", "10") == 0
-    assert "0 changes worth making among 4 stations." in capsys.readouterr().out
+    assert (
+        "None of 4 stations changes.\nLeft alone: 2 gain too small, 1 best already, 1 not in the log."
+        in capsys.readouterr().out
+    )
     assert rows_of(folder / "plan" / "rollback.csv") == []
     assert len(rows_of(folder / "plan" / "left_alone.csv")) == 4
 
@@ -194,7 +198,7 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
 def test_one_station_is_spoken_of_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "now.csv").write_text("".join(STATES.splitlines(keepends=True)[:2]))
     assert recommend(folder, states="now.csv") == 0
-    assert "1 change worth making among 1 station, together" in capsys.readouterr().out
+    assert "1 of 1 station changes, for a mean gain of" in capsys.readouterr().out
 
 
 def test_of_several_knobs_those_that_move_are_shown_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,3 +444,86 @@ def test_without_column_options_it_says_which_columns_there_are(
     assert "'cell', 'users', 'threshold_dbm', 'good'" in error
     assert "--configuration" in error
     assert "columns=" not in error
+
+
+# --- The page to show, and the lines that matter --------------------------------------------------------------------
+
+
+def test_it_ends_with_the_lines_that_matter(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder) == 0
+    *_, changes, left, opened, undo = capsys.readouterr().out.strip().splitlines()
+    assert re.fullmatch(
+        r"1 of 4 stations changes, for a mean gain of \+0\.\d+ \(95 % interval \+0\.\d+ to \+0\.\d+\) in good\.",
+        changes,
+    )
+    assert left.startswith("Left alone: ")
+    assert "1 not in the log" in left
+    plan = folder / "plan"
+    assert (
+        opened == f"Open: {plan / 'plan.html'}, then {plan / 'plan.csv'} (what to set) and {plan / 'left_alone.csv'}."
+    )
+    assert undo == f"Undo: {plan / 'rollback.csv'} sets 1 station back to what runs now."
+
+
+def test_of_a_plan_with_hours_the_worst_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    daily(folder)
+    log, columns = str(folder / "fortnight.csv"), ["--station", "cell", "--time", "hour", "--reward", "good"]
+    options = [*columns, "--configuration", "threshold_dbm", "--hours", "0-16", "--out", str(folder / "plan")]
+    assert main(["recommend", log, *options]) == 0
+    assert re.search(r"^Worst hour of the day: \d\d h, with \+0\.\d+ \(95 %", capsys.readouterr().out, re.MULTILINE)
+    page = (folder / "plan" / "plan.html").read_text(encoding="utf-8")
+    assert "Gain by hour of the day" in page
+    assert "672 rows of 2 stations, 2024-03-04 00:00 to 2024-03-17 23:00." in page
+
+
+def test_the_page_says_what_was_read_what_limits_it_and_how_to_undo_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rails = folder / "rails.yaml"
+    rails.write_text("knobs:\n  threshold_dbm: {min: -104, max: -88}\nfreeze: ['0012']\n", encoding="utf-8")
+    assert recommend(folder, "--rails", str(rails), "--step", "threshold_dbm=4", "--max-changes", "3") == 0
+    page = (folder / "plan" / "plan.html").read_text(encoding="utf-8")
+    for said in (
+        "from export.csv",
+        "90 rows of 3 stations.",
+        "threshold_dbm moves by at most 4.",
+        "Guard rails: threshold_dbm is -104 to -88.",
+        "Guard rails freeze 1 station: 0012.",
+        "At most 3 stations may change.",
+        "<code>set_threshold_dbm</code>",
+        "threshold_dbm -92 at 1 station",
+    ):
+        assert said in page
+    assert "Where they are" not in page
+
+
+@pytest.mark.parametrize("where", ["log", "states", "file"])
+def test_positions_make_a_map_and_are_no_state(where: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns, options = export(), list[str]()
+    lat, lon = {"3714": 50.1, "3715": 50.2, "0012": 50.1}, {"3714": 8.6, "3715": 8.6, "0012": 8.7}
+    cells = columns["cell"].tolist()
+    if where == "log":
+        columns |= {"lat": [lat[cell] for cell in cells], "lon": [lon[cell] for cell in cells]}
+    elif where == "states":
+        head, *lines = STATES.splitlines()
+        placed = [f"{line},{50 + i / 10},{8 + i / 10}" for i, line in enumerate(lines)]
+        (folder / "states.csv").write_text("\n".join([f"{head},lat,lon", *placed]) + "\n", encoding="utf-8")
+    else:
+        write(
+            folder / "sites.csv", {"cell": list(lat), "Latitude": list(lat.values()), "Longitude": list(lon.values())}
+        )
+        options = ["--positions", str(folder / "sites.csv")]
+    write(folder / "export.csv", columns)
+    assert recommend(folder, *options) == 0
+    assert "state: users; knobs" in capsys.readouterr().out
+    page = (folder / "plan" / "plan.html").read_text(encoding="utf-8")
+    missing = 0 if where == "states" else 1
+    assert f"Map of {4 - missing} stations, 1 of them to change." in page
+    assert ("The places of 1 station are not known." in page) == bool(missing)
+
+
+def test_a_file_of_positions_that_has_none_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder, "--positions", str(folder / "states.csv")) == 2
+    error = capsys.readouterr().err
+    assert "states.csv does not say where stations are: name two columns longitude and latitude" in error
+    assert len(error.strip().splitlines()) == 1

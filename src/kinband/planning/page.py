@@ -138,7 +138,7 @@ _NAMED = 6  # configurations of a roll-back that are named
 
 def _undone(plan: ChangePlan) -> str:
     """What the roll-back sets, and at how many stations."""
-    knobs = Counter(_configuration(change.present) for change in plan.changes)
+    knobs = Counter(", ".join(f"{knob} {value}" for knob, value in one.present.items()) for one in plan.changes)
     named = [f"{text} at {counted(count, 'station')}" for text, count in knobs.most_common(_NAMED)]
     rest = sum(knobs.values()) - sum(count for _, count in knobs.most_common(_NAMED))
     return "; ".join([*named, f"others at {rest:,}"] if rest else named)
@@ -227,7 +227,7 @@ def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, met
         )
     length = 10.0 ** math.floor(math.log10(0.3 * wide / unit))
     bar = [tag("path", class_="ruler", d=f"M8 {number(high - 18)}v10h{number(length * unit)}v-10")] if metres else []
-    says = f"Map of {counted(len(known), 'station')}; {len(gains.keys() & places.keys()):,} of them change."
+    says = f"Map of {counted(len(known), 'station')}, {len(gains.keys() & places.keys()):,} of them to change."
     box = f"0 0 {number(wide)} {number(high)}"
     return {
         "svg": tag("svg", tag("title", says), *dots, *bar, class_="map", viewBox=box, role="img", aria_label=says),

@@ -864,3 +864,14 @@ def test_decimal_commas_are_read_unless_another_mark_is_given(tmp_path: Path) ->
 def test_among_numbered_times_the_word_is_complained_of() -> None:
     with pytest.raises(BadInputError, match="got 'yesterday' in row 3,"):
         trace_of(time=["1", "2", "yesterday", "4"])
+
+
+def test_where_stations_are_is_no_state_unless_it_is_called_one_or_changes() -> None:
+    log = {"station": ["a", "a", "b"], "Lat": [1.0, 1.0, 2.0], "lon": [3.0, 3.0, None], "load": [0.1, 0.2, 0.3]}
+    log |= {"tilt": [2, 4, 2], "reward": [0.5, 0.6, 0.7]}
+    tilt = {"configuration": ["tilt"]}
+    assert Trace.from_frame(pl.DataFrame(log), tilt).state_names == ("load",)
+    log["lon"] = [3.0, 3.0, 3.5]
+    assert Trace.from_frame(log, {**tilt, "state": ["Lat", "load"]}).state_names == ("Lat", "load")
+    assert Trace.from_frame(log | {"Lat": [1.0, 1.5, 2.0]}, tilt).state_names == ("Lat", "lon", "load")
+    assert Trace.from_frame({name: log[name] for name in log if name != "lon"}, tilt).state_names == ("Lat", "load")

@@ -1,0 +1,236 @@
+"""The page of a plan: all of it is there, nothing in it runs, and thousands of stations fit."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from kinband.errors import BadInputError
+from kinband.planning import Change, ChangePlan, LeftAlone, Origin, Support
+from kinband.planning.page import LISTED, TO_DO, Places, plan_map, plan_page, read_places
+from kinband.planning.plan import Why, mean_gain_of
+from kinband.stats import Estimate
+
+VOID = {"meta", "input", "br"}
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=cmd|' /C calc'!A0", "a & b", "{{ 7 * 7 }}")
+
+
+class Checked(HTMLParser):
+    """Reads a page, and holds it against what pages of the house are."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert tag not in ("script", "img", "link", "iframe", "object", "form", "base")
+        for name, value in attrs:
+            assert not name.startswith("on")
+            assert name not in ("src", "style")
+            assert name != "href" or (value or "").startswith("#")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def change(station: str = "a", gain: float = 0.1, **changed: Any) -> Change:
+    made = Change(
+        station, {"tilt": 2}, {"tilt": 4}, expected=0.8 + gain, expected_unchanged=0.8, std=0.02,
+        gain=Estimate(gain, gain - 0.04, gain + 0.04), std_alone=0.03, own_rows=40, borrowed=0.3,
+        lenders=(("b", 0.2), ("c", 0.1)), reason="A good reason.", support=Support(40, 900, 31),
+    )  # fmt: skip
+    return replace(made, **changed)
+
+
+def left(station: str = "z", why: Why = "best already") -> LeftAlone:
+    return LeftAlone(station, {"tilt": 2}, why, "Nothing is better.")
+
+
+def plan(*changes: Change, others: tuple[LeftAlone, ...] = (), **about: Any) -> ChangePlan:
+    return ChangePlan(("tilt",), changes, others, **about)
+
+
+def test_the_page_says_what_changes_what_it_brings_and_what_is_left_alone() -> None:
+    made = plan(change("a", 0.3), change("b", 0.1), others=(left(), left("y", "never tried")), reward="good_share")
+    origin = Origin(
+        datetime(2026, 5, 4, 21, 5, tzinfo=UTC), "export.csv", ("1,200 rows of 4 stations.",), notes=("Few.",)
+    )
+    text = Checked(plan_page(made, origin)).text
+    for said in (
+        "2 of 4 stations to change",
+        "made on 2026-05-04 at 21:05 UTC from export.csv",
+        "+0.20 in good_share, from 0.80 to 1.00; 95 %: +0.16 to +0.24",
+        "1,200 rows of 4 stations.",
+        "Few.",
+        "+0.30 +0.26 to +0.34",
+        "40 here 900 at 31 others",
+        "30 % b",
+        "A good reason.",
+        "never tried 1 let a few stations try other settings (kinband design)",
+        "z 2 best already Nothing is better.",
+        "set_tilt",
+        "(tilt 2 at 2 stations)",
+    ):
+        assert said in text, said
+
+
+def test_the_interval_of_a_mean_is_that_of_gains_which_all_err_alike() -> None:
+    mean = mean_gain_of([Estimate(0.1, 0.0, 0.2), Estimate(0.3, 0.0, 0.6)])
+    assert (mean.value, mean.low, mean.high) == pytest.approx((0.2, 0.0, 0.4))
+    assert not mean_gain_of([Estimate(0.1, 0.0, 0.2), Estimate(0.3)]).known
+    assert str(plan().gain.value) == "nan"
+
+
+def test_gains_by_hour_are_means_over_the_stations_that_have_the_hour() -> None:
+    one = change("a", by_hour={7: Estimate(0.2, 0.1, 0.3), 20: Estimate(-0.4, -0.5, -0.3)})
+    made = plan(one, change("b", by_hour={7: Estimate(0.4, 0.3, 0.5)}))
+    assert {hour: gain.value for hour, gain in made.by_hour.items()} == pytest.approx({7: 0.3, 20: -0.4})
+    text = Checked(plan_page(made, Origin())).text
+    assert "Worst hour of the day 20 h" in text
+    assert "20 h: −0.40 (−0.50 to −0.30)" in text
+    assert made.in_words()[1] == "Worst hour of the day: 20 h, with -0.40 (95 % interval -0.50 to -0.30)."
+
+
+def test_users_are_a_mean_over_stations_where_they_are_known() -> None:
+    made = plan(change("a", users=2.0), change("b", users=4.0), change("c"))
+    assert made.users == 3.0
+    assert made.in_words()[0].endswith("in reward; that is +3 users or samples a row of the log.")
+    assert "Users" not in Checked(plan_page(plan(change()), Origin())).text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text_wherever_they_stand(name: str) -> None:
+    hostile = change(
+        name, present={name: name}, proposed={name: "4"}, lenders=((name, 0.3),), reason=name,
+        by_hour={0: Estimate(0.1, 0.0, 0.2)},
+    )  # fmt: skip
+    alone = replace(left(name), present={name: name}, reason=name)
+    made = ChangePlan((name,), (hostile,), (alone,), reward=name, period=name, limits=(name,))
+    places = {name: (0.0, 0.0)}
+    page = plan_page(made, Origin(log=name, read=(name,), command=name, notes=(name,), places=places))
+    assert Checked(page).text.count(name) >= 12
+    assert "default-src 'none'" in page
+
+
+def test_a_plan_without_changes_says_so_and_shows_no_empty_parts() -> None:
+    text = Checked(plan_page(plan(others=(left(),)), Origin(places={"z": (0.0, 0.0)}))).text
+    assert "None of 1 station to change" in text
+    for absent in ("What changes where", "How to carry it out", "Gain by hour", "Where they are"):
+        assert absent not in text
+    assert Checked(plan_page(plan(), Origin())).text.startswith("Change plan: None of 0 stations")
+
+
+def test_of_several_knobs_those_that_move_are_named() -> None:
+    two = change(present={"tilt": 2, "power": 40}, proposed={"tilt": 4, "power": 40})
+    text = Checked(plan_page(ChangePlan(("tilt", "power"), (two,), ()), Origin())).text
+    assert "tilt 2 → 4" in text
+    assert "power 40 →" not in text
+    assert "tilt 2, power 40 at 1 station" in text
+
+
+def test_trials_are_called_so() -> None:
+    made = plan(change(gain=-0.01), explore=True)
+    page = Checked(plan_page(made, Origin(places={"a": (1.0, 2.0)}))).text
+    assert "1 of 1 station for a trial" in page
+    assert "each may lose" in page
+    assert "expected to lose" in page
+    assert made.in_words()[0].startswith("1 of 1 station tries something new, for a mean gain of -0.010")
+
+
+def test_thousands_of_stations_stay_a_page(tmp_path: Path) -> None:
+    hours = {hour: Estimate(0.1, 0.0, 0.2) for hour in range(24)}
+    many = tuple(change(f"LTE_{i:05d}_1", 0.3 - i / 1e4, by_hour=hours, reason="Because. " * 40) for i in range(2000))
+    rest = tuple(left(f"REST_{i:05d}") for i in range(2000))
+    names = [*(one.station for one in many), *(one.station for one in rest)]
+    places = {name: (float(i % 60), float(i // 60)) for i, name in enumerate(names)}
+    page = plan_page(plan(*many, others=rest), Origin(places=places))
+    assert len(page.encode()) < 3e6
+    text = Checked(page).text
+    assert f"And {2000 - LISTED:,} more in plan.csv" in text
+    assert f"And {2000 - LISTED:,} more in left_alone.csv" in text
+    assert "LTE_00299_1" in text
+    assert "LTE_00300_1" not in text
+
+
+def test_folds_are_for_screens_only() -> None:
+    page = plan_page(
+        plan(*(change(f"s{i}") for i in range(30)), others=tuple(left(f"z{i}") for i in range(30))), Origin()
+    )
+    hidden = [line for line in page.splitlines() if ":not(:checked)" in line]
+    assert len(hidden) == 2
+    assert "@media screen {\n" + "\n".join(hidden) + "\n}" in page
+
+
+def test_every_reason_has_something_to_do() -> None:
+    assert set(TO_DO) == set(get_args(Why))
+
+
+# --- The map --------------------------------------------------------------------------------------------------------
+
+
+def dots(made: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
+    """Name to x, y and radius of each dot."""
+    found = re.findall(r'cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"[^>]*><title>([^:]*):', made["svg"])
+    return {name: (float(x), float(y), float(r)) for x, y, r, name in found}
+
+
+def test_north_is_up_east_is_right_and_a_larger_gain_is_fuller() -> None:
+    made = plan(change("a", 0.4), change("b", 0.2), others=(left(),))
+    drawn = plan_map(made, {"a": (0.0, 0.0), "b": (900.0, 0.0), "z": (0.0, 900.0)}, metres=True)
+    at = dots(drawn)
+    assert at["a"][0] < at["b"][0]
+    assert at["z"][1] < at["a"][1]
+    assert (at["a"][1], at["a"][0]) == (at["b"][1], at["z"][0])
+    assert [float(x) for x in re.findall(r'fill-opacity="([\d.]+)"', drawn["svg"])] == [0.6, 1.0]
+    assert drawn["bar"] == "100 m"
+
+
+def test_stations_of_one_site_do_not_cover_each_other() -> None:
+    names = [f"s{i}" for i in range(6)]
+    made = plan(*(change(name) for name in names))
+    at = list(dots(plan_map(made, dict.fromkeys(names, (0.0, 0.0)), metres=True)).values())
+    apart = [abs(complex(a[0] - b[0], a[1] - b[1])) for i, a in enumerate(at) for b in at[:i]]
+    assert min(apart) >= 2 * at[0][2] - 0.2
+
+
+def test_places_are_read_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    file.write_text("cell,Lat,Lon\na,60.0,10.0\na,60.0,10.0\nb,60.0,10.1\nc,,\n", encoding="utf-8")
+    found = read_places(file, station="cell")
+    assert found is not None
+    assert set(found.at) == {"a", "b"}
+    assert found.at["b"][0] - found.at["a"][0] == pytest.approx(0.1 * 111_195 * 0.5)
+    file.write_text("cell,x,y\na,1,2\n", encoding="utf-8")
+    assert read_places(file, station="cell") == Places({"a": (1.0, 2.0)}, metres=False)
+
+
+def test_columns_that_are_no_places_are_not_taken_for_them(tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    for text in ("cell,x,load\na,1,2\n", "cell,x,y\na,1,2\na,1,3\n", "cell,x,y\na,left,right\n"):
+        file.write_text(text, encoding="utf-8")
+        assert read_places(file, station="cell") is None
+    with pytest.raises(BadInputError, match="lacks the column 'station'"):
+        read_places(file)
