@@ -71,7 +71,7 @@ def try_commands(wheel: Path, place: Path) -> None:
     run("kinband", "token", "create", "--ledger", "ledger.db", "--name", "ada", "--role", "admin")
     run("kinband", "ledger", "verify", "ledger.db")
     run("kinband", "serve", "--help")
-    for made in ("demo/report.html", "plan/plan.csv", "plan/rollback.csv", "ledger.db"):
+    for made in ("demo/report.html", "plan/plan.csv", "plan/plan.html", "plan/rollback.csv", "ledger.db"):
         if not (place / made).is_file():
             raise SystemExit(f"{made} was not written")
 

@@ -19,7 +19,7 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.html import environment, style_sheet
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
-from kinband.planning.plan import Change, ChangePlan, Origin, Why
+from kinband.planning.plan import Change, ChangePlan, Origin, Why, decimals_of
 from kinband.stats import Estimate, counted
 from kinband.trace.columns import floats, places_in, station_names, table_of
 from kinband.trace.files import read_table
@@ -89,6 +89,7 @@ def _template() -> "Template":
         "counted": counted,
         "listed": LISTED,
         "to_do": TO_DO,
+        "decimals_of": decimals_of,
     }
     return made.get_template("plan.html")
 
@@ -116,7 +117,7 @@ def _mean(values: Any) -> float:
 
 def _signed(value: float, decimals: int) -> str:
     """A gain, with a sign and a typographer's minus."""
-    return f"{value:+.{decimals}f}".replace("-", "−")
+    return f"{value:+,.{decimals}f}".replace("-", "−")
 
 
 def _interval(gain: Estimate, decimals: int) -> str:
@@ -206,11 +207,14 @@ _PALEST = 0.2  # opacity of no gain
 
 
 def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, metres: bool) -> dict[str, Any]:
-    """Return the map of a plan, what its bar means, and how many of its stations have no place; empty without any."""
+    """Return the map of a plan, what its bar means, and how many of its stations have no place.
+
+    Empty where no two stations are known to be apart.
+    """
     gains = {change.station: change.gain.value for change in plan.changes}
     asked = [*gains, *(left.station for left in plan.left_alone)]
     known = [name for name in asked if name in places]
-    if not known:
+    if len({places[name] for name in known}) < 2:
         return {}
     at, size, (wide, high), unit = _laid_out(np.array([places[name] for name in known]))
     largest = max((abs(gain) for gain in gains.values()), default=0.0) or 1.0
@@ -225,7 +229,7 @@ def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, met
         dots.append(
             tag("circle", *title, class_=look, cx=x, cy=y, r=size * (0.55 if gain is None else 1.0), fill_opacity=fill)
         )
-    length = 10.0 ** math.floor(math.log10(0.3 * wide / unit))
+    length = round_ticks(0.0, 0.3 * wide / unit, most=2)[-1]
     bar = [tag("path", class_="ruler", d=f"M8 {number(high - 18)}v10h{number(length * unit)}v-10")] if metres else []
     says = f"Map of {counted(len(known), 'station')}, {len(gains.keys() & places.keys()):,} of them to change."
     box = f"0 0 {number(wide)} {number(high)}"
@@ -247,12 +251,11 @@ def _laid_out(places: FloatArray) -> tuple[FloatArray, float, tuple[float, float
     from scipy.spatial import KDTree
 
     low, high = places.min(axis=0), places.max(axis=0)
-    span = float(max(*(high - low), 1e-9))
-    unit = (_SIDE - 8 * _MOST) / span
+    unit = (_SIDE - 8 * _MOST) / float((high - low).max())
     xy = (places - low) * unit
     xy[:, 1] = (high[1] - low[1]) * unit - xy[:, 1]
     sites, of_site = np.unique(xy.round(1), axis=0, return_inverse=True)
-    apart = float(np.median(KDTree(sites).query(sites, k=[2])[0])) if len(sites) > 1 else _SIDE / 4
+    apart = float(np.median(KDTree(sites).query(sites, k=[2])[0]))  # the nearest is the site itself
     together: dict[int, list[int]] = defaultdict(list)
     for i, site in enumerate(of_site.ravel().tolist()):
         together[site].append(i)

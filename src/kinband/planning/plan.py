@@ -148,7 +148,6 @@ class Origin:
         made: When it was made.
         log: The file that it was learned from.
         read: What is in the log, in sentences.
-        command: The command that made it.
         notes: What else a reader should know.
         places: How far to the east and to the north each station is.
         metres: Whether that is in metres.
@@ -161,7 +160,6 @@ class Origin:
     made: datetime | None = None
     log: str = ""
     read: tuple[str, ...] = ()
-    command: str = ""
     notes: tuple[str, ...] = ()
     places: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     metres: bool = True
@@ -180,6 +178,16 @@ def mean_gain_of(gains: Sequence[Estimate]) -> Estimate:
     if not gains:
         return Estimate(nan)
     return Estimate(*(fmean(getattr(one, part) for one in gains) for part in ("value", "low", "high")))
+
+
+def decimals_of(number: float) -> int:
+    """Return how many decimals show two digits of a number.
+
+    Example:
+        >>> decimals_of(0.0123), decimals_of(-4.6), decimals_of(123.0)
+        (3, 1, 0)
+    """
+    return max(0, 1 - floor(log10(abs(number)))) if 0 < abs(number) < inf else 3
 
 
 def _said(gain: Estimate, spec: str) -> str:
@@ -247,7 +255,7 @@ class ChangePlan:
     def decimals(self) -> int:
         """How many decimals show two digits of a mean gain."""
         size = fmean(abs(one.gain.value) for one in self.changes) if self.changes else 0.0
-        return max(0, 1 - floor(log10(size))) if 0 < size < inf else 3
+        return decimals_of(size)
 
     def in_words(self) -> list[str]:
         """Return what matters in a few lines: changes and gain, the worst hour, who is left alone.
@@ -261,7 +269,11 @@ class ChangePlan:
         lines, spec = [f"None of {stations} changes."], f"+.{self.decimals}f"
         if many := len(self.changes):
             verb = f"try{'' if many > 1 else 's'} something new" if self.explore else f"change{'' if many > 1 else 's'}"
-            users = "" if self.users is None else f"; that is {self.users:+.3g} users or samples a row of the log"
+            users = (
+                ""
+                if self.users is None
+                else f"; that is {self.users:+,.{decimals_of(self.users)}f} users or samples a row of the log"
+            )
             gain = f"a mean gain of {_said(self.gain, spec)} in {self.reward}"
             lines = [f"{many:,} of {stations} {verb.replace('trys', 'tries')}, for {gain}{users}."]
         if by_hour := self.by_hour:

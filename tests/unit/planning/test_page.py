@@ -117,7 +117,7 @@ def test_gains_by_hour_are_means_over_the_stations_that_have_the_hour() -> None:
 def test_users_are_a_mean_over_stations_where_they_are_known() -> None:
     made = plan(change("a", users=2.0), change("b", users=4.0), change("c"))
     assert made.users == 3.0
-    assert made.in_words()[0].endswith("in reward; that is +3 users or samples a row of the log.")
+    assert made.in_words()[0].endswith("in reward; that is +3.0 users or samples a row of the log.")
     assert "Users" not in Checked(plan_page(plan(change()), Origin())).text
 
 
@@ -129,9 +129,10 @@ def test_hostile_names_are_text_wherever_they_stand(name: str) -> None:
     )  # fmt: skip
     alone = replace(left(name), present={name: name}, reason=name)
     made = ChangePlan((name,), (hostile,), (alone,), reward=name, period=name, limits=(name,))
-    places = {name: (0.0, 0.0)}
-    page = plan_page(made, Origin(log=name, read=(name,), command=name, notes=(name,), places=places))
-    assert Checked(page).text.count(name) >= 12
+    places = {name: (0.0, 0.0), "b": (1.0, 0.0)}
+    made = replace(made, left_alone=(*made.left_alone, left("b")))
+    page = plan_page(made, Origin(log=name, read=(name,), notes=(name,), places=places))
+    assert Checked(page).text.count(name) >= 11
     assert "default-src 'none'" in page
 
 
@@ -152,12 +153,12 @@ def test_of_several_knobs_those_that_move_are_named() -> None:
 
 
 def test_trials_are_called_so() -> None:
-    made = plan(change(gain=-0.01), explore=True)
-    page = Checked(plan_page(made, Origin(places={"a": (1.0, 2.0)}))).text
-    assert "1 of 1 station for a trial" in page
+    made = plan(change(gain=-0.01), others=(left(),), explore=True)
+    page = Checked(plan_page(made, Origin(places={"a": (1.0, 2.0), "z": (3.0, 4.0)}))).text
+    assert "1 of 2 stations for a trial" in page
     assert "each may lose" in page
     assert "expected to lose" in page
-    assert made.in_words()[0].startswith("1 of 1 station tries something new, for a mean gain of -0.010")
+    assert made.in_words()[0].startswith("1 of 2 stations tries something new, for a mean gain of -0.010")
 
 
 def test_thousands_of_stations_stay_a_page(tmp_path: Path) -> None:
@@ -205,13 +206,15 @@ def test_north_is_up_east_is_right_and_a_larger_gain_is_fuller() -> None:
     assert at["z"][1] < at["a"][1]
     assert (at["a"][1], at["a"][0]) == (at["b"][1], at["z"][0])
     assert [float(x) for x in re.findall(r'fill-opacity="([\d.]+)"', drawn["svg"])] == [0.6, 1.0]
-    assert drawn["bar"] == "100 m"
+    assert drawn["bar"] == "200 m"
 
 
 def test_stations_of_one_site_do_not_cover_each_other() -> None:
     names = [f"s{i}" for i in range(6)]
     made = plan(*(change(name) for name in names))
-    at = list(dots(plan_map(made, dict.fromkeys(names, (0.0, 0.0)), metres=True)).values())
+    assert plan_map(made, dict.fromkeys(names, (0.0, 0.0)), metres=True) == {}
+    places = {name: (500.0 * (i // 3), 0.0) for i, name in enumerate(names)}
+    at = list(dots(plan_map(made, places, metres=True)).values())
     apart = [abs(complex(a[0] - b[0], a[1] - b[1])) for i, a in enumerate(at) for b in at[:i]]
     assert min(apart) >= 2 * at[0][2] - 0.2
 
