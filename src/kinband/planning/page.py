@@ -107,7 +107,9 @@ def _words(plan: ChangePlan) -> str:
         return "No change is worth making: what was found of each station is said below."
     if plan.explore:
         return "These are trials of what is little known: each may lose, and all teach something."
-    return "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
+    if all(change.gain.low > 0 for change in plan.changes):
+        return "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
+    return "Not all of these changes are certain to gain: see the intervals of their gains."
 
 
 def _mean(values: Any) -> float:

@@ -152,6 +152,12 @@ def test_of_several_knobs_those_that_move_are_named() -> None:
     assert "tilt 2, power 40 at 1 station" in text
 
 
+def test_that_gains_are_certain_is_said_only_where_they_are() -> None:
+    certain, rest = "the whole 95 % interval of its gain lies above zero", "Not all of these changes are certain"
+    texts = [Checked(plan_page(plan(change("a"), change("b", gain)), Origin())).text for gain in (0.1, 0.03)]
+    assert [(certain in text, rest in text) for text in texts] == [(True, False), (False, True)]
+
+
 def test_trials_are_called_so() -> None:
     made = plan(change(gain=-0.01), others=(left(),), explore=True)
     page = Checked(plan_page(made, Origin(places={"a": (1.0, 2.0), "z": (3.0, 4.0)}))).text
