@@ -44,8 +44,9 @@ screenshots: $(INSTALLED) ## Walk through the dashboard in a real browser and dr
 bench: $(INSTALLED) ## Measure speed as ratios, against the bare arithmetic and other ways; BENCH=exact for one part, service for the service.
 	$(BIN)/python -m benchmarks.speed $(BENCH)
 
-claims: $(INSTALLED) ## Measure every claim about learning, in about an hour; CLAIMS=--quick takes three minutes, --peers adds BoTorch and others.
+claims: $(INSTALLED) ## Measure every claim about learning and plans, in an hour and a half; CLAIMS=--quick takes five minutes, --peers adds BoTorch and others.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.claims $(CLAIMS)
+	$(TEST_ENV) $(BIN)/python -m benchmarks.evening $(filter --quick,$(CLAIMS))
 
 trust: $(INSTALLED) ## Measure every promise of learning that an operator can trust, in hours; TRUST=--quick takes two minutes.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.trust $(TRUST)

@@ -37,6 +37,7 @@ def evening(
     quick: Annotated[bool, typer.Option("--quick", help="A look in minutes: small logs, one seed.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Logs whose name holds this; repeat for several.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Networks drawn of each kind.")] = 3,
+    first: Annotated[int, typer.Option(min=0, help="The first seed; 1 to 10 were looked at in development.")] = 11,
     large: Annotated[bool, typer.Option("--large", help="The city of 20,000 cells, too.")] = False,
     now: Annotated[bool, typer.Option(help="Hand over the last hour as --now, or leave it out.")] = True,
     limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which a run is stopped.")] = 3600.0,
@@ -50,7 +51,7 @@ def evening(
     chosen = named(only or [], quick=quick, large=large)
     if write is not None:
         check_place(write, MARKS)
-    numbers = range(1, 2 if quick else seeds + 1)
+    numbers = range(first, first + (1 if quick else seeds))
     scores = [one for log in chosen for seed in numbers for one in judged(log, seed, out, now=now, limit=limit)]
     text = page(scores)
     out.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,8 @@ def page(scores: Sequence[Score]) -> str:
     for one in scores:
         by_name.setdefault(one.name, []).append(one)
     lines = [HEAD, ["---"] * len(HEAD), *(cells(name, own) for name, own in by_name.items())]
-    seeds = len({one.seed for one in scores})
+    drawn = sorted({one.seed for one in scores})
+    seeds = f"{len(drawn)} (seed{'s' if len(drawn) > 1 else ''} {', '.join(map(str, drawn))})"
     about = (
         f"Measured with kinband {__version__} by `python -m benchmarks.evening`; networks drawn of each kind: {seeds}. "
         "Gains are true mean gains over the week after the log, in brackets those of the worst and the best network. "
