@@ -527,3 +527,120 @@ def test_a_file_of_positions_that_has_none_is_refused(folder: Path, capsys: pyte
     error = capsys.readouterr().err
     assert "states.csv does not say where stations are: name two columns longitude and latitude" in error
     assert len(error.strip().splitlines()) == 1
+
+
+# --- What counts beside the reward ------------------------------------------------------------------------------------
+
+
+def sectors(folder: Path, rows: int = 200) -> None:
+    """Four cells: 1 earns 0.2 more than 0, and costs the neighbour 0.5; calls drop with it, far more often at d."""
+    rng = np.random.default_rng(3)
+    on = rng.integers(0, 2, (4, rows))
+    on[:, -1] = 0
+    good = 1.0 + 0.2 * on - 0.5 * on[[1, 0, 3, 2]] + 0.05 * rng.normal(size=(4, rows))
+    drop = 0.004 + 0.004 * on + np.array([[0], [0], [0], [0.02]]) * on + 0.0005 * rng.normal(size=(4, rows))
+    columns = {"cell": np.repeat(["0a", "0b", "0c", "0d"], rows), "hour": np.tile(np.arange(rows), 4), "on": on.ravel()}
+    write(folder / "sectors.csv", columns | {"good": good.ravel().round(4), "drop rate": drop.ravel().round(5)})
+    (folder / "pairs.csv").write_text("cell,neighbour\n0a,0b\n0d,0c\n0a,9z\n", encoding="utf-8")
+
+
+def beside(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    log, out = str(folder / "sectors.csv"), str(folder / "plan")
+    columns = ["--station", "cell", "--time", "hour", "--reward", "good", "--configuration", "on"]
+    assert main(["recommend", log, *columns, "--out", out, "--replace", "--json", *options]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_a_floor_under_a_column_of_the_log_is_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sectors(folder)
+    free = beside(folder, capsys, "--ignore", "drop rate")
+    assert sorted(one["station"] for one in free["changes"]) == ["0a", "0b", "0c", "0d"]
+    kept = beside(folder, capsys, "--floor", "drop rate <= 0.01")
+    assert sorted(one["station"] for one in kept["changes"]) == ["0a", "0b", "0c"]
+    for one in kept["changes"]:
+        assert one["kpis"]["drop rate"]["low"] <= 0.008 <= one["kpis"]["drop rate"]["high"]
+        assert "drop rate is then expected to be 0.0" in one["reason"]
+    (left,) = kept["left_alone"]
+    assert (left["station"], left["why"]) == ("0d", "a floor would be broken")
+    assert "and must be at most 0.01" in left["reason"]
+    assert float(rows_of(folder / "plan" / "plan.csv")[0]["kpi_drop rate_high"]) < 0.01
+
+
+def test_a_log_that_kinband_wrote_has_floors_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sectors(folder)
+    names = {"station": "cell", "time": "hour", "reward": "good", "configuration": ["on"]}
+    Trace.read(folder / "sectors.csv", names).write(folder / "log.parquet")
+    files = [str(folder / "log.parquet"), "--out", str(folder / "plan"), "--json"]
+    assert main(["recommend", *files, "--floor", "'drop rate' <= 0.01"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert sorted(one["station"] for one in answer["changes"]) == ["0a", "0b", "0c"]
+
+
+@pytest.mark.parametrize("how", ["pairs.csv", "rails.yaml"])
+def test_what_a_change_costs_its_neighbours_counts(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sectors(folder)
+    (folder / "rails.yaml").write_text("neighbours: {0a: [0b], 0c: [0d]}\n", encoding="utf-8")
+    options = ["--ignore", "drop rate", "--neighbours", str(folder / how)]
+    answer = beside(folder, capsys, *options)
+    assert not answer["changes"]
+    assert any("1 station of pairs.csv" in note for note in answer["notes"]) == (how == "pairs.csv")
+    little = beside(folder, capsys, *options, "--neighbour-weight", "0.1")
+    assert len(little["changes"]) == 4
+    assert all(one["around"]["value"] < 0 < one["gain"] for one in little["changes"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--floor", "drop rate"], "--floor takes a column, <= or >=, and a number in the column's unit"),
+        (["--floor", "drop rate < 0.01"], "--floor takes a column, <= or >="),
+        (["--floor", "drop rate <= 1%"], "--floor takes a column, <= or >="),
+        (["--floor", "<= 1"], "--floor takes a column, <= or >="),
+        (["--floor", "drop rate <= nan"], "--floor takes a column, <= or >="),
+        (["--floor", "drop rates <= 0.01"], "no column 'drop rates' (a further KPI), did you mean 'drop rate'"),
+        (["--floor", "drops <= 0.01"], "name the right one with --floor"),
+        (["--floor", "drop rate <= 1", "--floor", "drop rate <= 2"], "limits 'drop rate' twice on the same side"),
+        (["--floor", "drop rate <= 1", "--floor", "drop rate >= 2"], "at least 2 and at most 1"),
+        (["--floor", "drop rate <= 1"], "so it seems to hold shares, and the limit 1 seems to be per cent: write 0.01"),
+        (["--floor", "percent <= 0.01"], "seems to hold per cent, and the limit 0.01 seems to be a share: write 1"),
+        (["--floor", "on <= 0.01"], "column 'on' is used as configuration and as kpis"),
+        (["--floor", "cell <= 0.01"], "column 'cell' is used as station and as kpis"),
+        (["--state", "drop rate", "--floor", "drop rate <= 0.01"], "used as state and as kpis"),
+        (["--neighbours", "nowhere.csv"], "nowhere.csv"),
+        (["--neighbours", "three.csv"], "needs the columns station and neighbour, or two columns in all; it has"),
+        (["--neighbours", "strangers.csv"], "names no two neighbours that are stations of the log"),
+        (["--neighbours", "pairs.csv", "--neighbour-weight", "1"], "some weight on a station's own reward"),
+        (["--neighbours", "pairs.csv", "--neighbour-weight", "2"], "--neighbour-weight"),
+        (["--neighbour-weight", "0.5"], "give --neighbours"),
+        (["--drift", "soon"], "--drift takes a span such as 14d"),
+        (["--drift", "0d"], "--drift takes a span such as 14d"),
+        (["--drift", "14d"], "times that are numbers"),
+    ],
+)
+def test_what_cannot_be_heeded_is_refused_in_one_sentence(
+    options: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    sectors(folder, 40)
+    columns = {name: [row[name] for row in rows_of(folder / "sectors.csv")] for name in ("cell", "hour", "on", "good")}
+    drop = [float(row["drop rate"]) for row in rows_of(folder / "sectors.csv")]
+    write(folder / "sectors.csv", columns | {"drop rate": drop, "percent": [round(100 * one, 3) for one in drop]})
+    Path("three.csv").write_text("a,b,c\n1,2,3\n", encoding="utf-8")
+    Path("strangers.csv").write_text("station,neighbour\n7,8\n", encoding="utf-8")
+    roles = ["--station", "cell", "--time", "hour", "--reward", "good", "--configuration", "on"]
+    assert main(["recommend", "sectors.csv", *roles, "--out", "plan", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_old_rows_count_less(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(8)
+    hour, on = np.tile(np.arange(200), 2), rng.integers(0, 2, 400)
+    on[[199, 399]] = [0, 1]
+    good = np.where(hour < 150, 0.3 * on, -0.3 * on) + 0.05 * rng.normal(size=400)
+    write(folder / "sectors.csv", {"cell": np.repeat(["a", "b"], 200), "hour": hour, "on": on, "good": good.round(4)})
+    assert [one["station"] for one in beside(folder, capsys)["changes"]] == ["a"]
+    for span in ("20", "20 rows"):
+        assert [one["station"] for one in beside(folder, capsys, "--drift", span)["changes"]] == ["b"]

@@ -185,14 +185,16 @@ class LogOptions:
         names = table.column_names
         return "station" if "station" in names else guessed_station(names) or only_text(table) or "station"
 
-    def read(self, path: Path) -> Trace:
-        """Read a log."""
-        return self.read_beside(path, None)[0]
+    def read(self, path: Path, *, kpis: Sequence[str] = ()) -> Trace:
+        """Read a log; `kpis` are columns that have floors, and then are no states."""
+        return self.read_beside(path, None, kpis=kpis)[0]
 
-    def read_beside(self, path: Path, beside: str | None) -> tuple[Trace, NDArray[Any] | None]:
+    def read_beside(
+        self, path: Path, beside: str | None, *, kpis: Sequence[str] = ()
+    ) -> tuple[Trace, NDArray[Any] | None]:
         """Read a log, or the bundled one, and, if asked for, one more column of it, (n,), which then is no state."""
         if str(path) == "bundled":
-            if self != LogOptions() or beside is not None:
+            if self != LogOptions() or beside is not None or kpis:
                 raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
             with ctrl_c_ends_at_once():
                 return Trace.bundled(), None
@@ -202,8 +204,8 @@ class LogOptions:
         with about(path):
             with ctrl_c_ends_at_once():
                 trace, labels = read_log(
-                    path, columns, beside=beside, categories=self.category or (), skip_bad=self.skip_bad, marks=marks,
-                    reward_range=self.reward_range, per_cent=self.per_cent,
+                    path, columns, beside=beside, kpis=kpis, categories=self.category or (), skip_bad=self.skip_bad,
+                    marks=marks, reward_range=self.reward_range, per_cent=self.per_cent,
                 )  # fmt: skip
             self._check_rewards(trace)
         return self._with_categories(trace), labels

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kinband.cli.beside import BesideOptions
 from kinband.cli.options import (
     AsJson,
     LogFile,
@@ -110,6 +111,7 @@ def recommend(
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
     rails: RailsFile = None,
+    beside: BesideOptions = BesideOptions(),
     similarity: SimilarityOption = None,
     rows: Annotated[
         int | None,
@@ -139,12 +141,14 @@ def recommend(
     """
     notes: list[str] = []
     with noted(notes):
-        trace = columns.read(log)
+        beside.check()
+        trace = columns.read(log, kpis=beside.kpis)
         check_log(trace)
         space = _tried(trace.space())
         present = _present(trace, now, columns)
         periods, meant = _periods(trace, period, hours, columns)
         steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
+        heeded = beside.heeded(trace, space, columns, notes)
         alike = similarity_of(similarity)
         check_folder(out, replace=replace)  # now rather than after a minute of work
         make_folder(out)
@@ -156,7 +160,7 @@ def recommend(
             max_changes = _few(len(trace.stations), max_changes, notes)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
         with _gathered(notes), Console(stderr=True, quiet=as_json).status(what):
-            network = learn_network(used, space, similarity=alike, seed=seed)
+            network = learn_network(used, space, similarity=alike, seed=seed, beside=heeded)
         with progress(len(present), quiet=as_json) as tick:
             plan = plan_network(
                 network, planned_for(present, periods), explore=explore, beta=beta, least_gain=least_gain,

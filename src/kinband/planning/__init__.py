@@ -11,6 +11,7 @@ comes about, `network` how that of thousands of stations does, `plan` is a plan 
 """
 
 from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares
+from kinband.planning.beside import Beside
 from kinband.planning.limits import Limits, check_step
 from kinband.planning.making import NEGLIGIBLE, plan_changes, share_text
 from kinband.planning.network import Network, learn_network, plan_network
@@ -28,6 +29,7 @@ from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support
 
 __all__ = [
     "NEGLIGIBLE",
+    "Beside",
     "Change",
     "ChangePlan",
     "LeftAlone",

@@ -347,3 +347,26 @@ class Averages:
             K = split.over_rest(self.X, self.X)
             found.append(np.einsum("qt,qt->q", self.W @ K, self.W))
         return found
+
+
+def covariances(evidence: Evidence, averages: Averages, task: int, arms: IntArray) -> FloatArray:
+    """Return covariances of the rows told with the first sum of f under each of some settings, (n, A)."""
+    alike = evidence.kernel.K_Z[task, evidence.told.tasks]
+    over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
+    return np.asarray(over.with_rows(evidence.told.X, arms)[:, 0] * alike[:, None])
+
+
+def variances(evidence: Evidence, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
+    """Return the variance of the first sum of f under each of some settings, of covariances C (n, A): (A,)."""
+    over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
+    prior = evidence.kernel.K_Z[task, task] * np.array([over.between(int(a), int(a))[0] for a in arms])
+    return np.asarray(np.maximum(prior - (evidence.solved(C) ** 2).sum(axis=0), 0.0))
+
+
+def differences(evidence: Evidence, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
+    """Return the variance of what the first sum of f gains under each of some settings over the first of them, (A,)."""
+    over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
+    own = np.array([over.between(int(a), int(a))[0] for a in arms])
+    shared = np.array([over.between(int(a), int(arms[0]))[0] for a in arms])
+    prior = evidence.kernel.K_Z[task, task] * (own + own[0] - 2.0 * shared)
+    return np.asarray(np.maximum(prior - (evidence.solved(C - C[:, :1]) ** 2).sum(axis=0), 0.0))

@@ -11,14 +11,17 @@ from kinband.contexts import ContextEncoder, StateScaler
 from kinband.controller import Controller
 from kinband.controller.explain import configuration_text, listed
 from kinband.controller.stations import CurrentSetup
+from kinband.drift import CLOCK, untimed
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
 from kinband.kernels import components
-from kinband.planning.evidence import Averages, Evidence, Told, averaged
+from kinband.planning.beside import breaks, keeping
+from kinband.planning.evidence import Averages, Evidence, Told, averaged, covariances, variances
 from kinband.planning.limits import Limits
-from kinband.planning.period import CLOCK, Period, Present, clock, present_of, sampling_variance
+from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock, present_of, sampling_variance
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, Why
 from kinband.policies import Constant
+from kinband.policies.kpi_floors import KpiFloor
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
 
@@ -52,9 +55,9 @@ class Seen:
     spread: FloatArray
 
     @classmethod
-    def of(cls, scaler: StateScaler, X: FloatArray, *, without: Sequence[str] = ()) -> "Seen":
-        """Return what contexts X (n, d) hold of a state, features left out aside; without rows, all is familiar."""
-        names = tuple(name for name in scaler.names if name not in without)
+    def of(cls, scaler: StateScaler, X: FloatArray) -> "Seen":
+        """Return what contexts X (n, d) hold of a state, hour and age aside; without rows, everything is familiar."""
+        names = tuple(name for name in untimed(scaler.names) if name not in HOUR_OF_DAY)
         kept = [column for column, name in enumerate(scaler.names) if name in names]
         if not len(X):
             p = len(names)
@@ -184,6 +187,9 @@ class Group:
         seen: The states that it comes from.
         tried: The configurations that it comes from.
         users: Of how many users, or samples, a reward of each station is the share, (M,); None where that is not known.
+        floors: What must hold of other KPIs, and what was told of each.
+        around: What was told of neighbours' rewards, and what they count for each station, its own as 1, (M,); None
+            where they do not count.
     """
 
     encoder: ContextEncoder
@@ -192,14 +198,14 @@ class Group:
     seen: Seen
     tried: Tried
     users: FloatArray | None = None
+    floors: tuple[tuple[KpiFloor, Evidence], ...] = ()
+    around: tuple[Evidence, FloatArray] | None = None
 
     @classmethod
-    def of(
-        cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, users: FloatArray | None = None
-    ) -> "Group":
+    def of(cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, **more: Any) -> "Group":
         """Return the group of stations that told some rows."""
-        seen, tried = Seen.of(encoder.state, evidence.told.X, without=CLOCK), Tried.of(encoder, evidence.told)
-        return cls(encoder, tuple(stations), evidence, seen, tried, users)
+        seen, tried = Seen.of(encoder.state, evidence.told.X), Tried.of(encoder, evidence.told)
+        return cls(encoder, tuple(stations), evidence, seen, tried, **more)
 
     @property
     def space(self) -> ConfigurationSpace:
@@ -209,7 +215,7 @@ class Group:
     @property
     def clocked(self) -> bool:
         """Whether the hour of the day is a state."""
-        return set(CLOCK) <= set(self.encoder.state.names)
+        return set(HOUR_OF_DAY) <= set(self.encoder.state.names)
 
     @property
     def K_Z(self) -> FloatArray:
@@ -349,33 +355,46 @@ def _averages(group: Group, present: Present) -> tuple[Averages, tuple[int, ...]
         W, states = (np.repeat(of, len(_ANY_HOUR), axis=axis) for of, axis in ((W / len(_ANY_HOUR), 1), (states, 0)))
     if group.clocked and hour is not None:
         states = np.hstack([states, clock(hour)])
+    if CLOCK in encoder.state.names:  # the end of the log is 0
+        states = np.column_stack([states, np.zeros(len(states))])
     X = encoder.encode(states, np.zeros(len(states), dtype=np.int64))
     kernel, columns = group.evidence.kernel.context, tuple(setting_columns(encoder))
     return Averages(kernel, X, W, columns, encoder.space.features), hours
 
 
-def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules) -> _Draft:
-    """Return the best change of a station; where nothing beats the present configuration, that one."""
+def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules) -> _Draft | LeftAlone:
+    """Return the best change of a station that keeps the floors; where nothing is better, its present configuration."""
     evidence = group.evidence
     averages, hours = _averages(group, present)
     whole = replace(averages, W=averages.W[:1])
-    alike = evidence.kernel.K_Z[task, evidence.told.tasks]
-    C = whole.with_rows(evidence.told.X, arms)[:, 0] * alike[:, None]
-    mean = evidence.mean + evidence.means(C)
-    score = mean
+    C = covariances(evidence, whole, task, arms)
+    own = evidence.mean + evidence.means(C)
+    mean, score = own, own
     if rules.beta is not None:
-        prior = evidence.kernel.K_Z[task, task] * np.array([whole.between(int(a), int(a))[0] for a in arms])
-        score = mean + rules.beta * np.sqrt(np.maximum(prior - (evidence.solved(C) ** 2).sum(axis=0), 0.0))  # (12)
-    here, best = int(np.flatnonzero(arms == arm)[0]), int(np.argmax(score))
-    if score[best] <= score[here] + _TIE * max(1.0, abs(float(score[here]))):
-        best = here
+        variance = variances(evidence, whole, task, arms, C)
+    if group.around is not None:
+        beside, weight = group.around[0], float(group.around[1][task])
+        C = covariances(beside, whole, task, arms)
+        mean = own + weight * beside.means(C)
+        if rules.beta is not None:
+            variance = variance + weight**2 * variances(beside, whole, task, arms, C)
+    score = mean if rules.beta is None else mean + rules.beta * np.sqrt(variance)  # (12)
+    here = int(np.flatnonzero(arms == arm)[0])
+    better = np.flatnonzero(score > score[here] + _TIE * max(1.0, abs(float(score[here]))))
+    better = better[np.argsort(-score[better], kind="stable")]
+    best, broken = _first_that_keeps(group, task, whole, arms=arms[better], present=arm)
+    if broken:
+        proposed, gain = group.space[int(arms[better[0]])], mean[better[0]] - mean[here]
+        said = f"{configuration_text(proposed, -1)} is expected to gain {gain:+.3g}, but {broken}."
+        return LeftAlone(group.stations[task], group.space[arm], "a floor would be broken", said, proposed)
+    chosen = here if best is None else int(better[best])
     change = Change(
         group.stations[task],
         present=group.space[arm],
-        proposed=group.space[int(arms[best])],
-        expected=float(mean[best]),
-        expected_unchanged=float(mean[here]),
-        gain=Estimate(float(mean[best] - mean[here])),
+        proposed=group.space[int(arms[chosen])],
+        expected=float(own[chosen]),
+        expected_unchanged=float(own[here]),
+        gain=Estimate(float(mean[chosen] - mean[here])),
         std=np.nan,
         std_alone=np.nan,
         own_rows=int(evidence.told.count[evidence.told.tasks == task].sum()),
@@ -383,8 +402,33 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
         lenders=(),
         reason="",
     )
-    merit = float(score[best] - score[here])
-    return _Draft(change, task, int(arms[best]), arm, averages, hours, len(arms), merit)
+    merit = float(score[chosen] - score[here])
+    return _Draft(change, task, int(arms[chosen]), arm, averages, hours, len(arms), merit)
+
+
+_LOOKS = 8  # settings that floors are looked at for at a time, the best first: most often one of these keeps them
+
+
+def _first_that_keeps(
+    group: Group, task: int, averages: Averages, *, arms: IntArray, present: int
+) -> tuple[int | None, str]:
+    """Return which of some settings, the best first, is the first to keep all floors, or what the best would break."""
+    if not len(arms):
+        return None, ""
+    if not group.floors:
+        return 0, ""
+    broken = ""
+    for begin in range(0, len(arms), _LOOKS):
+        some = arms[begin : begin + _LOOKS]
+        keeps = np.ones(len(some), dtype=np.bool_)
+        for floor, evidence in group.floors:
+            kept, mean, std = keeping(floor, evidence, averages, task, arms=some, present=present)
+            if begin == 0 and not kept[0] and not broken:
+                broken = _broken_reason(floor, normal(float(mean[1]), float(std[1])), float(mean[0]))
+            keeps &= kept
+        if keeps.any():
+            return begin + int(np.argmax(keeps)), ""
+    return None, broken
 
 
 # --- All stations of a group together: widths of gains, whose rows they rest on, and what is worth making -----------
@@ -397,46 +441,92 @@ def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tu
     many = max(1, _COLUMNS // (2 + max((len(draft.hours) for draft in drafts), default=0)))
     for begin in range(0, len(drafts), many):
         some = drafts[begin : begin + many]
-        parts = [_sums(group, draft) for draft in some]
-        V = group.evidence.solved(np.hstack([C for C, _, _ in parts]))
-        ends = np.cumsum([C.shape[1] for C, _, _ in parts])
-        shares = group.evidence.shares(V[:, ends - [C.shape[1] for C, _, _ in parts]])
-        for draft, (C, prior, of_days), end, share in zip(some, parts, ends.tolist(), shares, strict=True):
-            left = prior - (V[:, end - C.shape[1] : end] ** 2).sum(axis=0)
-            std = np.sqrt(np.maximum(left, 0.0))
-            std[1] = np.hypot(std[1], np.sqrt(of_days))
-            change = _known(draft, group.evidence.means(C), std)
+        own, V = _believed(group.evidence, some)
+        around = None if group.around is None else _believed(group.around[0], some)[0]
+        kpis = [(floor.name, told.mean, _believed(told, some, hours=False)[0]) for floor, told in group.floors]
+        for i, (draft, share) in enumerate(zip(some, group.evidence.shares(V), strict=True)):
+            change = _known(draft, own[i], None if around is None else _weighed(group, draft, around[i]))
             if refused := _refused(group, draft, change, rules):
                 gain = change.gain if change.moves else None
                 proposed = change.proposed if change.moves else None
                 yield draft, LeftAlone(change.station, change.present, *refused, proposed, gain)
-            else:
-                yield draft, Proposal(_attributed(group, draft, change, share, rules), draft.merit)
+                continue
+            told = {name: normal(mean + float(of[i].mean[0]), float(of[i].std[0])) for name, mean, of in kpis}
+            yield draft, Proposal(_attributed(group, draft, replace(change, kpis=told), share, rules), draft.merit)
 
 
-def _sums(group: Group, draft: _Draft) -> tuple[FloatArray, FloatArray, float]:
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What is believed of f̄ under the proposal, prior mean left out, of its gain, and of that in each hour.
+
+    Attributes:
+        mean, variance: (2,) or (2 + hours,).
+        without: The gain with each day of the period left out, (D,).
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    without: FloatArray
+
+    @property
+    def std(self) -> FloatArray:
+        return np.sqrt(np.maximum(self.variance, 0.0))
+
+
+def _believed(evidence: Evidence, drafts: Sequence[_Draft], *, hours: bool = True) -> tuple[list[_Sums], FloatArray]:
+    """What is believed of each draft's sums, and L⁻¹C of f̄ under each proposal, (n, drafts)."""
+    parts = [_sums(evidence, draft, hours=hours) for draft in drafts]
+    V = evidence.solved(np.hstack([C for C, _, _ in parts]))
+    ends = np.cumsum([C.shape[1] for C, _, _ in parts]).tolist()
+    begins = [0, *ends[:-1]]
+    taken = (V**2).sum(axis=0)
+    found = [
+        _Sums(evidence.means(C), prior - taken[begin:end], without)
+        for (C, prior, without), begin, end in zip(parts, begins, ends, strict=True)
+    ]
+    return found, V[:, begins]
+
+
+def _sums(evidence: Evidence, draft: _Draft, *, hours: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour.
 
-    And the variance of the gain over days to come around that over the days of the period.
+    And what is expected of the gain with each day left out, (D,).
     """
-    evidence, two = group.evidence, np.array([draft.arm, draft.present])
-    alike = evidence.kernel.K_Z[draft.task, evidence.told.tasks]
-    both = draft.averages.with_rows(evidence.told.X, two) * alike[:, None, None]
-    gains, sums = both[:, :, 0] - both[:, :, 1], 1 + len(draft.hours)
-    of_new, of_old = (draft.averages.between(arm, arm) for arm in two.tolist())
-    apart = (of_new + of_old - 2.0 * draft.averages.between(draft.arm, draft.present))[:sums]
+    averages = replace(draft.averages, kernel=evidence.kernel.context)
+    averages = averages if hours else replace(averages, W=averages.W[:1])
+    alike, q = evidence.kernel.K_Z[draft.task, evidence.told.tasks], 1 + len(draft.hours) if hours else 1
+    both = averages.with_rows(evidence.told.X, np.array([draft.arm, draft.present])) * alike[:, None, None]
+    gains = both[:, :, 0] - both[:, :, 1]
+    of_new, of_old = (averages.between(arm, arm) for arm in (draft.arm, draft.present))
+    apart = (of_new + of_old - 2.0 * averages.between(draft.arm, draft.present))[:q]
     prior = evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
-    of_days = sampling_variance(evidence.means(gains[:, sums:]))
-    return np.hstack([both[:, :1, 0], gains[:, :sums]]), prior, of_days
+    return np.hstack([both[:, :1, 0], gains[:, :q]]), prior, evidence.means(gains[:, q:])
 
 
-def _known(draft: _Draft, means: FloatArray, std: FloatArray) -> Change:
-    """A change with its gain, over the period and hour by hour, and their intervals."""
-    by_hour = {
-        hour: normal(float(means[2 + i]), float(std[2 + i])) for i, hour in enumerate(draft.hours) if draft.change.moves
-    }
-    gain = normal(float(means[1]), float(std[1]))
-    return replace(draft.change, gain=gain, std=float(std[0]), by_hour=by_hour)
+def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
+    """What neighbours gain by a draft, as much as they count; None where they do not."""
+    weight = 0.0 if group.around is None else float(group.around[1][draft.task])
+    if not weight:
+        return None
+    return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.without)
+
+
+def _known(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
+    """A change with its gain, over the period and hour by hour, that of its neighbours in it, and their intervals.
+
+    What is believed of a station and of its neighbours comes from different rewards, and is taken for independent.
+    """
+    if beside is None:
+        together = own
+    else:
+        variance = own.variance + beside.variance
+        together = _Sums(own.mean + beside.mean, variance, own.without + beside.without)
+    std = together.std[1:]
+    std[0] = np.hypot(std[0], np.sqrt(sampling_variance(together.without)))
+    gains = [normal(float(mean), float(one)) for mean, one in zip(together.mean[1:], std, strict=True)]
+    by_hour = dict(zip(draft.hours, gains[1:], strict=True)) if draft.change.moves else {}
+    around = None if beside is None else normal(float(beside.mean[1]), float(beside.std[1]))
+    return replace(draft.change, gain=gains[0], std=float(own.std[0]), by_hour=by_hour, around=around)
 
 
 def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple[Why, str] | None:
@@ -464,7 +554,8 @@ def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, 
     share[draft.task] = 0.0
     top = [int(m) for m in np.argsort(-share, kind="stable")[:_NAMED] if share[m] > 0]
     support = group.tried.support(draft.arm, draft.task, group.kin(draft.task))
-    users = None if group.users is None else float(group.users[draft.task] * change.gain.value)
+    own_gain = change.gain.value - (0.0 if change.around is None else change.around.value)
+    users = None if group.users is None else float(group.users[draft.task] * own_gain)
     found = replace(
         change,
         std_alone=_std_alone(group.evidence, draft),
@@ -476,6 +567,7 @@ def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, 
     reasons = (
         _gain_reason(found, explore=rules.beta is not None),
         _worst_reason(found),
+        *(_floor_reason(floor, found.kpis[floor.name]) for floor, _ in group.floors),
         _tried_reason(group, draft, support),
         _evidence_reason(found),
     )
@@ -686,7 +778,27 @@ def _gain_reason(change: Change, *, explore: bool) -> str:
     """Return why a station should change."""
     instead = f"{change.expected:.4g} instead of {change.expected_unchanged:.4g}"
     trial = "A trial, which may lose. " if explore and change.gain.low <= 0 else ""
-    return f"{trial}Expected reward {instead}, {_gain_text(change.gain)}."
+    if change.around is None:
+        return f"{trial}Expected reward {instead}, {_gain_text(change.gain)}."
+    there = f"its neighbours {'gain' if change.around.value >= 0 else 'lose'} {abs(change.around.value):.3g} by it"
+    return f"{trial}Expected reward {instead}, and {there}: together {_gain_text(change.gain)}."
+
+
+def _kpi_text(name: str, expected: Estimate) -> str:
+    interval = f"95 % interval {expected.low:.4g} to {expected.high:.4g}"
+    return f"{name} is then expected to be {expected.value:.4g} ({interval})"
+
+
+def _floor_reason(floor: KpiFloor, expected: Estimate) -> str:
+    """Return what is expected of a KPI under a change that keeps its floor, or makes it no worse."""
+    but = "no worse than today, but not yet " if breaks(floor, expected.value) else ""
+    return f"{_kpi_text(floor.name, expected)}, {but}{floor.text()}."
+
+
+def _broken_reason(floor: KpiFloor, expected: Estimate, today: float) -> str:
+    """Return why a floor keeps a station from changing."""
+    said = f"{_kpi_text(floor.name, expected)}, and must be {floor.text()}"
+    return f"{said}; today it is {today:.4g}, and might become worse" if breaks(floor, today) else said
 
 
 def _evidence_reason(change: Change) -> str:

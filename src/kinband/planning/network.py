@@ -11,18 +11,20 @@ partitioning, Boley 1998), which costs no more than reading them.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
+from kinband.drift import CLOCK, Drift
 from kinband.guardrails import Rails
 from kinband.kernels import components
-from kinband.model import Model, SimilarityLike, learn_model
+from kinband.model import Model, Search, SimilarityLike, learn_model
 from kinband.parallel import carried_out
+from kinband.planning.beside import ALIKE_AROUND, Beside, aged, around, fading, kpi_rows, weight_around
 from kinband.planning.evidence import Evidence, averaged, marked, told_of
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
@@ -38,6 +40,7 @@ from kinband.planning.making import (
 )
 from kinband.planning.period import Present, clocked
 from kinband.planning.plan import ChangePlan, LeftAlone
+from kinband.policies.kpi_floors import KpiFloor
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
@@ -59,36 +62,60 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
+class Measure:
+    """What rows of a log measured of one quantity, and what is common to all stations in it.
+
+    Attributes:
+        samples: The rows in numbers.
+        model: Kernel, noise, mean, shocks.
+        similarity: How alike stations are, or how each group learns it.
+    """
+
+    samples: Samples
+    model: Model
+    similarity: SimilarityLike
+
+    def of(self, members: IntArray, rows: IntArray) -> "Measure":
+        """Return some rows, all that there are of the stations `members`, numbered anew."""
+        stations = tuple(self.samples.stations[m] for m in members.tolist())
+        some, alike = self.samples.take(rows), self.similarity
+        some = replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks))
+        return replace(self, samples=some, similarity=alike.reindex(stations) if _is_matrix(alike) else alike)
+
+
+@dataclass(frozen=True, eq=False)
 class Network:
     """A log, and what is common to all of its stations.
 
     Attributes:
         encoder: From states and configurations to contexts.
-        samples: The log in numbers.
-        model: What is common to all stations: kernel, noise, mean, shocks.
+        reward: What stations earned.
         groups: The stations that learn together, by number.
-        similarity: How alike stations are, or how each group learns it.
         seed: Seed of everything random.
         users: Of how many users or samples a reward of each station is the share, (M,), if that is known.
+        beside: What a plan heeds beside the rewards.
+        kpis: What was measured of the KPIs that have floors, in their order.
+        around: What the neighbours of each station earned, and what that counts, (M,), its own as 1; where it counts.
     """
 
     encoder: ContextEncoder
-    samples: Samples
-    model: Model
+    reward: Measure
     groups: tuple[IntArray, ...]
-    similarity: SimilarityLike
     seed: int
     users: FloatArray | None = None
+    beside: Beside = field(default_factory=Beside)
+    kpis: tuple[Measure, ...] = ()
+    around: tuple[Measure, FloatArray] | None = None
 
     @property
     def stations(self) -> tuple[str, ...]:
         """All stations; a task is an index into them."""
-        return self.samples.stations
+        return self.reward.samples.stations
 
     @property
     def method(self) -> str:
         """How it was found how alike stations are."""
-        alike = self.similarity
+        alike = self.reward.similarity
         return alike.method if isinstance(alike, TaskMatrix) else alike if isinstance(alike, str) else "given"
 
 
@@ -96,7 +123,12 @@ class Network:
 
 
 def learn_network(
-    trace: Trace, space: ConfigurationSpace | None = None, *, similarity: SimilarityLike | None = None, seed: int = 0
+    trace: Trace,
+    space: ConfigurationSpace | None = None,
+    *,
+    similarity: SimilarityLike | None = None,
+    seed: int = 0,
+    beside: Beside | None = None,
 ) -> Network:
     """Return what a log says that is common to all of its stations, and who learns together.
 
@@ -105,6 +137,7 @@ def learn_network(
         space: The configurations to choose from; by default those of the log.
         similarity: How alike stations are, a name or a matrix; learned if not given.
         seed: Seed of everything random.
+        beside: What a plan is to heed beside the rewards.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -118,15 +151,49 @@ def learn_network(
     for sentence in suspicious_states(trace):
         _log.warning("%s", sentence)
     trace = clocked(trace)
-    encoder = trace.encoder()
+    encoder, beside = trace.encoder(), beside or Beside()
     samples = marked(trace.samples(encoder), trace)
+    if beside.drift is not None:
+        samples, encoder = aged(trace, samples, encoder, beside.drift)
+    how: Any = {"seed": seed, "drift": beside.drift}
+    reward = _measured(samples, similarity, log=trace, **how)
+    kpis = tuple(_measured(kpi_rows(samples, floor.name), similarity, **how) for floor in beside.floors)
+    there = None
+    if beside.neighbours is not None:
+        weights = weight_around(beside.neighbours, samples.stations)
+        there = _measured(around(samples, reward.model, trace.time, beside.neighbours), similarity, **how), weights
+    groups = _groups(samples, encoder, reward.model, similarity)
+    return Network(encoder, reward, groups, seed, _users(trace, samples), beside, kpis, there)
+
+
+def _measured(
+    samples: Samples,
+    similarity: SimilarityLike | None,
+    *,
+    seed: int,
+    drift: Drift | None = None,
+    log: Trace | None = None,
+) -> Measure:
+    """Return rows of a log with the model that explains them, learned from some stations if there are many.
+
+    Args:
+        samples: The rows.
+        similarity: How alike stations are.
+        seed: Seed of everything random.
+        drift: How fast they cease to count.
+        log: What an estimator of similarity is shown.
+    """
     M, rng = len(samples.stations), np.random.default_rng([seed, 0])
     whole = M <= TOGETHER or isinstance(similarity, TaskMatrix)
     some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
-    model = learn_model(some, similarity or "joint", rng=rng, log=trace if whole else None)
-    alike = model.similarity if whole else similarity or "joint"
-    groups = _groups(samples, encoder, model, similarity)
-    return Network(encoder, samples, model, groups, alike, seed, _users(trace, samples))
+    kernel = None if drift is None else fading(some, drift)
+    shown = log if whole else None
+    model = learn_model(some, similarity or "joint", rng=rng, kernel=kernel, search=Search(), log=shown)
+    return Measure(samples, model, model.similarity if whole else similarity or "joint")
+
+
+def _is_matrix(similarity: SimilarityLike) -> TypeGuard[TaskMatrix]:
+    return isinstance(similarity, TaskMatrix)
 
 
 def _of_stations(samples: Samples, chosen: IntArray) -> Samples:
@@ -174,6 +241,8 @@ def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatAr
     )
     p = len(encoder.state.names)
     usual = np.quantile(samples.X[:, :p], np.linspace(0, 1, _STATES + 2)[1:-1], axis=0)
+    if CLOCK in encoder.state.names:
+        usual[:, p - 1] = 0.0
     points = np.vstack([np.hstack([np.tile(state, (len(arms), 1)), encoder.space.features[arms]]) for state in usual])
     points = np.hstack([points, np.zeros((len(points), samples.X.shape[1] - points.shape[1]))])
     told = told_of(replace(samples, days=None, spells=None), model.noise)
@@ -215,23 +284,34 @@ def _cut(P: FloatArray, members: IntArray, parts: int) -> list[IntArray]:
 
 def _learned(
     encoder: ContextEncoder,
-    samples: Samples,
-    model: Model,
-    similarity: SimilarityLike,
+    reward: Measure,
     *,
     seed: int,
+    floors: Sequence[tuple[KpiFloor, Measure]],
+    around: tuple[Measure, FloatArray] | None,
     users: FloatArray | None,
 ) -> Group:
     """Return what the stations of one group know: all but their similarity is common to the network."""
-    if isinstance(similarity, TaskMatrix):
-        alike = similarity
-    else:
+    return Group.of(
+        encoder,
+        reward.samples.stations,
+        _evidence(encoder, reward, seed=seed),
+        users=users,
+        floors=tuple((floor, _evidence(encoder, kpi, seed=seed)) for floor, kpi in floors),
+        around=None if around is None else (_evidence(encoder, around[0], seed=seed, alike=ALIKE_AROUND), around[1]),
+    )
+
+
+def _evidence(encoder: ContextEncoder, measure: Measure, *, seed: int, alike: float = 1.0) -> Evidence:
+    """Return what a group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
+    samples, model, similarity = measure.samples, measure.model, measure.similarity
+    if not isinstance(similarity, TaskMatrix):
         rng = np.random.default_rng([seed, 0])
         same = learn_model(samples, similarity, rng=rng, kernel=model.kernel, noise=model.noise, mean=model.mean)
-        alike = same.similarity
+        similarity = same.similarity
+    K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
     told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
-    evidence = Evidence(model.kernel, alike.matrix, told, mean=model.mean, shocks=model.shocks)
-    return Group.of(encoder, samples.stations, evidence, users)
+    return Evidence(model.kernel, K_Z, told, mean=model.mean, shocks=model.shocks)
 
 
 def _planned(learned: Mapping[str, Any], now: Mapping[str, Present], rules: Rules) -> list[Proposal | LeftAlone]:
@@ -299,35 +379,34 @@ def _calls(
     network: Network, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
-    group_number = np.empty(len(network.stations), dtype=np.int64)
-    for number, members in enumerate(network.groups):
-        group_number[members] = number
-    of_row = group_number[network.samples.tasks]
-    order = np.argsort(of_row, kind="stable")
-    cuts = np.searchsorted(of_row[order], np.arange(len(network.groups) + 1))
+    beyond, weights = (None, None) if network.around is None else network.around
+    measures = [network.reward, *network.kpis, *([] if beyond is None else [beyond])]
+    parts = [_rows_of_groups(measure.samples, network.groups) for measure in measures]
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     asked: dict[int, list[str]] = {}
     for number, members in enumerate(network.groups):
         names = [name for m in members.tolist() if (name := network.stations[m]) in now]
         if not names:
             continue
-        rows = order[cuts[number] : cuts[number + 1]]
         asked[number] = names
-        wanted = {name: now[name] for name in names}
-        calls[number] = (_planned, (_known(network, members, rows), wanted, rules))
+        reward, *others = (one.of(members, rows[number]) for one, rows in zip(measures, parts, strict=True))
+        known = {
+            "encoder": network.encoder,
+            "reward": reward,
+            "seed": network.seed,
+            "floors": list(zip(network.beside.floors, others, strict=False)),
+            "around": None if weights is None else (others[-1], weights[members]),
+            "users": None if network.users is None else network.users[members],
+        }
+        calls[number] = (_planned, (known, {name: now[name] for name in names}, rules))
     return calls, asked
 
 
-def _known(network: Network, members: IntArray, rows: IntArray) -> dict[str, Any]:
-    """What a group is told: its rows, and what is common to all."""
-    stations = tuple(network.stations[m] for m in members.tolist())
-    some = network.samples.take(rows)
-    alike = network.similarity
-    return {
-        "encoder": network.encoder,
-        "samples": replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks)),
-        "model": network.model,
-        "similarity": alike.reindex(stations) if isinstance(alike, TaskMatrix) else alike,
-        "seed": network.seed,
-        "users": None if network.users is None else network.users[members],
-    }
+def _rows_of_groups(samples: Samples, groups: Sequence[IntArray]) -> list[IntArray]:
+    """The rows of each group of stations."""
+    number = np.empty(len(samples.stations), dtype=np.int64)
+    for i, members in enumerate(groups):
+        number[members] = i
+    of_row = number[samples.tasks]
+    order = np.argsort(of_row, kind="stable")
+    return np.split(order, np.searchsorted(of_row[order], np.arange(1, len(groups))))

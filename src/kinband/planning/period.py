@@ -29,7 +29,7 @@ LONGEST = 168
 DAYS = 7
 """Days of the log that a period is taken from, and for which a plan is made."""
 
-CLOCK = ("sine of the hour", "cosine of the hour")
+HOUR_OF_DAY = ("sine of the hour", "cosine of the hour")
 """Two state features that say where a row lies in the day, for a log with dates.
 
 What other features do not tell of an hour, such as whether load rises or falls, hangs on it.
@@ -109,12 +109,12 @@ def clocked(trace: Trace) -> Trace:
         >>> clocked(Trace.from_frame(log, {"configuration": ["tilt"]})).state.round(9).tolist()
         [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, -0.0]]
     """
-    if trace.time is None or trace.time.dtype.kind != "M" or set(CLOCK) & set(trace.state_names):
+    if trace.time is None or trace.time.dtype.kind != "M" or set(HOUR_OF_DAY) & set(trace.state_names):
         return trace
     hours = hours_of(trace.time)
     if len(np.unique(hours)) < _SEVERAL:
         return trace
-    return replace(trace, state=np.hstack([trace.state, clock(hours)]), state_names=(*trace.state_names, *CLOCK))
+    return replace(trace, state=np.hstack([trace.state, clock(hours)]), state_names=(*trace.state_names, *HOUR_OF_DAY))
 
 
 def clock(hours: IntArray) -> FloatArray:

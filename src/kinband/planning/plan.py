@@ -29,6 +29,7 @@ Why = Literal[
     "gain not certain",
     "beyond the limit",
     "beside a change",
+    "a floor would be broken",
 ]
 """Why a station is left alone, in a few words that a program can count."""
 
@@ -79,7 +80,9 @@ class Change:
         by_hour: The gain in each hour of the day that the period has.
         support: How often the log has the proposed configuration.
         users: How many more users, or samples, a row of the log would then count as good, where it says of how many
-            its rewards are shares.
+            its rewards are shares; neighbours left out.
+        around: What its neighbours gain by it, as much as they count, where they do: a part of the gain.
+        kpis: What each KPI with a floor is expected to be, on average over the period.
 
     Example:
         >>> change = Change("a", {"tilt": 2}, {"tilt": 4}, expected=0.9, expected_unchanged=0.8, std=0.02,
@@ -103,6 +106,8 @@ class Change:
     by_hour: Mapping[int, Estimate] = field(default_factory=dict)
     support: Support | None = None
     users: float | None = None
+    around: Estimate | None = None
+    kpis: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def worst_hour(self) -> tuple[int, Estimate] | None:
@@ -318,7 +323,8 @@ class ChangePlan:
         folder.mkdir(parents=True, exist_ok=True)
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
         write_csv(folder / "rollback.csv", ["station", *target], map(_undone, self.changes))
-        header = ["station", *present, *target, *_NUMBERS, "lenders", "reason"]
+        kpis = sorted({column for change in self.changes for column in _beside(change)})
+        header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason"]
         write_csv(folder / "plan.csv", header, map(_row, self.changes))
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
@@ -342,7 +348,8 @@ def _plain(change: Change) -> dict[str, Any]:
     gain, lenders = change.gain, [{"station": name, "share": share} for name, share in change.lenders]
     by_hour = {str(hour): one.to_dict() for hour, one in change.by_hour.items()}
     found = asdict(change) | {"gain": gain.value, "low": gain.low, "high": gain.high, "lenders": lenders}
-    return found | {"by_hour": by_hour}
+    around = None if change.around is None else change.around.to_dict()
+    return found | {"by_hour": by_hour, "around": around, "kpis": {k: one.to_dict() for k, one in change.kpis.items()}}
 
 
 def _plain_left(left: LeftAlone) -> dict[str, Any]:
@@ -419,9 +426,18 @@ def _row(change: Change) -> dict[str, Any]:
         **prefixed("present", change.present),
         **prefixed("set", change.proposed),
         **{name: _cell(number(change)) for name, number in _NUMBERS.items()},
+        **_beside(change),
         "lenders": "; ".join(f"{name} {share:.3f}" for name, share in change.lenders),
         "reason": change.reason,
     }
+
+
+def _beside(change: Change) -> dict[str, float | str]:
+    """What is expected of neighbours and of KPIs with floors, by column, where they count."""
+    found = {f"kpi_{name}": one for name, one in change.kpis.items()}
+    found |= {} if change.around is None else {"gain_of_neighbours": change.around}
+    ends = {"": "value", "_low": "low", "_high": "high"}
+    return {f"{name}{end}": _cell(getattr(one, of)) for name, one in found.items() for end, of in ends.items()}
 
 
 def _cell(value: float) -> float | str:

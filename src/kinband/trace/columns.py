@@ -444,7 +444,7 @@ def _refuse_absent(table: Table, roles: Roles) -> None:
 
 
 def _use(role: str) -> str:
-    return "to ignore" if role == "ignore" else f"the {role}"
+    return {"ignore": "to ignore", "kpis": "a further KPI"}.get(role, f"the {role}")
 
 
 def _refuse_spoilt(table: Table, names: Iterable[str]) -> None:

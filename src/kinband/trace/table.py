@@ -532,6 +532,7 @@ def read_log(
     columns: ColumnMap | None,
     *,
     beside: str | None = None,
+    kpis: Sequence[str] = (),
     categories: Sequence[str] = (),
     skip_bad: bool = False,
     marks: Mapping[str, Any],
@@ -539,8 +540,8 @@ def read_log(
 ) -> tuple[Trace, NDArray[np.str_] | None]:
     """Return the log of a file and, if asked for, one more column of it as text, (n,).
 
-    `categories` are knobs that may hold words among numbers; `marks` are arguments of `read_table`, and `how` of
-    `Trace.from_frame`.
+    `kpis` are further KPIs, and no states; `categories` are knobs that may hold words among numbers; `marks` are
+    arguments of `read_table`, and `how` of `Trace.from_frame`.
     """
     file = path_of(path, what="a trace")
     alone = beside is not None and beside not in _claimed(columns)
@@ -548,13 +549,14 @@ def read_log(
     reading = read_table(file, text=text, noted=columns is None, **marks)
     space = None
     if reading.note is not None:
-        columns, space = reading.note["columns"], reading.note["space"]
+        columns, space = _with_kpis(reading.note["columns"], kpis, instead=("state",)), reading.note["space"]
         reading.note = None
         full = reading.cleaned.table
         with located(file, delimiter=marks.get("delimiter")):
             trace = Trace.from_frame(full, columns, **how)
         trace = trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
         return trace, None if beside is None else _labels(full, beside)
+    columns = _with_kpis(columns, kpis)
     for name in set(categories) & set(reading.cleaned.bad):
         _as_words(reading, name)
     if beside is not None and beside not in reading.cleaned.table.column_names:
@@ -570,6 +572,15 @@ def read_log(
     if said := clock_change(trace.time, trace.station):
         warnings.warn(said, UserWarning, stacklevel=3)
     return trace, None if beside is None else _labels(table, beside)
+
+
+def _with_kpis(columns: ColumnMap | None, kpis: Sequence[str], *, instead: Sequence[str] = ("ignore",)) -> Any:
+    """A column map with further KPIs, which lose the roles that they had instead."""
+    if not kpis:
+        return columns
+    made = dict(columns or {})
+    made["kpis"] = list(dict.fromkeys([*made.get("kpis", ()), *kpis]))
+    return made | {role: [name for name in made[role] if name not in kpis] for role in instead if made.get(role)}
 
 
 def _labels(table: Any, name: str) -> NDArray[np.str_]:
