@@ -40,6 +40,7 @@ def evening(
     first: Annotated[int, typer.Option(min=0, help="The first seed; 1 to 10 were looked at in development.")] = 11,
     large: Annotated[bool, typer.Option("--large", help="The city of 20,000 cells, too.")] = False,
     now: Annotated[bool, typer.Option(help="Hand over the last hour as --now, or leave it out.")] = True,
+    neighbours: Annotated[bool, typer.Option(help="Hand over who is a neighbour of whom, or leave it out.")] = True,
     limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which a run is stopped.")] = 3600.0,
     out: Annotated[Path, typer.Option(help="Folder for plans and the table.")] = Path("out/evening"),
     write: Annotated[Path | None, typer.Option(help="A page to put the table into, such as docs/recommend.md.")] = None,
@@ -52,7 +53,8 @@ def evening(
     if write is not None:
         check_place(write, MARKS)
     numbers = range(first, first + (1 if quick else seeds))
-    scores = [one for log in chosen for seed in numbers for one in judged(log, seed, out, now=now, limit=limit)]
+    files = {"now": now, "neighbours": neighbours}
+    scores = [one for log in chosen for seed in numbers for one in judged(log, seed, out, limit=limit, **files)]
     text = page(scores)
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(text, encoding="utf-8")
@@ -70,13 +72,16 @@ def named(only: Sequence[str], *, quick: bool, large: bool) -> list[Log]:
     return chosen
 
 
-def judged(log: Log, seed: int, out: Path, *, now: bool, limit: float) -> list[Score]:
-    """Draw a log, run the command on it and return the score, and that of the first stations if asked for."""
+def judged(log: Log, seed: int, out: Path, *, limit: float, **handed: bool) -> list[Score]:
+    """Draw a log, run the command on it and return the score, and that of the first stations if asked for.
+
+    What is `handed` over beside the log, `command` takes.
+    """
     folder = out / f"{''.join(c if c.isalnum() else '-' for c in log.name)}-{seed}"
     rmtree(folder, ignore_errors=True)
     world = log.world(seed)
     files = write(log, world, folder)
-    answer = run(command(files, folder / "plan", now=now), folder, limit=limit)
+    answer = run(command(files, folder / "plan", **handed), folder, limit=limit)
     plan = nothing(world) if answer.failed else read_plan(world, files, folder / "plan", answer.said)
     files.log.unlink()  # a city's takes 100 MB, and the seed draws it again
     scores = [score(log.name, seed, world, plan=plan, answer=answer)]

@@ -97,6 +97,7 @@ class Files:
         options: What `kinband recommend` needs to read them.
         knobs: What the file calls each knob.
         names: What the file calls each station.
+        neighbours: Who is a neighbour of whom, where that matters.
     """
 
     log: Path
@@ -104,6 +105,7 @@ class Files:
     options: tuple[str, ...]
     knobs: tuple[str, ...]
     names: tuple[str, ...]
+    neighbours: Path | None = None
 
 
 def write(log: Log, world: World, folder: Path) -> Files:
@@ -123,7 +125,17 @@ def _write_plain(world: World, folder: Path) -> Files:
     world.frame().to_csv(log, index=False)
     world.states().to_csv(now, index=False)
     options = _options({"station": "cell", "time": "time", "reward": REWARD}, knobs)
-    return Files(log, now, options, knobs, world.names)
+    return Files(log, now, options, knobs, world.names, _write_neighbours(world, folder))
+
+
+def _write_neighbours(world: World, folder: Path) -> Path | None:
+    """Write the neighbours of a world, if they matter, one pair a line."""
+    if not world.links.size:
+        return None
+    names, each = np.array(world.names), np.repeat(np.arange(len(world.names)), world.links.shape[1])
+    pairs = pd.DataFrame({"cell": names[each], "neighbour": names[world.links.ravel()]})
+    pairs.to_csv(folder / "neighbours.csv", index=False)
+    return folder / "neighbours.csv"
 
 
 _GERMAN = {

@@ -26,11 +26,12 @@ _PAUSE = 0.02  # seconds between two looks at the memory
 # --- The command ----------------------------------------------------------------------------------------------------
 
 
-def command(files: Files, out: Path, *, now: bool = True) -> list[str]:
+def command(files: Files, out: Path, *, now: bool = True, neighbours: bool = True) -> list[str]:
     """Return what is run; without `now`, the plan is for whatever period the command takes by itself."""
     instant = ["--now", str(files.now)] if now else []
+    beside = ["--neighbours", str(files.neighbours)] if neighbours and files.neighbours is not None else []
     program = [sys.executable, "-m", "kinband", "recommend", str(files.log)]
-    return [*program, *files.options, *instant, "--out", str(out), "--replace", "--json"]
+    return [*program, *files.options, *instant, *beside, "--out", str(out), "--replace", "--json"]
 
 
 @dataclass(frozen=True)
@@ -213,10 +214,16 @@ def oracle(world: World) -> IntArray:
     return np.asarray(np.where(logged[None], world.worth, -np.inf).argmax(axis=1))
 
 
-def held(world: World, plan: Plan) -> BoolArray:
-    """Return which stated intervals hold the station's own true gain, (n,)."""
-    gain = world.own[plan.who, plan.what] - world.own[plan.who, world.present[plan.who]]
+def held(world: World, plan: Plan, *, together: bool = False) -> BoolArray:
+    """Return which stated intervals hold the station's own true gain, or that with its neighbours together, (n,)."""
+    mean = world.worth if together else world.own
+    gain = mean[plan.who, plan.what] - mean[plan.who, world.present[plan.who]]
     return np.asarray((plan.low <= gain) & (gain <= plan.high))
+
+
+def _together(said: Mapping[str, Any]) -> bool:
+    """Whether the gains that were stated are those with the neighbours."""
+    return any(change.get("around") is not None for change in said.get("changes", []))
 
 
 def score(name: str, seed: int, world: World, *, plan: Plan, answer: Answer) -> Score:
@@ -224,7 +231,7 @@ def score(name: str, seed: int, world: World, *, plan: Plan, answer: Answer) -> 
     M = len(world.names)
     ours = plan.who < M
     mine = Plan(plan.chosen[:M], plan.who[ours], plan.what[ours], plan.low[ours], plan.high[ours])
-    kept = held(world, mine)
+    kept = held(world, mine, together=_together(answer.said))
     return Score(
         name,
         seed,
