@@ -87,6 +87,17 @@ def test_json_says_the_same_as_the_library(folder: Path, capsys: pytest.CaptureF
     assert all(Path(file).is_file() for file in answer["files"])
 
 
+def test_gains_are_told_in_users_where_rewards_are_shares_of_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = export()
+    counts = np.where(columns["cell"] == "3714", 200, 50) + np.tile([-10, 10], 45)
+    write(folder / "export.csv", columns | {"good": columns["good"].clip(0, 1), "sessions": counts})
+    assert recommend(folder, "--samples", "sessions", "--json") == 0
+    for change in json.loads(capsys.readouterr().out)["changes"]:
+        assert change["users"] == pytest.approx(change["gain"] * (200 if change["station"] == "3714" else 50))
+
+
 def test_steps_and_limits_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--step", "threshold_dbm=3", "--max-changes", "1", "--explore", "--beta", "0.5", "--json"]
     assert recommend(folder, *options) == 0
@@ -644,3 +655,42 @@ def test_old_rows_count_less(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert [one["station"] for one in beside(folder, capsys)["changes"]] == ["a"]
     for span in ("20", "20 rows"):
         assert [one["station"] for one in beside(folder, capsys, "--drift", span)["changes"]] == ["b"]
+
+
+def test_a_cell_without_rows_is_planned_for_as_those_that_resemble_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sites = ["cell,land use,x_m"]
+    columns = export(40)
+    cells, spread = columns["cell"], np.tile(["x", "y", "z"], 40)
+    columns["cell"] = np.array([f"{cell}{sub}" for cell, sub in zip(cells.tolist(), spread.tolist(), strict=True)])
+    write(folder / "export.csv", columns)
+    known = enumerate(sorted(set(columns["cell"].tolist())))
+    sites += [f"{cell},{'office' if cell.startswith('37') else 'home'},{i}" for i, cell in known]
+    (folder / "sites.csv").write_text("\n".join([*sites, "9999,home,7", "0000,,"]) + "\n", encoding="utf-8")
+    (folder / "states.csv").write_text("cell,users,threshold_dbm\n9999,30,-102\n0000,30,-102\n8888,30,-102\n")
+    options = ["--similarity", "joint", "--descriptors", str(folder / "sites.csv"), "--json"]
+    assert recommend(folder, *options) == 0
+    answer = json.loads(capsys.readouterr().out)
+    looked = {one["station"]: one for one in answer["changes"] + answer["left_alone"]}
+    assert looked["9999"]["proposed"]["threshold_dbm"] in range(-97, -88)
+    assert looked["9999"]["low"] < 0.06 < looked["9999"]["high"]
+    assert [looked[name]["why"] for name in ("0000", "8888")] == ["not in the log"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cell,x\n3714,1\n3714,2\n", "describes station '3714' 2 times: give one row"),
+        ("cell\n3714\n", "has stations only: give columns that describe them"),
+        ("site,x\n3714,1\n", "has no column 'cell' for the stations; it has 'site', 'x'"),
+    ],
+)
+def test_descriptors_that_describe_nothing_are_refused(
+    text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "sites.csv").write_text(text, encoding="utf-8")
+    assert recommend(folder, "--descriptors", str(folder / "sites.csv")) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.strip().splitlines()) == 1

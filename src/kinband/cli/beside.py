@@ -1,7 +1,8 @@
 """What a plan or a controller heeds beside the rewards of a log, as options: floors, neighbours, drift, descriptors."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -95,16 +96,18 @@ class BesideOptions:
         floors = self.floors
         for floor in floors:
             _check_unit(floor, trace.kpis[floor.name])
-        rule = None
-        if self.neighbours is not None:
-            with about(self.neighbours):
-                pairs = neighbours_of(self.neighbours, trace, space, columns, notes)
-            weight = self.neighbour_weight
-            rule = everybody_alike(pairs) if weight is None else NeighbourReward(pairs, weight)
         known: dict[str, Descriptors] = {}
         if self.descriptors is not None:
             with about(self.descriptors):
                 known = descriptors_of(self.descriptors, columns)
+        rule = None
+        if self.neighbours is not None:
+            stations = [*trace.stations, *(name for name in known if name not in set(trace.stations))]
+            with about(self.neighbours):
+                pairs = neighbours_of(self.neighbours, stations, space, columns, notes)
+            weight, others = self.neighbour_weight, stations[len(trace.stations) :]
+            rule = everybody_alike(pairs) if weight is None else NeighbourReward(pairs, weight)
+            rule = replace(rule, others=others)
         return Beside(floors, rule, drift_of(self.drift), known)
 
 
@@ -156,25 +159,25 @@ def _check_unit(floor: KpiFloor, values: FloatArray) -> None:
 
 
 def neighbours_of(
-    path: Path, trace: Trace, space: ConfigurationSpace, columns: LogOptions, notes: list[str]
+    path: Path, names: Sequence[str], space: ConfigurationSpace, columns: LogOptions, notes: list[str]
 ) -> dict[str, list[str]]:
-    """Return the neighbours of each station of a log that has any there; being a neighbour is mutual."""
+    """Return the neighbours of each station that has any among those of a log; being a neighbour is mutual."""
     if path.suffix.lower() in (".yaml", ".yml"):
-        rails = rails_of(path, space, trace.stations)
+        rails = rails_of(path, space, names)
         listed = [(name, other) for name, others in (rails.neighbours if rails else {}).items() for other in others]
     else:
         listed = _pairs(path, columns)
-    stations = set(trace.stations)
+    stations = set(names)
     found: dict[str, set[str]] = {}
     for one, other in listed:
         if one != other and one in stations and other in stations:
             found.setdefault(one, set()).add(other)
             found.setdefault(other, set()).add(one)
     if not found:
-        raise BadInputError(f"{path} names no two neighbours that are stations of the log, as {trace.stations[0]!r} is")
+        raise BadInputError(f"{path} names no two neighbours that are stations of the log, as {names[0]!r} is")
     if unknown := {name for pair in listed for name in pair} - stations:
         notes.append(f"{counted(len(unknown), 'station')} of {path.name} without rows in the log do not count")
-    return {name: sorted(found[name]) for name in trace.stations if name in found}
+    return {name: sorted(found[name]) for name in names if name in found}
 
 
 def _pairs(path: Path, columns: LogOptions) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from kinband.cli.beside import BesideOptions
 from kinband.cli.ledger import LEDGER, needs_service
 from kinband.cli.options import (
     LogOptions,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 # Once a ledger has begun, options about its start are of no use any more, and are said to be.
 
 
-_USUAL = LogOptions()
+_USUAL, _NOTHING = LogOptions(), BesideOptions()
 _start_option = partial(typer.Option, rich_help_panel="Starting an empty ledger")
 
 
@@ -72,6 +73,7 @@ class StartOptions:
         ),
     ] = None
     similarity: SimilarityOption = None
+    beside: BesideOptions = _NOTHING
     columns: LogOptions = _USUAL
     rows: Rows = None
     shards: Shards = None
@@ -83,6 +85,7 @@ class StartOptions:
         found = [name for name in names if getattr(self, name)]
         named = [one.name for one in fields(LogOptions) if one.name != "reward_range"]
         found += [name for name in named if getattr(self.columns, name) not in (getattr(_USUAL, name), [])]
+        found += [one.name for one in fields(BesideOptions) if getattr(self.beside, one.name)]
         return [f"--{name.replace('_', '-')}" for name in found]
 
     def check(self) -> Path:
@@ -90,12 +93,14 @@ class StartOptions:
         path = self.start
         if path is None or not path.exists():
             raise BadInputError(f"there is no {path}: --start takes a log, or a folder of Controller.save")
-        if path.is_dir() and (self.columns.columns or self.running or self.similarity or self.rows):
+        about_logs = (self.columns.columns, self.running, self.similarity, self.rows, self.beside != _NOTHING)
+        if path.is_dir() and any(about_logs):
             raise BadInputError(
-                f"{path} is a folder, so a saved controller: options about columns, rows, similarity and --running are "
-                "for logs, leave them out"
+                f"{path} is a folder, so a saved controller: options about columns, rows, similarity, what counts "
+                "beside the reward and --running are for logs, leave them out"
             )
         similarity_of(self.similarity)
+        self.beside.check()
         return path
 
     def controller(self) -> Controller:
@@ -104,15 +109,18 @@ class StartOptions:
         if path.is_dir():
             return Controller.load(path)
         with noted(notes):
-            trace = self.columns.read(path)
+            trace = self.columns.read(path, kpis=self.beside.kpis)
             check_log(trace)
             space = trace.space()
+            heeded = self.beside.heeded(trace, space, self.columns, notes)
             used = learnable_rows(trace, self.rows, seed=self.seed, shards=self.shards)
             known: Any = configuration_of(self.running, space, option="--running") if self.running else last_rows(trace)
             with Console(stderr=True).status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
                 controller = Controller.from_trace(
                     used, space, similarity=similarity_of(self.similarity), shards=self.shards, running=known,
-                    reward_range=self.columns.reward_range, seed=self.seed,
+                    reward_range=self.columns.reward_range, seed=self.seed, kpis=heeded.floors,
+                    neighbours=heeded.neighbours, drift=heeded.drift,
+                    descriptors={name: one for name, one in heeded.descriptors.items() if name in trace.stations},
                 )  # fmt: skip
         if "shards" in controller.setup.notes:
             notes.append(str(controller.setup.notes["shards"]))

@@ -22,7 +22,13 @@ from kinband.model import Model
 from kinband.planning.evidence import Averages, Evidence, covariances, differences, variances
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.records import Samples
-from kinband.similarity.newcomers import Descriptors
+from kinband.similarity.newcomers import (
+    Descriptors,
+    average_row,
+    descriptor_row,
+    useful_descriptor_kernel,
+    with_newcomers,
+)
 from kinband.trace import Trace
 
 
@@ -277,3 +283,57 @@ def ages(trace: Trace, tasks: IntArray, drift: Drift) -> FloatArray:
         )
     at = seconds(trace.time)
     return np.asarray((at.max() - at) / half_life)
+
+
+# --- What describes a station ---------------------------------------------------------------------------------------
+#
+# A station without rows is planned for as a newcomer is (`kinband.similarity.newcomers`): it is taken for a mixture of
+# those that resemble it, as far as resemblance has turned out to say who is alike, and for something of its own. In a
+# network that learns in groups it joins the group of the stations that it resembles most.
+
+_RESEMBLING = 10  # stations by whose groups a newcomer's is chosen
+
+
+def with_described(
+    K_Z: FloatArray, stations: Sequence[str], newcomers: Sequence[str], descriptors: Mapping[str, Descriptors]
+) -> FloatArray:
+    """Return the task matrix (M + J, M + J) of M stations and J newcomers behind them.
+
+    Example:
+        >>> sites = {"a": {"x": 0.0}, "b": {"x": 1.0}, "c": {"x": 9.0}, "new": {"x": 0.5}}
+        >>> K_Z = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.1], [0.1, 0.1, 1.0]])
+        >>> row = with_described(K_Z, ["a", "b", "c"], ["new"], sites)[3]
+        >>> bool(min(row[0], row[1]) > row[2])
+        True
+    """
+    if not newcomers:
+        return K_Z
+    known = [descriptors.get(name, {}) for name in stations]
+    kernel = useful_descriptor_kernel(K_Z, known)
+    rows = [
+        average_row(K_Z) if kernel is None else descriptor_row(K_Z, kernel, known, descriptors[name])
+        for name in newcomers
+    ]
+    return with_newcomers(K_Z, rows)
+
+
+def resembling(newcomer: Descriptors, stations: Sequence[Descriptors]) -> IntArray:
+    """Return which of some stations a newcomer resembles most, at most ten.
+
+    Quantities differ by their difference in standard deviations, words and what is not known by 1.
+
+    Example:
+        >>> sites = [{"x": float(x), "band": "n78"} for x in range(30)]
+        >>> sorted(resembling({"x": 3.2, "band": "n78"}, sites).tolist())
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    apart = np.zeros(len(stations))
+    for name, value in newcomer.items():
+        theirs = [station.get(name) for station in stations]
+        if isinstance(value, str | bool):
+            apart += np.array([other != value for other in theirs], dtype=np.float64)
+            continue
+        numbers = np.array([np.nan if other is None else float(other) for other in theirs])
+        spread = float(np.nanstd(numbers)) if np.isfinite(numbers).any() else 0.0
+        apart += np.nan_to_num(((numbers - value) / spread) ** 2, nan=1.0) if spread else 1.0
+    return np.argsort(apart, kind="stable")[:_RESEMBLING]

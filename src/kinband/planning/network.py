@@ -19,12 +19,22 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
-from kinband.drift import CLOCK, Drift
+from kinband.drift import CLOCK
 from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.model import Model, Search, SimilarityLike, learn_model
 from kinband.parallel import carried_out
-from kinband.planning.beside import ALIKE_AROUND, Beside, aged, around, fading, kpi_rows, weight_around
+from kinband.planning.beside import (
+    ALIKE_AROUND,
+    Beside,
+    aged,
+    around,
+    fading,
+    kpi_rows,
+    resembling,
+    weight_around,
+    with_described,
+)
 from kinband.planning.evidence import Evidence, averaged, marked, told_of
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
@@ -40,9 +50,10 @@ from kinband.planning.making import (
 )
 from kinband.planning.period import Present, clocked
 from kinband.planning.plan import ChangePlan, LeftAlone
-from kinband.policies.kpi_floors import KpiFloor
 from kinband.records import Samples
-from kinband.similarity import TaskMatrix
+from kinband.similarity import Joint, TaskMatrix
+from kinband.similarity.newcomers import LEAST as _FEWEST
+from kinband.similarity.newcomers import Descriptors, described_similarity
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
@@ -95,7 +106,7 @@ class Network:
         users: Of how many users or samples a reward of each station is the share, (M,), if that is known.
         beside: What a plan heeds beside the rewards.
         kpis: What was measured of the KPIs that have floors, in their order.
-        around: What the neighbours of each station earned, and what that counts, (M,), its own as 1; where it counts.
+        around: What the neighbours of each station earned, where that counts.
     """
 
     encoder: ContextEncoder
@@ -105,7 +116,7 @@ class Network:
     users: FloatArray | None = None
     beside: Beside = field(default_factory=Beside)
     kpis: tuple[Measure, ...] = ()
-    around: tuple[Measure, FloatArray] | None = None
+    around: Measure | None = None
 
     @property
     def stations(self) -> tuple[str, ...]:
@@ -155,13 +166,13 @@ def learn_network(
     samples = marked(trace.samples(encoder), trace)
     if beside.drift is not None:
         samples, encoder = aged(trace, samples, encoder, beside.drift)
-    how: Any = {"seed": seed, "drift": beside.drift}
+    how: Any = {"seed": seed, "beside": beside}
     reward = _measured(samples, similarity, log=trace, **how)
     kpis = tuple(_measured(kpi_rows(samples, floor.name), similarity, **how) for floor in beside.floors)
     there = None
     if beside.neighbours is not None:
-        weights = weight_around(beside.neighbours, samples.stations)
-        there = _measured(around(samples, reward.model, trace.time, beside.neighbours), similarity, **how), weights
+        weight_around(beside.neighbours, samples.stations)  # refuses what a plan cannot weigh
+        there = _measured(around(samples, reward.model, trace.time, beside.neighbours), similarity, **how)
     groups = _groups(samples, encoder, reward.model, similarity)
     return Network(encoder, reward, groups, seed, _users(trace, samples), beside, kpis, there)
 
@@ -171,7 +182,7 @@ def _measured(
     similarity: SimilarityLike | None,
     *,
     seed: int,
-    drift: Drift | None = None,
+    beside: Beside,
     log: Trace | None = None,
 ) -> Measure:
     """Return rows of a log with the model that explains them, learned from some stations if there are many.
@@ -180,16 +191,31 @@ def _measured(
         samples: The rows.
         similarity: How alike stations are.
         seed: Seed of everything random.
-        drift: How fast they cease to count.
+        beside: How fast they cease to count, and what describes stations.
         log: What an estimator of similarity is shown.
     """
-    M, rng = len(samples.stations), np.random.default_rng([seed, 0])
+    M = len(samples.stations)
     whole = M <= TOGETHER or isinstance(similarity, TaskMatrix)
     some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
-    kernel = None if drift is None else fading(some, drift)
-    shown = log if whole else None
-    model = learn_model(some, similarity or "joint", rng=rng, kernel=kernel, search=Search(), log=shown)
+    kernel = None if beside.drift is None else fading(some, beside.drift)
+    how: Any = {"kernel": kernel, "search": Search(), "log": log if whole else None}
+    model = _explained(some, similarity or "joint", seed=seed, descriptors=beside.descriptors, **how)
     return Measure(samples, model, model.similarity if whole else similarity or "joint")
+
+
+def _explained(
+    samples: Samples, similarity: SimilarityLike, *, seed: int, descriptors: Mapping[str, Descriptors], **how: Any
+) -> Model:
+    """Return the model of some rows; where they do not say who is like whom, what describes the stations does."""
+    found = learn_model(samples, similarity, rng=np.random.default_rng([seed, 0]), **how)
+    if not isinstance(similarity, str) or similarity != "joint" or found.similarity.details.get("similar"):
+        return found
+    if len(samples.stations) < _FEWEST or not any(name in descriptors for name in samples.stations):
+        return found
+    alike = described_similarity([descriptors.get(name, {}) for name in samples.stations])
+    if alike is None:
+        return found
+    return learn_model(samples, Joint(alike, seed=seed), rng=np.random.default_rng([seed, 0]), **how)
 
 
 def _is_matrix(similarity: SimilarityLike) -> TypeGuard[TaskMatrix]:
@@ -287,29 +313,45 @@ def _learned(
     reward: Measure,
     *,
     seed: int,
-    floors: Sequence[tuple[KpiFloor, Measure]],
-    around: tuple[Measure, FloatArray] | None,
+    beside: Beside,
+    newcomers: Sequence[str],
+    kpis: Sequence[Measure],
+    around: Measure | None,
     users: FloatArray | None,
 ) -> Group:
     """Return what the stations of one group know: all but their similarity is common to the network."""
+    known: Any = {"seed": seed, "beside": beside, "newcomers": newcomers}
+    stations = (*reward.samples.stations, *newcomers)
+    there = None
+    if around is not None and beside.neighbours is not None:
+        weights = weight_around(beside.neighbours, stations)
+        there = _evidence(encoder, around, alike=ALIKE_AROUND, **known), weights
     return Group.of(
         encoder,
-        reward.samples.stations,
-        _evidence(encoder, reward, seed=seed),
-        users=users,
-        floors=tuple((floor, _evidence(encoder, kpi, seed=seed)) for floor, kpi in floors),
-        around=None if around is None else (_evidence(encoder, around[0], seed=seed, alike=ALIKE_AROUND), around[1]),
+        stations,
+        _evidence(encoder, reward, **known),
+        users=None if users is None else np.append(users, np.full(len(newcomers), np.nan)),
+        floors=tuple(zip(beside.floors, (_evidence(encoder, kpi, **known) for kpi in kpis), strict=True)),
+        around=there,
     )
 
 
-def _evidence(encoder: ContextEncoder, measure: Measure, *, seed: int, alike: float = 1.0) -> Evidence:
+def _evidence(
+    encoder: ContextEncoder,
+    measure: Measure,
+    *,
+    seed: int,
+    beside: Beside,
+    newcomers: Sequence[str],
+    alike: float = 1.0,
+) -> Evidence:
     """Return what a group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
     samples, model, similarity = measure.samples, measure.model, measure.similarity
     if not isinstance(similarity, TaskMatrix):
-        rng = np.random.default_rng([seed, 0])
-        same = learn_model(samples, similarity, rng=rng, kernel=model.kernel, noise=model.noise, mean=model.mean)
-        similarity = same.similarity
+        how: Any = {"kernel": model.kernel, "noise": model.noise, "mean": model.mean}
+        similarity = _explained(samples, similarity, seed=seed, descriptors=beside.descriptors, **how).similarity
     K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
+    K_Z = with_described(K_Z, samples.stations, newcomers, beside.descriptors)
     told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
     return Evidence(model.kernel, K_Z, told, mean=model.mean, shocks=model.shocks)
 
@@ -379,13 +421,13 @@ def _calls(
     network: Network, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
-    beyond, weights = (None, None) if network.around is None else network.around
-    measures = [network.reward, *network.kpis, *([] if beyond is None else [beyond])]
+    measures = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
+    newcomers = _newcomers(network, now)
     parts = [_rows_of_groups(measure.samples, network.groups) for measure in measures]
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     asked: dict[int, list[str]] = {}
     for number, members in enumerate(network.groups):
-        names = [name for m in members.tolist() if (name := network.stations[m]) in now]
+        names = [name for m in members.tolist() if (name := network.stations[m]) in now] + newcomers.get(number, [])
         if not names:
             continue
         asked[number] = names
@@ -394,12 +436,29 @@ def _calls(
             "encoder": network.encoder,
             "reward": reward,
             "seed": network.seed,
-            "floors": list(zip(network.beside.floors, others, strict=False)),
-            "around": None if weights is None else (others[-1], weights[members]),
+            "beside": network.beside,
+            "newcomers": newcomers.get(number, []),
+            "kpis": others[: len(network.kpis)],
+            "around": None if network.around is None else others[-1],
             "users": None if network.users is None else network.users[members],
         }
         calls[number] = (_planned, (known, {name: now[name] for name in names}, rules))
     return calls, asked
+
+
+def _newcomers(network: Network, now: Mapping[str, Present]) -> dict[int, list[str]]:
+    """The stations that the log does not have and something describes, by the group that they join."""
+    known, stations = network.beside.descriptors, network.stations
+    new = [name for name in now if known.get(name) and name not in set(stations)]
+    group = np.empty(len(stations), dtype=np.int64)
+    for number, members in enumerate(network.groups):
+        group[members] = number
+    described = np.array([m for m, name in enumerate(stations) if known.get(name)], dtype=np.int64)
+    found: dict[int, list[str]] = {}
+    for name in new if len(described) else ():
+        kin = described[resembling(known[name], [known[stations[m]] for m in described.tolist()])]
+        found.setdefault(int(np.bincount(group[kin]).argmax()), []).append(name)
+    return found
 
 
 def _rows_of_groups(samples: Samples, groups: Sequence[IntArray]) -> list[IntArray]:

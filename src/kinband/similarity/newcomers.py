@@ -30,6 +30,7 @@ __all__ = [
     "check_kinds",
     "checked_descriptors",
     "correlations",
+    "described_similarity",
     "descriptor_row",
     "fit_descriptor_kernel",
     "given_row",
@@ -204,6 +205,25 @@ class DescriptorKernel:
         G = self.gram([*stations, newcomer])
         w = np.linalg.solve(G[:-1, :-1] + np.eye(len(stations)), G[:-1, -1])
         return np.asarray(np.maximum(w, 0.0))
+
+
+def described_similarity(stations: Sequence[Descriptors]) -> FloatArray | None:
+    """Return how alike n stations are by what describes them, where no log says, (n, n); None where nothing does.
+
+    Length-scales grow with the root of the number of quantities, as those of contexts do: stations that differ a
+    little in each of many are still alike.
+
+    Example:
+        >>> described_similarity([{"x_m": 0.0}, {"x_m": 2.0}, {"x_m": 0.0}]).round(2).tolist()
+        [[1.0, 0.11, 1.0], [0.11, 1.0, 0.11], [1.0, 0.11, 1.0]]
+    """
+    kinds = check_kinds(dict(zip(map(str, range(len(stations))), stations, strict=True)))
+    columns = columns_of(stations, kinds)
+    if not columns:
+        return None
+    many = max(1.0, sum(column.numeric for column in columns)) ** 0.5
+    parameters = tuple(_LENGTH[1] * many if column.numeric else _UNLIKE[1] for column in columns)
+    return DescriptorKernel(columns, parameters, constant=0.0, variance=1.0).gram(stations)
 
 
 def columns_of(stations: Sequence[Descriptors], numeric: dict[str, bool]) -> tuple[Column, ...]:

@@ -1,5 +1,6 @@
 """What a plan heeds beside the reward: rests, neighbours and floors against slow witnesses, ages and units by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from kinband.model import Model
 from kinband.planning import Beside, Period, Present, learn_network, plan_network
 from kinband.planning.beside import ages, around, breaks, everybody_alike, keeping, kpi_rows, unexplained, weight_around
 from kinband.planning.evidence import Averages, Evidence, Told
+from kinband.planning.network import _newcomers
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 
@@ -270,4 +272,72 @@ def test_a_space_is_kept_with_all_that_is_heeded() -> None:
     network = learn_network(selfish(40), ConfigurationSpace(on=[0, 1]), beside=beside)
     assert network.encoder.state.names == ("clock",)
     assert network.around is not None
-    assert network.around[0].samples.features == ("clock", "on")
+    assert network.around.samples.features == ("clock", "on")
+
+
+# --- What describes a station -----------------------------------------------------------------------------------------
+
+
+def offices_and_homes(rows: int = 60) -> tuple[Trace, dict[str, dict[str, Any]]]:
+    """Ten offices that are best at tilt 4 and ten homes that are best at 0, and what describes them and two more."""
+    rng = np.random.default_rng(6)
+    names = [f"s{m}" for m in range(20)]
+    tilt = rng.integers(0, 5, (20, rows))
+    best = np.where(np.arange(20) < 10, 4, 0)[:, None]
+    reward = 1.0 - 0.05 * (tilt - best) ** 2 + 0.05 * rng.normal(size=(20, rows))
+    log = {"station": np.repeat(names, rows), "tilt": tilt.ravel(), "reward": reward.ravel()}
+    sites = {name: {"use": "office" if m < 10 else "home", "x_m": float(m % 10)} for m, name in enumerate(names)}
+    sites |= {"new office": {"use": "office", "x_m": 3.0}, "new home": {"use": "home"}}
+    return Trace.from_frame(log, {"configuration": ["tilt"]}), sites
+
+
+def test_a_newcomer_is_set_as_those_that_resemble_it_and_its_interval_is_wider() -> None:
+    trace, sites = offices_and_homes()
+    wrong = {"s0": 0, "s10": 4, "new office": 0, "new home": 4, "nobody knows": 2}
+    now = {name: Present({}, {"tilt": tilt}) for name, tilt in wrong.items()}
+    plan = plan_network(learn_network(trace, beside=Beside(descriptors=sites)), now, workers=1)
+    made = {one.station: one for one in plan.changes}
+    assert {name: one.moves["tilt"] for name, one in made.items()} == {
+        "s0": 4, "s10": 0, "new office": 4, "new home": 0
+    }  # fmt: skip
+    for new, old in (("new office", "s0"), ("new home", "s10")):
+        assert made[new].std > 2 * made[old].std
+        assert made[new].gain.high - made[new].gain.low > 2 * (made[old].gain.high - made[old].gain.low)
+        assert made[new].gain.low <= 0.8 <= made[new].gain.high
+        assert made[new].own_rows == 0
+        assert made[new].borrowed == pytest.approx(1.0)
+        assert "no rows of its own" in made[new].reason
+    assert [(one.station, one.why) for one in plan.left_alone] == [("nobody knows", "not in the log")]
+
+
+def test_a_newcomer_has_neighbours_floors_and_an_age_of_rows_as_others_do() -> None:
+    sites: Any = {name: {"x": float(m)} for m, name in enumerate(("a", "b", "c", "d", "e"))}
+    rule = NeighbourReward({**PAIRS, "e": ["a"]}, 0.5, others=["e"])
+    beside = Beside(neighbours=rule, drift=Drift(200.0, reset=False, clock="decisions"), descriptors=sites)
+    plan = plan_network(learn_network(selfish(), beside=beside), {"e": Present({}, {"on": 1})}, workers=1)
+    (one,) = plan.changes
+    assert one.around is not None
+    assert one.gain.low <= 0.3 <= one.gain.high
+    assert one.users is None
+
+
+def test_in_a_large_network_a_newcomer_joins_the_group_that_it_resembles() -> None:
+    trace, sites = offices_and_homes(20)
+    network = learn_network(trace, similarity="pooled", beside=Beside(descriptors=sites))
+    halves = (np.arange(10), np.arange(10, 20))
+    wanted = {name: Present({}, {"tilt": 2}) for name in ("new office", "new home")}
+    found = _newcomers(replace(network, groups=halves), wanted)
+    assert found == {0: ["new office"], 1: ["new home"]}
+
+
+def test_descriptors_say_who_is_alike_where_a_log_cannot() -> None:
+    trace, sites = offices_and_homes()
+    number = np.unique(trace.station, return_inverse=True)[1]
+    one_each = trace.select(np.flatnonzero(trace.configuration["tilt"] == number % 5))
+    alone = learn_network(one_each).reward.similarity
+    described = learn_network(one_each, beside=Beside(descriptors=sites)).reward.similarity
+    assert isinstance(alone, TaskMatrix)
+    assert isinstance(described, TaskMatrix)
+    assert alone.between("s0", "s1") == pytest.approx(alone.between("s0", "s11"))
+    assert described.between("s0", "s1") > described.between("s0", "s11")
+    assert described.between("s10", "s11") > described.between("s0", "s11")
