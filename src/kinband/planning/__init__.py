@@ -5,9 +5,9 @@ exploring, the one with the largest f̂ + βσ (12). A plan that plays safe chan
 interval of its gain is above zero, and never to what nobody tried that it can learn from. All stations are looked at
 with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is learned: a person approves a plan.
 
-`period` says what a plan is for, `evidence` what the rows say of it, `limits` what may change, `making` how a plan
-comes about, `network` how that of thousands of stations does, `plan` is a plan and its files, `page` the one to show;
-`design` plans the trials that a log lacks.
+`period` says what a plan is for, `evidence` what the rows say of it, `limits` what may change, `beside` what counts
+beside the reward, `making` how a plan comes about, `network` how that of thousands of stations does, `plan` is a plan
+and its files, `page` the one to show; `design` plans the trials that a log lacks, `beliefs` are those of a controller.
 """
 
 from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares

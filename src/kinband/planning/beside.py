@@ -73,7 +73,7 @@ def kpi_rows(samples: Samples, name: str) -> Samples:
 def keeping(
     floor: KpiFloor, evidence: Evidence, averages: Averages, task: int, *, arms: IntArray, present: int
 ) -> tuple[BoolArray, FloatArray, FloatArray]:
-    """Return which settings keep a floor, (A,), and mean and std of the KPI, (1 + A,), the present setting first.
+    """Return which settings keep a floor, (A,), and mean (1 + A,) and std (A,) of the KPI, the present mean first.
 
     Args:
         floor: What must hold.
@@ -85,8 +85,8 @@ def keeping(
     """
     both = np.append(present, arms)
     C = covariances(evidence, averages, task, both)
-    mean, std = evidence.mean + evidence.means(C), np.sqrt(variances(evidence, averages, task, both, C))
-    kept = floor.margin(mean[1:], std[1:]) >= 0
+    mean, std = evidence.mean + evidence.means(C), np.sqrt(variances(evidence, averages, task, arms, C[:, 1:]))
+    kept = floor.margin(mean[1:], std) >= 0
     if breaks(floor, float(mean[0])):
         too_high = floor.at_most is not None and mean[0] > floor.at_most
         worse = (mean - mean[0] if too_high else mean[0] - mean)[1:]

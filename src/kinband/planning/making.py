@@ -406,7 +406,7 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
     return _Draft(change, task, int(arms[chosen]), arm, averages, hours, len(arms), merit)
 
 
-_LOOKS = 8  # settings that floors are looked at for at a time, the best first: most often one of these keeps them
+_LOOKS = 8  # settings that are held against floors at a time, after the best one, which most often keeps them
 
 
 def _first_that_keeps(
@@ -418,13 +418,13 @@ def _first_that_keeps(
     if not group.floors:
         return 0, ""
     broken = ""
-    for begin in range(0, len(arms), _LOOKS):
-        some = arms[begin : begin + _LOOKS]
+    for begin in (0, *range(1, len(arms), _LOOKS)):
+        some = arms[begin : begin + _LOOKS if begin else 1]
         keeps = np.ones(len(some), dtype=np.bool_)
         for floor, evidence in group.floors:
             kept, mean, std = keeping(floor, evidence, averages, task, arms=some, present=present)
             if begin == 0 and not kept[0] and not broken:
-                broken = _broken_reason(floor, normal(float(mean[1]), float(std[1])), float(mean[0]))
+                broken = _broken_reason(floor, normal(float(mean[1]), float(std[0])), float(mean[0]))
             keeps &= kept
         if keeps.any():
             return begin + int(np.argmax(keeps)), ""

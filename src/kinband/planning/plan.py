@@ -323,7 +323,7 @@ class ChangePlan:
         folder.mkdir(parents=True, exist_ok=True)
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
         write_csv(folder / "rollback.csv", ["station", *target], map(_undone, self.changes))
-        kpis = sorted({column for change in self.changes for column in _beside(change)})
+        kpis = dict.fromkeys(column for change in self.changes for column in _beside(change))
         header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason"]
         write_csv(folder / "plan.csv", header, map(_row, self.changes))
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)

@@ -85,7 +85,7 @@ def test_a_service_starts_a_controller_with_all_that_counts(tmp_path: Path) -> N
     )
     columns = LogOptions(configuration=["tilt"])
     start = StartOptions(start=log(tmp_path), similarity="pooled", columns=columns, beside=beside)
-    settings = start.controller().settings
+    settings = start.controller().setup
     assert [(floor.name, floor.at_most) for floor in settings.config.kpis] == [("drop", 0.9)]
     assert settings.encoder.state.names == ("load", "clock")
     rule, drift = settings.config.neighbours, settings.config.drift

@@ -164,7 +164,7 @@ def test_a_kpi_and_its_difference_are_those_found_by_hand(seed: int) -> None:
     mean1 = 0.5 * ((y0 + y1) * plus + (y1 - y0) * minus)
     var1 = 0.25 * (2 * (v + c) * (1 - plus) + 2 * (v - c) * (1 - minus))
     _, mean, std = keeping(KpiFloor("k", at_most=0), evidence, week, 0, arms=np.array([1]), present=0)
-    assert (mean[1], std[1]) == pytest.approx((mean1, np.sqrt(var1)))
+    assert (mean[1], std[0]) == pytest.approx((mean1, np.sqrt(var1)))
     gain, sd = (y1 - y0) * minus, np.sqrt(2 * (v - c) * (1 - minus))
     broken = KpiFloor("k", at_most=float(mean[0]) - 10 * (v + abs(mean1)))  # by both settings, wherever they are
     kept, _, _ = keeping(broken, evidence, week, 0, arms=np.array([1, 0]), present=0)
@@ -232,7 +232,7 @@ def test_a_kpi_that_the_log_hardly_has_cannot_have_a_floor() -> None:
 def test_floors_and_neighbours_reach_the_files(tmp_path: Any) -> None:
     plan = dropping(floor=KpiFloor("drop", at_most=0.0135))
     header = plan.write(tmp_path)[1].read_text().splitlines()[0].split(",")
-    assert [name for name in header if name.startswith("kpi_")] == ["kpi_drop", "kpi_drop_high", "kpi_drop_low"]
+    assert [name for name in header if name.startswith("kpi_")] == ["kpi_drop", "kpi_drop_low", "kpi_drop_high"]
     (answer,) = plan.to_dict()["changes"]
     assert set(answer["kpis"]["drop"]) == {"value", "low", "high"}
     assert answer["around"] is None
