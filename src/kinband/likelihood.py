@@ -502,6 +502,7 @@ def fit(
     max_rows: int | None = None,
     block_rows: int | None = None,
     pull: float | None = None,
+    shocks: Shocks | None = None,
     max_iterations: int = 200,
     quiet: bool = False,
 ) -> Fit:
@@ -527,6 +528,7 @@ def fit(
             this standard deviation of a logarithm, or in units of a task model's parameters. It keeps short logs from
             extremes that a likelihood of few rows prefers by chance, such as no noise at all, or a knob that does not
             matter. None for none.
+        shocks: What rows of a day and spell have in common, where that is known; else it is found, if rows carry them.
         max_iterations: Iterations of L-BFGS-B for each start.
         quiet: Whether to leave bounds to `Fit.at_bound`. A feature that does not matter sends its length-scale to the
             bound: an answer, where nobody chose the bound.
@@ -553,7 +555,7 @@ def fit(
     mean = float(np.mean(samples.y)) if mean is None and len(samples) else mean or 0.0
     kernel = check_problem(samples, kernel, tasks, noise, mean)
     free = (fit_kernel, fit_noise, fit_mean)
-    problem = Problem(samples, kernel, tasks, noise, mean, free=free, groups=groups, pull=pull)
+    problem = Problem(samples, kernel, tasks, noise, mean, free=free, groups=groups, pull=pull, shocks=shocks)
     runs = [_climb(problem, z, max_iterations) for z in problem.starts(starts, rng)]
     z, log_likelihood, converged = max(runs, key=lambda run: run[1])
     if not np.isfinite(log_likelihood):
@@ -612,6 +614,7 @@ class Problem:
         free: tuple[bool, bool, bool],
         groups: IntArray | None = None,
         pull: float | None = None,
+        shocks: Shocks | None = None,
     ) -> None:
         self.blocks = row_blocks(samples.tasks, tasks, groups=groups)
         self.samples, self.kernel, self.tasks, self.noise, self.mean = samples, kernel, tasks, noise, mean
@@ -620,7 +623,8 @@ class Problem:
         self.fit_kernel, fit_noise, fit_mean = free
         of_kernel, of_tasks = [self.fit_kernel] * len(kernel.theta), [True] * len(tasks.theta)
         marked = samples.days is not None and samples.spells is not None
-        self.log_shocks = np.log([SHOCK * noise] * 2) if marked else np.zeros(0)
+        self.shocks = shocks if marked else None
+        self.log_shocks = np.log([SHOCK * noise] * 2) if marked and shocks is None else np.zeros(0)
         of_shocks = len(self.log_shocks)
         self.free: BoolArray = np.array([*of_kernel, *of_tasks, fit_noise, fit_mean, *[True] * of_shocks])
         of_rest = [1.0, np.sqrt(self.spread), *[_SHOCK_UNIT] * of_shocks]
@@ -664,7 +668,7 @@ class Problem:
         noise = float(np.exp(rest[0])) if fit_noise else self.noise
         mean = self.centre + float(rest[1]) if fit_mean else self.mean
         kernel = self.kernel.with_theta(theta) if self.fit_kernel else self.kernel
-        shocks = Shocks(*np.exp(rest[2:]).tolist()) if len(rest) > 2 else None
+        shocks = Shocks(*np.exp(rest[2:]).tolist()) if len(rest) > 2 else self.shocks
         return kernel, self.tasks.with_theta(task_theta), noise, mean, shocks
 
     def value_and_gradient(self, z: FloatArray) -> tuple[float, FloatArray]:
@@ -676,6 +680,7 @@ class Problem:
             )
         except NotPositiveDefiniteError:
             return -np.inf, np.zeros_like(z)
+        gradient = gradient[: len(self.units)]  # shocks that are known do not move
         away = z - self.given[self.free]
         return value - 0.5 * float(self._pull @ away**2), (gradient * self.units)[self.free] - self._pull * away
 

@@ -80,6 +80,7 @@ class Search:
             of the log; None for marginal likelihood alone.
         starts: Starts of every search: the prior's centre, then random ones.
         quiet: Whether to report parameters at a bound in the model only, without a warning.
+        shocks: What rows of a day and spell have in common, where that is known.
 
     Example:
         >>> Search(kernel=False).anything
@@ -93,6 +94,7 @@ class Search:
     pull: float | None = PULL
     starts: int = 1
     quiet: bool = True
+    shocks: Shocks | None = None
 
     @property
     def anything(self) -> bool:
@@ -103,7 +105,7 @@ class Search:
         """Return how `likelihood.fit` is to search, beginning at a model."""
         free = {"fit_kernel": self.kernel, "fit_noise": self.noise, "fit_mean": self.mean}
         effort = {"starts": self.starts, "max_rows": self.max_rows, "block_rows": BLOCK_ROWS, "pull": self.pull}
-        return {"noise": first.noise, "mean": first.mean, **free, **effort, "quiet": self.quiet}
+        return {"noise": first.noise, "mean": first.mean, **free, **effort, "quiet": self.quiet, "shocks": self.shocks}
 
 
 def learn_model(

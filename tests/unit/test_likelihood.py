@@ -25,6 +25,7 @@ from kinband.likelihood import (
     BoundWarning,
     Fit,
     Problem,
+    Shocks,
     fit,
     log_marginal_likelihood,
     spread_rows,
@@ -235,6 +236,19 @@ def test_gradient_of_the_search_is_the_slope_in_its_own_units(fit_noise: bool, f
     slopes = [(problem.value_and_gradient(z + h)[0] - problem.value_and_gradient(z - h)[0]) / 2e-5 for h in steps]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)
     assert problem.unpack(z)[2:4] == pytest.approx((4.0, 2.0))
+
+
+def test_shocks_are_found_or_kept_as_given() -> None:
+    rng = np.random.default_rng(31)
+    log = make_log(rng, RBF(0.9, variance=1.0), np.eye(2), n=160, noise=0.05)
+    days = np.arange(160) % 20
+    log = replace(log, y=log.y + 1.5 * rng.normal(size=20)[days], days=days, spells=np.arange(160))
+    arguments: dict[str, Any] = {"tasks": FixedTasks(np.eye(2)), "rng": rng, "starts": 1}
+    found = fit(log, RBF(0.9, variance=1.0), **arguments)
+    assert found.shocks is not None
+    assert 0.6 < found.shocks.day < 6.0  # 2.25, and its standard deviation over 20 days is 0.7
+    given = Shocks(day=0.3, spell=0.01)
+    assert fit(log, RBF(0.9, variance=1.0), shocks=given, **arguments).shocks == given
 
 
 def test_factor_tasks_learn_which_stations_are_alike() -> None:

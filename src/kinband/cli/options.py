@@ -9,7 +9,8 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -409,8 +410,12 @@ def steps_of(given: Sequence[str], space: ConfigurationSpace) -> dict[str, float
 
 
 def rails_of(file: Path | None, space: ConfigurationSpace, stations: Sequence[str]) -> Rails | None:
-    """Return the guard rails of a file, if there is one."""
-    return None if file is None else read_rails(file, space, stations=stations)
+    """Return the guard rails of a file, if there is one, without freezes that have ended."""
+    if file is None:
+        return None
+    rails = read_rails(file, space, stations=stations)
+    today = datetime.now(rails.zone).date()
+    return replace(rails, freeze=tuple(freeze for freeze in rails.freeze if freeze.holds(today)))
 
 
 def configuration_of(given: Sequence[str], space: ConfigurationSpace, *, option: str) -> dict[str, Any]:

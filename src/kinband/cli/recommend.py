@@ -225,7 +225,7 @@ def _present(trace: Trace, now: Path | None, columns: LogOptions) -> dict[str, P
         return latest(trace)
     space = trace.space()
     with located(now, delimiter=columns.marks["delimiter"]), about(now):
-        return read_present(now, space, state=trace.state_names, station=columns.station_in(now), **columns.marks)
+        return read_present(now, space, state=trace.state_names, station=columns.station_in(now), **columns.written)
 
 
 def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) -> tuple[dict[str, Period], str]:
@@ -245,8 +245,8 @@ def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) 
         raise BadInputError(f"--for takes week, now, or a file of states, got {period!r}")
     with located(file, delimiter=columns.marks["delimiter"]), about(file):
         found = read_periods(
-            file, state=trace.state_names, station=columns.station_in(file), time=columns.time or "time", hours=chosen,
-            **columns.marks,
+            file, state=trace.state_names, station=columns.station_in(file), time=columns.time, hours=chosen,
+            **columns.written,
         )  # fmt: skip
     return found, f"the states of {file.name}{when}"
 

@@ -368,7 +368,10 @@ def design_trials(
             raise BadInputError(f"{name} must be a whole number of at least 1, got {number!r:.60}", argument=name)
     now = _known(controller, present)
     limits = Limits(controller.current.encoder.space, steps or {}, rails or Rails())
-    most = min(trial_stations(len(controller.stations), stations), limits.rails.per_round or len(now))
+    most = min(
+        trial_stations(len(controller.stations), stations),
+        len(now) if limits.rails.per_round is None else limits.rails.per_round,
+    )
     beliefs = beliefs_of(controller)
     groups = list(_groups(controller, beliefs, now, limits, periods))
     chosen = _chosen(controller, groups, limits, stations=most, settings=settings)

@@ -204,8 +204,11 @@ class Group:
     @classmethod
     def of(cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, **more: Any) -> "Group":
         """Return the group of stations that told some rows."""
-        seen, tried = Seen.of(encoder.state, evidence.told.X), Tried.of(encoder, evidence.told)
-        return cls(encoder, tuple(stations), evidence, seen, tried, **more)
+        known: dict[str, Any] = {
+            "seen": Seen.of(encoder.state, evidence.told.X),
+            "tried": Tried.of(encoder, evidence.told),
+        }
+        return cls(encoder, tuple(stations), evidence, **(known | more))
 
     @property
     def space(self) -> ConfigurationSpace:
@@ -327,6 +330,8 @@ def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
         group.space.index(present.configuration)
     except KinbandError as error:
         return "configuration unknown", f"Its present configuration never occurs in the log: {error}."
+    if present.period is not None and not len(present.period.states):
+        return "state incomplete", "The period has no rows of it, so it is not known which states it will be in."
     if present.period is not None:
         strange = [found for state in present.period.states if (found := group.seen.strange(state))]
         if len(strange) <= _STRANGE * len(present.period.states):

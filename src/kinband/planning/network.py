@@ -43,6 +43,7 @@ from kinband.planning.making import (
     Group,
     Proposal,
     Rules,
+    Seen,
     check_limits,
     merged,
     plan_group,
@@ -159,6 +160,8 @@ def learn_network(
         [[0, 1]]
     """
     trace = trace.with_space(trace.space() if space is None else space)
+    if similarity is not None and not isinstance(similarity, str | TaskMatrix) and not hasattr(similarity, "fit"):
+        similarity = TaskMatrix(trace.stations, np.asarray(similarity, dtype=np.float64), "given")
     for sentence in suspicious_states(trace):
         _log.warning("%s", sentence)
     trace = clocked(trace)
@@ -199,8 +202,9 @@ def _measured(
     some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
     kernel = None if beside.drift is None else fading(some, beside.drift)
     how: Any = {"kernel": kernel, "search": Search(), "log": log if whole else None}
-    model = _explained(some, similarity or "joint", seed=seed, descriptors=beside.descriptors, **how)
-    return Measure(samples, model, model.similarity if whole else similarity or "joint")
+    similarity = "joint" if similarity is None else similarity
+    model = _explained(some, similarity, seed=seed, descriptors=beside.descriptors, **how)
+    return Measure(samples, model, model.similarity if whole else similarity)
 
 
 def _explained(
@@ -330,6 +334,7 @@ def _learned(
         encoder,
         stations,
         _evidence(encoder, reward, **known),
+        seen=Seen.of(encoder.state, reward.samples.X),  # of all rows, before any are taken together
         users=None if users is None else np.append(users, np.full(len(newcomers), np.nan)),
         floors=tuple(zip(beside.floors, (_evidence(encoder, kpi, **known) for kpi in kpis), strict=True)),
         around=there,
@@ -349,6 +354,7 @@ def _evidence(
     samples, model, similarity = measure.samples, measure.model, measure.similarity
     if not isinstance(similarity, TaskMatrix):
         how: Any = {"kernel": model.kernel, "noise": model.noise, "mean": model.mean}
+        how["search"] = Search(kernel=False, noise=False, mean=False, shocks=model.shocks)
         similarity = _explained(samples, similarity, seed=seed, descriptors=beside.descriptors, **how).similarity
     K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
     K_Z = with_described(K_Z, samples.stations, newcomers, beside.descriptors)

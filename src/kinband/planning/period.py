@@ -13,9 +13,11 @@ from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import station_numbers
+from kinband.trace.cells import joined_times
 from kinband.trace.columns import floats, station_names, table_of
 from kinband.trace.columns import times as as_times
 from kinband.trace.files import check_file, read_csv, read_parquet
+from kinband.trace.guesses import guessed_time, only_time
 
 # --- A period -------------------------------------------------------------------------------------------------------
 #
@@ -90,7 +92,7 @@ def sampling_variance(without: FloatArray) -> float:
     That of the mean over D days by the jackknife (Efron and Stein 1981), and as much more as the days to come differ.
 
     Example:
-        >>> round(sampling_variance(np.array([1.0, 2.0, 3.0])), 3)  # three days with 5, 3 and 1: variance 4
+        >>> round(sampling_variance(np.array([1.0, 2.0, 3.0])), 3)  # three days with 4, 2 and 0: variance 4
         1.905
     """
     D = len(without)
@@ -139,14 +141,19 @@ def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Pe
     """
     rows, hour, day = np.arange(len(trace)), None, None
     if trace.time is not None and trace.time.dtype.kind == "M":
-        hour, day = hours_of(trace.time), trace.time.astype("datetime64[D]").astype(np.int64)
-        within = trace.time > trace.time.max() - np.timedelta64(DAYS, "D")
-        rows = np.flatnonzero(within if hours is None else within & np.isin(hour, list(hours)))
-    elif hours is not None:
-        raise BadInputError("hours of the day need a log with dates: name its column with --time", argument="hours")
+        hour, day = _several(hours_of(trace.time)), trace.time.astype("datetime64[D]").astype(np.int64)
+        rows = np.flatnonzero(trace.time > trace.time.max() - np.timedelta64(DAYS, "D"))
+    if hours is not None:
+        if hour is None:
+            raise BadInputError(
+                "hours of the day need a log with times of several hours: name its column with --time", argument="hours"
+            )
+        rows = rows[np.isin(hour[rows], list(hours))]
     if not len(rows):
         raise BadInputError(f"the log's last week has no rows at the hours {sorted(hours or ())}", argument="hours")
-    return _by_station(trace.stations, station_numbers(trace), trace.state, rows, hour, day)
+    found = _by_station(trace.stations, station_numbers(trace), trace.state, rows, hour, day)
+    without = Period(np.empty((0, trace.state.shape[1])))
+    return found if hours is None else dict.fromkeys(trace.stations, without) | found
 
 
 def hours_of(time: Any) -> IntArray:
@@ -157,6 +164,11 @@ def hours_of(time: Any) -> IntArray:
         array([23])
     """
     return np.asarray((time - time.astype("datetime64[D]")) // np.timedelta64(1, "h"), dtype=np.int64)
+
+
+def _several(hours: IntArray) -> IntArray | None:
+    """Hours of the day, (n,), or None where all are the same: a log by day says nothing of hours."""
+    return hours if len(hours) and np.ptp(hours) > 0 else None
 
 
 def _by_station(
@@ -186,10 +198,17 @@ def read_periods(
     station: str = "station",
     time: str | None = None,
     hours: Sequence[int] | None = None,
-    delimiter: str | None = None,
-    decimal_point: str | None = None,
+    **written: Any,
 ) -> dict[str, Period]:
     r"""Read the states of a period from a file: many rows a station, named as in the log.
+
+    Args:
+        path: The file.
+        state: Names of the state features.
+        station: Column of the station names.
+        time: Column of times, or day and hour as Date+Hour; found if not given.
+        hours: Hours of the day to look at; all if not given.
+        written: How the file is written, as in `Trace.read`.
 
     Example:
         >>> import tempfile
@@ -200,7 +219,7 @@ def read_periods(
         [[0.2], [0.6]]
     """
     path = Path(path)
-    named = _file_table(path, text=[station], marks={"delimiter": delimiter, "decimal_point": decimal_point})
+    named = _file_table(path, text=[station], written=written)
     table = table_of(named, what=str(path))
     if missing := [name for name in (station, *state) if name not in table.names]:
         raise BadInputError(
@@ -212,21 +231,32 @@ def read_periods(
     number = {name: m for m, name in enumerate(stations)}
     columns = [floats(table.get(name), label=f"column {name!r} of {path}", unknown=True) for name in state]
     states = np.column_stack(columns) if columns else np.empty((len(names), 0))
-    hour = None
-    if time is not None and time in table.names:
-        found = as_times(table.get(time), label=f"column {time!r} of {path}")
-        hour = hours_of(found) if found.dtype.kind == "M" else None
+    hour = _hours_in(named, time, path)
     complete = np.isfinite(states).all(axis=1)
     if not complete.any():
         raise BadInputError(f"{path} has no row whose state is complete: fill in {', '.join(state)}")
     if hours is not None:
         if hour is None:
-            raise BadInputError(f"hours of the day need dates, in a column {time!r} of {path}", argument="hours")
+            raise BadInputError(f"{path} has no column of times of several hours: --time names it", argument="hours")
         complete &= np.isin(hour, list(hours))
         if not complete.any():
             raise BadInputError(f"{path} has no complete rows at the hours {sorted(hours)}", argument="hours")
     rows = np.flatnonzero(complete)
     return _by_station(stations, np.array([number[name] for name in names.tolist()]), states, rows, hour)
+
+
+def _hours_in(table: Any, time: str | None, path: Path) -> IntArray | None:
+    """The hour of the day of each row of a file, where it has times of several hours."""
+    if time is None or any(part not in table.column_names for part in time.split("+")):
+        time = guessed_time(table) or only_time(table)
+    if time is None:
+        return None
+    day, plus, hour = time.partition("+")
+    values = (
+        joined_times(table.column(day), table.column(hour), label=f"the time {time!r}") if plus else table.column(day)
+    )
+    found = as_times(values.to_numpy(zero_copy_only=False), label=f"column {time!r} of {path}")
+    return _several(hours_of(found)) if found.dtype.kind == "M" else None
 
 
 # --- The stations as they are now: the state each is in and the configuration it runs -------------------------------
@@ -346,10 +376,9 @@ def read_present(
     *,
     state: Sequence[str],
     station: str = "station",
-    delimiter: str | None = None,
-    decimal_point: str | None = None,
+    **written: Any,
 ) -> dict[str, Present]:
-    r"""Read the stations as they are now from a .csv, .csv.gz or .parquet file.
+    r"""Read the stations as they are now from a file of any kind that a log may be; `written` says how it is written.
 
     Example:
         >>> import tempfile
@@ -359,16 +388,18 @@ def read_present(
         ...     read_present(path, ConfigurationSpace(tilt=[2, 4]), state=["load"])["0012"].configuration
         {'tilt': 4}
     """
-    path, marks = Path(path), {"delimiter": delimiter, "decimal_point": decimal_point}
+    path = Path(path)
     text = [station, *(knob for knob, values in space.knobs.items() if isinstance(values[0], str))]
-    return present_of(_file_table(path, text=text, marks=marks), space, state=state, station=station, what=str(path))
+    return present_of(
+        _file_table(path, text=text, written=written), space, state=state, station=station, what=str(path)
+    )
 
 
-def _file_table(path: Path, *, text: Sequence[str], marks: Mapping[str, Any]) -> Any:
+def _file_table(path: Path, *, text: Sequence[str], written: Mapping[str, Any]) -> Any:
     """A file's table; text stays text: a type guessed would turn "0012", or a category "1", into a number."""
     if check_file(path) == ".parquet":
         return read_parquet(path)
-    return read_csv(path, types=dict.fromkeys(text, "string"), **marks)
+    return read_csv(path, types=dict.fromkeys(text, "string"), **written)
 
 
 def _known(value: Any) -> Any:

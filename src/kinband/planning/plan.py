@@ -318,7 +318,7 @@ class ChangePlan:
         """
         from kinband.planning.page import plan_page
 
-        folder = Path(folder)
+        folder, page = Path(folder), plan_page(self, origin or Origin())
         check_folder(folder, replace=replace)
         folder.mkdir(parents=True, exist_ok=True)
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
@@ -328,7 +328,7 @@ class ChangePlan:
         write_csv(folder / "plan.csv", header, map(_row, self.changes))
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
-        (folder / "plan.html").write_text(plan_page(self, origin or Origin()), encoding="utf-8")
+        (folder / "plan.html").write_text(page, encoding="utf-8")
         return [folder / name for name in FILES]
 
     def to_dict(self) -> dict[str, Any]:

@@ -226,10 +226,10 @@ def check_marks(delimiter: object, decimal_point: object) -> None:
             raise BadInputError(f"{name} must be one character, got {mark!r}")
 
 
-def read_csv(path: Path, *, types: Mapping[str, str], delimiter: str | None, decimal_point: str | None) -> Any:
+def read_csv(path: Path, *, types: Mapping[str, str], **written: str | None) -> Any:
     """Return the pyarrow table of a file of text or Excel; columns with bad cells stay text."""
     names = [name for name, kind in types.items() if kind == "string"]
-    reading = read_table(path, text=names, delimiter=delimiter, decimal_point=decimal_point, noted=False)
+    reading = read_table(path, text=names, noted=False, **written)
     if reading.uneven:
         raise BadInputError(f"{path} cannot be read as CSV: {reading.uneven}")
     table = reading.cleaned.table

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.golden.record import same
 
 from kinband import ConfigurationSpace, Trace
 from kinband.errors import BadInputError, KinbandError
@@ -57,7 +58,7 @@ def test_every_station_gets_the_best_setting_of_its_kind(network: Network) -> No
 def test_processes_change_nothing(network: Network) -> None:
     now = planned_for(latest(log()), periods_of(log()))
     alone, spread = (plan_network(network, now, workers=workers).to_dict() for workers in (1, 2))
-    assert alone == spread
+    assert same(spread, alone, tolerance=1e-9) == []  # BLAS may round otherwise with another number of threads
 
 
 def test_each_group_is_told_of_when_it_is_done(network: Network) -> None:
