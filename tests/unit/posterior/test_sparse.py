@@ -1,0 +1,81 @@
+"""What a sparse posterior may forget as if it were independent, and that a block is learned whole or not at all."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinband.errors import NotPositiveDefiniteError
+from kinband.kernels import RBF
+from kinband.posterior import SparsePosterior
+from kinband.posterior.sparse import SHARE, STEP, Allowance, InducedBelief, kappa
+
+
+@pytest.mark.parametrize(
+    ("spent", "information", "expected"),
+    [
+        (0.0, 0.0, 0.0),  # a row that tells nothing
+        (0.0, 0.02, 0.2),  # √(2·0.02)
+        (0.3, 0.08, 0.2),  # √(0.3² + 2·0.08) − 0.3
+        (0.0, 50.0, 0.5),  # half of what is left at most
+        (0.8, 50.0, 0.1),
+        (1.0, 50.0, 0.0),
+        (1.5, 50.0, 0.0),
+    ],
+)
+def test_a_direction_takes_of_the_allowance_what_its_information_is_worth(
+    spent: float, information: float, expected: float
+) -> None:
+    assert kappa(spent, information) == pytest.approx(expected, abs=1e-12)
+
+
+def test_little_by_little_the_root_of_all_information_is_spent() -> None:
+    spent = 0.0
+    for _ in range(100):
+        spent += kappa(spent, 0.001)
+    assert spent == pytest.approx((2.0 * SHARE * 100 * 0.001) ** 0.5)
+
+
+def test_what_is_spent_counts_for_other_tasks_by_the_square_of_their_correlation() -> None:
+    allowance = Allowance(np.array([[4.0, 1.0], [1.0, 1.0]]), np.zeros((1, 2)))
+    assert allowance.take(0, task=0, information=50.0) == STEP
+    assert allowance.take(0, task=1, information=50.0) == STEP * (1.0 - 0.25 * 0.5)  # correlation 1/2
+    assert allowance.total == pytest.approx(0.9375)
+
+
+def test_a_new_cell_inherits_as_much_as_it_is_not_new() -> None:
+    allowance = Allowance(np.eye(2), np.array([[0.4, 0.0], [0.1, 0.8]]))
+    allowance.found(1, novelty=0.75)
+    allowance.found(None, novelty=1.0)
+    np.testing.assert_allclose(allowance.spent[2:], [[0.025, 0.2], [0.0, 0.0]])
+
+
+def test_a_cell_that_is_given_up_hands_over_what_it_has_spent() -> None:
+    allowance = Allowance(np.eye(2), np.array([[0.4, 0.0], [0.1, 0.8], [0.3, 0.3]]))
+    share = allowance.merge(0, into=1, task=0, information=50.0)
+    assert share == pytest.approx(STEP * (1.0 - 0.4))
+    np.testing.assert_allclose(allowance.spent, [[0.3, 0.3], [0.7, 0.8]])
+
+
+def test_a_block_of_which_one_row_cannot_be_learned_is_not_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(size=(30, 2)), rng.normal(size=30)
+    posterior = SparsePosterior(RBF(0.3), [[1.0]], noise=0.1, inducing_points=8)
+    posterior.update(np.zeros(20, dtype=int), X[:20], y[:20])
+    before, look = posterior.predict(0, X), InducedBelief.look
+
+    def third_fails(belief: InducedBelief, task: int, x: Any, reward: float) -> Any:
+        if np.array_equal(x, X[22]):
+            raise NotPositiveDefiniteError("no")
+        return look(belief, task, x, reward)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(InducedBelief, "look", third_fails)
+        with pytest.raises(NotPositiveDefiniteError, match=r"^no"):
+            posterior.update(np.zeros(10, dtype=int), X[20:], y[20:])
+        with pytest.raises(NotPositiveDefiniteError, match=r"^no"):
+            posterior.update([0], X[22:23], y[22:23])
+    after = posterior.predict(0, X)
+    np.testing.assert_array_equal(after.mean, before.mean)
+    np.testing.assert_array_equal(after.std, before.std)
+    assert len(posterior) == 20
