@@ -87,6 +87,20 @@ def test_several_tasks_come_one_after_the_other() -> None:
     agree(grown, joint)
 
 
+def test_work_of_a_prediction_over_several_blocks_is_taken_up() -> None:
+    tasks, X, y = rows_of(30, 5)
+    K_Z = apart([])
+    one, other = (BlockedPosterior(KERNEL, K_Z, noise=0.1) for _ in range(2))
+    for posterior in (one, other):
+        posterior.update(tasks, X, y)
+    column = one.predict([0, 3, 5], X[:3] + 0.01).column(1)
+    assert column is not None
+    assert len(column.solved) == np.count_nonzero(tasks == 3)
+    one.update([3], X[1:2] + 0.01, [0.4], column=column)
+    other.update([3], X[1:2] + 0.01, [0.4])
+    agree(one, other)
+
+
 def test_sixty_four_blocks_get_all_inducing_points_and_more_share_their_memory() -> None:
     for blocks, points in ((64, 1000), (65, 993), (256, 500)):
         posterior = make_posterior(KERNEL, np.eye(blocks), noise=0.1, engine="sparse", inducing_points=1000)

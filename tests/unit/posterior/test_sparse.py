@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from kinband.errors import NotPositiveDefiniteError
-from kinband.kernels import RBF
+from kinband.kernels import RBF, MultiTaskKernel
 from kinband.posterior import SparsePosterior
-from kinband.posterior.sparse import SHARE, STEP, Allowance, InducedBelief, kappa
+from kinband.posterior.base import Rows
+from kinband.posterior.sparse import SHARE, STEP, Allowance, InducedBelief, choose_points, kappa
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,28 @@ def test_a_block_of_which_one_row_cannot_be_learned_is_not_learned(monkeypatch: 
     np.testing.assert_array_equal(after.mean, before.mean)
     np.testing.assert_array_equal(after.std, before.std)
     assert len(posterior) == 20
+
+
+@pytest.mark.parametrize("point", [0, 1, 2])
+def test_a_point_that_is_forgotten_with_its_own_prior_leaves_what_the_others_say(point: int) -> None:
+    kernel = MultiTaskKernel(RBF(0.5), np.array([[1.0]]))
+    belief = InducedBelief(kernel, inducing_points=8, width=1)
+    for x, y in ((0.0, 0.4), (0.3, 1.1), (0.9, -0.6)):
+        belief.admit(belief.look(0, np.array([x]), y), 0.05)
+    others = np.delete(np.array([[0.0], [0.3], [0.9]]), point, axis=0)
+    mean, variance, _, _ = belief.predict(np.zeros(2, dtype=np.int64), others)
+    belief.forget(point, kappa=1.0)
+    after_mean, after_variance, _, _ = belief.predict(np.zeros(2, dtype=np.int64), others)
+    np.testing.assert_allclose(after_mean, mean, atol=1e-12)
+    np.testing.assert_allclose(after_variance, variance, atol=1e-12)
+
+
+def test_the_rows_that_tell_most_become_the_first_points() -> None:
+    kernel = MultiTaskKernel(RBF(0.1), np.array([[1.0]]))
+    X, noise = np.array([[0.0], [3.0], [6.0], [6.0]]), np.array([10.0, 0.1, 1.0, 0.01])
+    rows = Rows(np.zeros(4, dtype=np.int64), X, np.zeros(4), noise)
+    chosen = choose_points(kernel, rows, inducing_points=4, tolerance=1e-6, mean=0.0)
+    assert chosen.tolist() == [3, 1, 0]  # the precise first; what is seen by another is none
+    surprising = Rows(rows.tasks, X, np.array([0.0, 0.0, 9.0, 0.0]), noise)
+    chosen = choose_points(kernel, surprising, inducing_points=1, tolerance=1e-6, mean=0.0)
+    assert chosen.tolist() == [2]
