@@ -7,7 +7,7 @@ import pytest
 
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF
-from kinband.posterior import BlockedPosterior, ExactPosterior, make_posterior
+from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior, make_posterior
 
 KERNEL = RBF(0.4, variance=0.6)
 
@@ -30,7 +30,7 @@ def members(posterior: BlockedPosterior) -> list[list[int]]:
     return [tasks.tolist() for _, tasks in posterior.parts()]
 
 
-def agree(one: BlockedPosterior, other: Any) -> None:
+def agree(one: Any, other: Any) -> None:
     tasks, X = np.repeat(np.arange(6), 3), np.random.default_rng(5).uniform(size=(18, 2))
     found, expected = one.predict(tasks, X), other.predict(tasks, X)
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-10)
@@ -99,6 +99,22 @@ def test_work_of_a_prediction_over_several_blocks_is_taken_up() -> None:
     one.update([3], X[1:2] + 0.01, [0.4], column=column)
     other.update([3], X[1:2] + 0.01, [0.4])
     agree(one, other)
+
+
+@pytest.mark.parametrize("engine", [ExactPosterior, SchurPosterior])
+def test_stored_beliefs_go_on(engine: Any) -> None:
+    tasks, X, y = rows_of(30, 6)
+    whole, first, second = (engine(KERNEL, apart([0, 1]), noise=0.1, mean=0.3) for _ in range(3))
+    whole.update(tasks, X, y)
+    first.update(tasks[:20], X[:20], y[:20])
+    second.restore(first.state())
+    second.update(tasks[20:], X[20:], y[20:])
+    first.update([0], [[0.5, 0.5]], [9.0])  # of which the other one hears nothing
+    agree(second, whole)
+    for one in (second, whole):
+        one.correct(7, 1.5)
+        one.remove(3)
+    agree(second, whole)
 
 
 def test_sixty_four_blocks_get_all_inducing_points_and_more_share_their_memory() -> None:

@@ -105,3 +105,23 @@ def test_the_rows_that_tell_most_become_the_first_points() -> None:
     surprising = Rows(rows.tasks, X, np.array([0.0, 0.0, 9.0, 0.0]), noise)
     chosen = choose_points(kernel, surprising, inducing_points=1, tolerance=1e-6, mean=0.0)
     assert chosen.tolist() == [2]
+
+
+@pytest.mark.parametrize("rows", [0, 40])
+def test_a_task_that_comes_later_is_believed_of_as_if_it_had_been_there(rows: int) -> None:
+    K_Z = np.array([[1.0, 0.6, 0.3], [0.6, 0.9, 0.5], [0.3, 0.5, 1.2]])
+    rng = np.random.default_rng(2)
+    tasks, X, y = rng.integers(0, 2, size=60), rng.uniform(size=(60, 2)), rng.normal(size=60)
+    grown, whole = (SparsePosterior(RBF(0.3), K, noise=0.1, inducing_points=12) for K in (K_Z[:2, :2], K_Z))
+    for i in range(60):
+        if i == rows:
+            grown.extend_tasks(K_Z)
+        for one in (grown, whole):
+            one.update(tasks[i : i + 1], X[i : i + 1], y[i : i + 1])
+    for one in (grown, whole):
+        one.update([2], X[:1], [0.8])
+    for task in range(3):
+        found, expected = grown.predict(task, X), whole.predict(task, X)
+        np.testing.assert_allclose(found.mean, expected.mean, atol=1e-12)
+        np.testing.assert_allclose(found.std, expected.std, atol=1e-12)
+    assert grown.slack == pytest.approx(whole.slack)
