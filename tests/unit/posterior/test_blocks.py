@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kinband.arrays import FloatArray
+from kinband.errors import BadInputError
 from kinband.kernels import RBF
-from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior, make_posterior
+from kinband.posterior import BlockedPosterior, ExactPosterior, SchurPosterior, SparsePosterior, make_posterior
 
 KERNEL = RBF(0.4, variance=0.6)
 
@@ -115,6 +116,15 @@ def test_stored_beliefs_go_on(engine: Any) -> None:
         one.correct(7, 1.5)
         one.remove(3)
     agree(second, whole)
+
+
+@pytest.mark.parametrize("engine", [ExactPosterior, SchurPosterior, SparsePosterior, BlockedPosterior])
+@pytest.mark.parametrize("rewards", [1, 3])
+def test_every_context_of_an_update_has_one_reward(engine: Any, rewards: int) -> None:
+    posterior = engine(KERNEL, apart([]), noise=0.1)
+    with pytest.raises(BadInputError, match=f"got {rewards} rewards for 2 contexts"):
+        posterior.update([0, 1], [[0.1, 0.2], [0.3, 0.4]], [0.5] * rewards)
+    assert len(posterior) == 0
 
 
 def test_sixty_four_blocks_get_all_inducing_points_and_more_share_their_memory() -> None:
