@@ -5,18 +5,24 @@ a `not` added, a loop that never runs). It is killed if one of the room's own te
 with a seed, each once, then one of the faults possible there; one that cosmic-ray cannot make is passed over. The tree
 of a commit is copied into a temporary folder, so the work tree is never touched. cosmic-ray may live in an environment
 of its own: KINBAND_PYTHON then names the interpreter that runs the tests.
+
+Before that all tests run once, without a fault, and `reached.py` notes which statements each of them reaches. Against
+a mutant only those run that reach its statement, quick ones first; all of them where it is no statement of a function.
+A statement that no test reaches leaves a survivor. So a survivor may be one that another test would have noticed, by
+what an earlier one left behind (a fixture of a module) or in another process: the share is never too high.
 """
 
 # ruff: noqa: T201, S603, S607  (a report on the screen is all it does; it runs git, tar and pytest)
 
 import argparse
+import ast
 import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
-import time
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,6 +51,7 @@ def main() -> None:
     parser.add_argument(
         "--write", type=Path, help="a file of JSON lines that is added to; drawn mutants in it are kept"
     )
+    parser.add_argument("--again", action="store_true", help="try again what survived according to the file")
     args = parser.parse_args()
     if find_spec("cosmic_ray") is None:
         sys.exit("the faults are cosmic-ray's, which is not installed: python -m pip install cosmic-ray")
@@ -53,22 +60,20 @@ def main() -> None:
         archive = subprocess.run(["git", "archive", args.at], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         for room in args.rooms:
-            judge(room, tree, count=args.count, seed=args.seed, write=args.write)
+            judge(room, tree, count=args.count, seed=args.seed, write=args.write, again=args.again)
 
 
-def judge(room: str, tree: Path, *, count: int, seed: int, write: Path | None) -> None:
+def judge(room: str, tree: Path, *, count: int, seed: int, write: Path | None, again: bool) -> None:
     """Run the tests of a room against its mutants, and print what was found."""
     source, tests = paths(room, tree)
-    began = time.perf_counter()
-    if not passes(tests, tree, timeout=900.0):
-        sys.exit(f"the tests of {room} fail without any fault: {' '.join(tests)}")
-    usual = time.perf_counter() - began
-    known = recorded(room, write)
+    by_test = measured(source, tests, tree)
+    known = {key: noticed for key, noticed in recorded(room, write).items() if noticed or not again}
     killed = seen = 0
     for file, name, occurrence, line in places(source, seed=seed):
         key = f"{room}:{file.relative_to(tree)}:{line}:{name}:{occurrence}"
         if key not in known:
-            noticed = tried(file, name, occurrence, tests=tests, tree=tree, timeout=3.0 * usual + 30.0)
+            chosen = reaching(by_test, file, line)
+            noticed = tried(file, name, occurrence, chosen=chosen, tree=tree)
             if noticed is None:
                 continue
             known[key] = noticed
@@ -89,6 +94,78 @@ def paths(room: str, tree: Path) -> tuple[Path, list[str]]:
         sys.exit(f"there is no room {room!r} at that commit")
     patterns = (f"tests/unit/{room}", *BESIDE.get(room, ()))
     return tree / source, [*(str(p.relative_to(tree)) for one in patterns for p in sorted(tree.glob(one))), source]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How long a test takes, and which lines it reaches, by file."""
+
+    seconds: float
+    lines: dict[str, set[int]]
+
+
+def measured(source: Path, tests: list[str], tree: Path) -> dict[str, Reach]:
+    """Run all tests once without a fault and return what each reaches; quick files first, and quick tests in them."""
+    write = tree / "reached.json"
+    if not passes(tests, tree, timeout=900.0, REACHED=str(source), WRITE=str(write)):
+        sys.exit(f"tests fail without any fault: {' '.join(tests)}")
+    rows = json.loads(write.read_text())
+    found = {name: Reach(row["seconds"], {f: set(n) for f, n in row["lines"].items()}) for name, row in rows.items()}
+    if not any(reach.lines for reach in found.values()):
+        sys.exit(f"no test reaches {source}: is another copy of kinband imported?")
+    by_file: dict[str, float] = {}
+    for name, reach in found.items():
+        by_file[file_of(name)] = by_file.get(file_of(name), 0.0) + reach.seconds
+    return dict(sorted(found.items(), key=lambda one: (by_file[file_of(one[0])], file_of(one[0]), one[1].seconds)))
+
+
+def file_of(test: str) -> str:
+    """Return the file of a test."""
+    return test.partition("::")[0]
+
+
+def reaching(by_test: dict[str, Reach], file: Path, line: int) -> dict[str, Reach]:
+    """Return the tests that reach the statement of a line, all where it is not in a function."""
+    stretch = statement(file.read_text(), line)
+    if stretch is None:
+        return by_test
+    wanted = set(range(stretch[0], stretch[1] + 1))
+    return {name: reach for name, reach in by_test.items() if wanted & reach.lines.get(str(file), set())}
+
+
+def statement(text: str, line: int) -> tuple[int, int] | None:
+    """Return first and last line of the innermost statement, without the statements in it; None outside functions."""
+    inside, found = False, None
+    node: Any = ast.parse(text)
+    while True:
+        parts = (ast.stmt, ast.ExceptHandler, ast.match_case)
+        within = [part for part in statements(node, parts) if first_line(part) <= line <= last_line(part)]
+        if not within:
+            break
+        inside = inside or isinstance(node, ast.FunctionDef)
+        node = within[0]
+        below = [first_line(part) for part in statements(node, parts)]
+        found = (first_line(node), max(first_line(node), min([*below, last_line(node) + 1]) - 1))
+    body = isinstance(node, ast.FunctionDef | ast.ClassDef)
+    return found if inside and not body else None
+
+
+def statements(node: ast.AST, parts: tuple[type[ast.AST], ...]) -> list[Any]:
+    """Return the statements right below a node."""
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, parts)]
+
+
+def first_line(node: Any) -> int:
+    """Return the line on which a statement begins, its decorators included."""
+    if isinstance(node, ast.match_case):
+        return int(node.pattern.lineno)
+    return int(min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]))
+
+
+def last_line(node: Any) -> int:
+    """Return the last line of a statement."""
+    end = node.body[-1].end_lineno if isinstance(node, ast.match_case) else node.end_lineno
+    return int(end or 0)
 
 
 def recorded(room: str, write: Path | None) -> dict[str, bool]:
@@ -128,8 +205,8 @@ def walk(node: Any) -> Any:
         yield from walk(child)
 
 
-def tried(file: Path, name: str, occurrence: int, *, tests: list[str], tree: Path, timeout: float) -> bool | None:
-    """Return whether the tests notice one fault, as they do one that never ends; None where it cannot be made.
+def tried(file: Path, name: str, occurrence: int, *, chosen: dict[str, Reach], tree: Path) -> bool | None:
+    """Return whether tests notice one fault, as they do one that never ends; None where it cannot be made.
 
     An operator may find a place that it cannot change: that of exceptions does not know names with a dot.
     """
@@ -143,20 +220,34 @@ def tried(file: Path, name: str, occurrence: int, *, tests: list[str], tree: Pat
         return None
     if after is None:
         return None
+    if not chosen:
+        return False
+    names = tree / "chosen.json"
+    names.write_text(json.dumps(list(chosen)))
+    timeout = 3.0 * sum(reach.seconds for reach in chosen.values()) + 30.0
     file.write_text(after)
     try:
-        return not passes(tests, tree, timeout=timeout)
+        return not passes(list(dict.fromkeys(map(file_of, chosen))), tree, timeout=timeout, CHOSEN=str(names))
     finally:
         file.write_text(before)
 
 
-def passes(tests: list[str], tree: Path, *, timeout: float) -> bool:
-    """Return whether tests pass; the first that fails ends the run."""
+def passes(tests: list[str], tree: Path, *, timeout: float, **told: str) -> bool:
+    """Return whether tests pass; the first that fails ends the run. What `reached.py` is told, it is told by name."""
     command = [os.environ.get("KINBAND_PYTHON", sys.executable), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    quiet = {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree / "src")}
+    quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    quiet |= {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{ROOT / 'tools'}"}
+    if "CHOSEN" in told:
+        quiet["PYTHONDONTWRITEBYTECODE"] = "1"  # what the run without a fault has compiled stays
+    quiet |= {f"KINBAND_{name}": value for name, value in told.items()}
     try:
         done = subprocess.run(
-            [*command, *tests], cwd=tree, env={**os.environ, **quiet}, timeout=timeout, capture_output=True, check=False
+            [*command, "-p", "reached", *tests],
+            cwd=tree,
+            env={**os.environ, **quiet},
+            timeout=timeout,
+            capture_output=True,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False

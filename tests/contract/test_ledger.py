@@ -181,6 +181,29 @@ def test_a_writer_that_waits_too_long_is_told_to_come_later(url: str, ledger: Le
     impatient.close()
 
 
+def lost_answer(connection: Any) -> None:
+    raise exc.OperationalError("COMMIT", {}, ConnectionError("the server closed the connection"))
+
+
+def test_a_commit_without_an_answer_may_be_on_record_where_a_server_keeps_it(ledger: Ledger) -> None:
+    event.listen(ledger.engine, "commit", lost_answer)
+    with pytest.raises(LedgerUnavailableError) as caught:
+        ledger.append([Draft("applied", {})])
+    assert caught.value.recorded is (False if ledger.engine.dialect.name == "sqlite" else None)
+    with pytest.raises(LedgerUnavailableError) as caught, ledger.reading():
+        pass
+    assert caught.value.recorded is False
+    event.remove(ledger.engine, "commit", lost_answer)
+
+
+def test_what_was_to_be_recorded_is_not_in_what_is_logged_of_an_error(ledger: Ledger) -> None:
+    ledger.append([Draft("approval", {}, key="k")])
+    with pytest.raises(ConflictError) as caught:
+        ledger.append([Draft("approval", {"hash": "secret"}, key="k")])
+    assert isinstance(caught.value.__cause__, exc.DBAPIError)
+    assert "secret" not in str(caught.value.__cause__)
+
+
 # --- The controller on top of it ----------------------------------------------------------------------------
 
 

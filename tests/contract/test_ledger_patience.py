@@ -56,6 +56,33 @@ def test_a_connection_that_answers_goes_on_with_its_patience(server: Any) -> Non
         assert len(seen) == 1
 
 
+def test_a_server_is_told_how_long_we_wait(server: Any) -> None:
+    with closing(Ledger.open(fresh_database(server), timeout=7.0)) as ledger:
+        with ledger.writing() as writer:
+            driver: Any = writer.connection.connection.driver_connection
+            assert driver.info.get_parameters()["tcp_user_timeout"] == "7000"
+            assert writer.connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "7s"
+            assert writer.connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
+        with ledger.reading() as connection:
+            assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "0"
+
+
+def test_an_impatient_caller_still_leaves_time_to_connect(server: Any) -> None:
+    with closing(Ledger.open(fresh_database(server), timeout=1.0)) as ledger, ledger.reading() as connection:
+        driver: Any = connection.connection.driver_connection
+        assert driver.info.get_parameters()["connect_timeout"] == "2"
+
+
+def test_writers_of_every_version_wait_for_one_lock(server: Any) -> None:
+    url = fresh_database(server)
+    with closing(Ledger.open(url, timeout=0.2)) as ledger, psycopg.connect(url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [int.from_bytes(b"kinband")])
+        with pytest.raises(LedgerUnavailableError, match="is busy"):
+            ledger.append([Draft("applied", {})])
+        other.rollback()
+        assert ledger.append([Draft("applied", {})]) == [1]
+
+
 @contextmanager
 def ended(server: Any, process: int) -> Iterator[None]:
     """The server's end of a connection is shut down."""

@@ -116,6 +116,32 @@ def test_a_configuration_outside_the_space_switches_the_structure_off() -> None:
     assert len(posterior.predict(0, contexts(rng.normal(size=3))).joint.V.T) == N  # type: ignore[union-attr]
 
 
+def test_the_structure_stays_off_when_later_configurations_are_of_the_space_again() -> None:
+    rng = np.random.default_rng(8)
+    kernel = RBF([1.0, 2.0, 0.7, 1.5], variance=0.4)
+    posterior = taught(kernel, some_tasks(rng, 3), rows=150, noise=0.02, rng=rng)
+    posterior.update([1], [[0.1, 0.2, 0.3, 9.0]], [0.7])
+    posterior.update([1], [[0.1, 0.2, 0.3, THRESHOLDS[4, 0]]], [0.5])
+    assert len(posterior.predict(0, contexts(rng.normal(size=3))).joint.V.T) == N  # type: ignore[union-attr]
+
+
+def test_configurations_without_features_have_no_structure() -> None:
+    assert find_shared_state(RBF([1.0, 2.0]), np.zeros((4, 0)), width=2) is None
+    assert find_shared_state(RBF([1.0, 2.0]), np.zeros((4, 3)), width=2) is None
+
+
+@pytest.mark.parametrize("step", [1.0, -1.0])
+def test_states_of_one_task_are_told_apart_whichever_way_they_differ(step: float) -> None:
+    rng = np.random.default_rng(11)
+    posterior = taught(RBF([1.0, 2.0, 0.7, 1.5], variance=0.4), some_tasks(rng, 3), rows=200, noise=0.02, rng=rng)
+    X = np.concatenate([contexts(np.full(3, step * i)) for i in range(3)])
+    found, plain = posterior.predict(1, X), posterior.predict(1, X, columns=[None] * len(X))
+    assert len(found.joint.V.T) < N * 3  # type: ignore[union-attr]
+    assert np.allclose(found.mean, plain.mean, rtol=0, atol=1e-9)
+    assert np.allclose(found.std, plain.std, rtol=0, atol=1e-9)
+    assert np.allclose(found.covariance(), plain.covariance(), rtol=0, atol=1e-9)
+
+
 def test_a_round_of_decisions_gets_the_answers_of_single_ones() -> None:
     rng = np.random.default_rng(9)
     posterior = taught(RBF([1.0, 2.0, 0.7, 1.5], variance=0.4), some_tasks(rng, 3), rows=200, noise=0.02, rng=rng)

@@ -59,6 +59,10 @@ def test_an_error_says_whether_to_try_again(error: exc.DBAPIError, kind: type[Ki
     assert "\n" not in str(found)
 
 
+def test_of_a_long_story_the_first_line_is_told() -> None:
+    assert "(the server says)" in str(translated(postgres_error("42501"), "here", known=True))
+
+
 def test_a_lost_answer_to_a_commit_is_not_called_a_failure() -> None:
     lost = exc.OperationalError("x", {}, psycopg.OperationalError("gone"))
     assert "nothing was recorded" in str(translated(lost, "here", known=True))

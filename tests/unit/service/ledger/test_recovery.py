@@ -1,9 +1,16 @@
 """A ledger after something went wrong: what is taken up again, what is refused, and what a backup leaves behind."""
 
 import hashlib
+import io
 import json
 import logging
+import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +21,10 @@ from tests.support.journals import Written
 from tests.support.ledger_stores import OnRecord, live, new_controller
 
 from kinband.errors import BadInputError, ConflictError, SavedStateError
+from kinband.kpis import NeighbourReward
 from kinband.policies.base import KeepsState
-from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
+from kinband.records import Samples
+from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.backups import back_up, summary_of
 from kinband.service.ledger.restoring import (
     EntryReader,
@@ -83,6 +92,31 @@ def test_nothing_is_recorded_in_a_file_that_took_the_place_of_ours(ledger: Ledge
     assert ledger.append([Draft("applied", {})]) == [2]
 
 
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A file that somebody else has just begun, and is writing to."""
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE other (x)")
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+
+
+def test_who_starts_a_ledger_waits_while_another_process_writes(begun: sqlite3.Connection, tmp_path: Path) -> None:
+    timer = threading.Timer(0.3, lambda: begun.execute("COMMIT"))
+    timer.start()
+    with closing(Ledger.open(tmp_path / "new.db", timeout=20)) as ledger:
+        assert ledger.append([Draft("applied", {})]) == [1]
+    timer.join()
+
+
+@pytest.mark.usefixtures("begun")
+def test_who_starts_a_ledger_does_not_wait_for_ever(tmp_path: Path) -> None:
+    before = time.monotonic()
+    with pytest.raises(LedgerUnavailableError, match="is busy"):
+        Ledger.open(tmp_path / "new.db", timeout=0.2)
+    assert time.monotonic() - before < 10
+
+
 def test_events_of_one_station_are_not_those_of_the_next_in_the_alphabet(ledger: Ledger) -> None:
     ledger.append([Draft("applied", {}, station=name, actor=name) for name in "abc"])
     assert [event.seq for event in ledger.read(station="b")] == [2]
@@ -108,6 +142,47 @@ def test_settings_that_differ_in_one_thing_are_other_settings(ledger: Ledger, ch
     OnRecord(ledger, new_controller(43))
     with pytest.raises(ConflictError, match="other settings"):
         OnRecord(ledger, new_controller(43, **change))
+
+
+def test_settings_that_say_the_same_in_another_order_are_the_same(ledger: Ledger) -> None:
+    settings = new_controller(43).setup
+    notes = {"origin": "measured", "similarity": "given"}
+    turned = dict(reversed(notes.items()))
+    OnRecord(ledger, replace(settings, notes=notes))
+    OnRecord(ledger, replace(settings, notes=turned))
+    assert [event.kind for event in ledger.read()].count("started") == 1
+
+
+def test_settings_with_a_log_in_which_something_is_not_known_are_the_same_again(ledger: Ledger) -> None:
+    settings = new_controller(43).setup
+    X, y, noise = np.full((2, 3), 0.5), np.array([0.1, 0.7]), np.array([0.2, np.nan])
+    log = Samples(settings.stations, np.array([0, 2]), X, y, noise, ("load", "tilt", "power"))
+    for _ in range(2):
+        OnRecord(ledger, replace(settings, start=log))
+    with pytest.raises(ConflictError, match="other settings"):
+        OnRecord(ledger, replace(settings, start=replace(log, noise=np.array([0.2, 0.2]))))
+
+
+class Trap:
+    """Something that does harm when it is unpacked."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("sprung"),))
+
+
+def test_nothing_is_run_that_was_slipped_into_a_snapshot(
+    life: OnRecord, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    taken(life, ledger)
+    with io.BytesIO() as file:
+        np.savez(file, trap=np.array([Trap()], dtype=object))
+        data = file.getvalue()
+    with ledger.connected(writes=True) as connection:
+        connection.execute(update(parts).values(data=data))
+        connection.execute(update(snapshots).values(checksum=hashlib.sha256(data).hexdigest()))
+    assert newest_snapshot(ledger) is None
+    assert not (tmp_path / "sprung").exists()
 
 
 # --- Snapshots ------------------------------------------------------------------------------------------------------
@@ -166,6 +241,40 @@ def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
     assert "all is learned anew" in caplog.text
     assert (found.snapshot, found.size) == (0, 0)
     assert Written(found.controller) == Written(life.controller)
+
+
+def test_a_snapshot_of_earlier_beliefs_is_kept_beside_a_later_one(life: OnRecord, ledger: Ledger) -> None:
+    beliefs, last = beliefs_of(life), last_of(ledger)
+    for seq in (last, last - 3):
+        write_snapshot(ledger, seq, beliefs, every=1)
+    older = newest_snapshot(ledger, before=last)
+    assert older is not None
+    assert older.seq == last - 3
+
+
+def test_a_decision_is_replayed_from_the_snapshot_before_it(life: OnRecord, ledger: Ledger) -> None:
+    seq = taken(life, ledger)
+    decision = life.ask("a", {"load": 0.4})
+    event = ledger.find(decision.id)
+    assert replay(ledger, decision.id).learned == event.seq - 1 - seq
+    assert replay(ledger, decision.id, snapshots=False).learned == event.seq - 1
+
+
+def test_a_replay_explains_a_reward_by_what_the_station_was_said_to_run_last(life: OnRecord, ledger: Ledger) -> None:
+    decision = life.ask("a", {"load": 0.4})
+    others = [arm for arm in range(6) if arm != decision.arm]
+    for arm in others[:3]:
+        life.ran(decision.id, life.controller.space[arm])
+    assert replay(ledger, decision.id).explanation.ran == life.controller.explain(decision.id).ran
+
+
+def test_a_replay_tells_what_a_decision_itself_earned_where_neighbours_count_too(ledger: Ledger) -> None:
+    life = OnRecord(ledger, new_controller(43, neighbours=NeighbourReward({"a": ["b"]}, weight=0.5)))
+    made = life.ask_all({"a": {"load": 0.4}, "b": {"load": 0.6}})
+    life.operations.tell({made["a"].id: 0.3, made["b"].id: 0.9})
+    assert [replay(ledger, made[station].id).explanation.reward for station in "ab"] == [0.3, 0.9]
+    life.correct(made["a"].id, 0.1)
+    assert [replay(ledger, made[station].id).explanation.reward for station in "ab"] == [0.1, 0.9]
 
 
 def test_old_snapshots_go_with_all_their_parts(life: OnRecord, ledger: Ledger) -> None:
@@ -250,3 +359,12 @@ def test_how_a_ledger_stands_is_counted(ledger: Ledger) -> None:
     found, written = summary_of(ledger), list(ledger.read())
     assert (found.events, found.snapshots, found.kinds) == (3, 0, {"applied": 2, "outcome": 1})
     assert (found.first, found.last, found.checksum) == (written[0].at, written[-1].at, written[-1].checksum)
+
+
+def test_the_first_and_the_last_event_are_told_apart_by_their_times(tmp_path: Path) -> None:
+    times = iter([datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hour) for hour in range(3)])
+    with closing(Ledger.open(tmp_path / "timed.db", clock=lambda: next(times))) as ledger:
+        for _ in range(3):
+            ledger.append([Draft("applied", {})])
+        found = summary_of(ledger)
+    assert (found.first, found.last) == ("2026-11-20T00:00:00.000000Z", "2026-11-20T02:00:00.000000Z")
