@@ -13,6 +13,7 @@ partitioning, Boley 1998), which costs no more than reading them.
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from kinband.contexts import ContextEncoder
 from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.model import Model, SimilarityLike, learn_model
-from kinband.parallel import carried_out
+from kinband.parallel import carried_out, processes
 from kinband.planning.evidence import Evidence, averaged, marked, told_of
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
@@ -39,13 +40,14 @@ from kinband.planning.making import (
 from kinband.planning.period import Present, clocked
 from kinband.planning.plan import ChangePlan, LeftAlone
 from kinband.records import Samples
-from kinband.similarity import TaskMatrix
+from kinband.similarity import Log, TaskMatrix
+from kinband.similarity.shards import Shards
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
 
-TOGETHER = 100
-"""Up to so many stations learn as one group."""
+TOGETHER, SHARD = 200, 100
+"""Stations up to which a network is one group, unless another number is given; and most stations of a group beyond."""
 
 GROUP_ROWS, SMALLEST = 6000, 30
 """Rows that a group has about, and stations that it has at least."""
@@ -67,7 +69,7 @@ class Network:
         samples: The log in numbers.
         model: What is common to all stations: kernel, noise, mean, shocks.
         groups: The stations that learn together, by number.
-        similarity: How alike stations are, or how each group learns it.
+        similarity: How alike stations are, a matrix for each group, or how each group learns it.
         seed: Seed of everything random.
         users: Of how many users or samples a reward of each station is the share, (M,), if that is known.
     """
@@ -76,7 +78,7 @@ class Network:
     samples: Samples
     model: Model
     groups: tuple[IntArray, ...]
-    similarity: SimilarityLike
+    similarity: SimilarityLike | Shards
     seed: int
     users: FloatArray | None = None
 
@@ -88,22 +90,60 @@ class Network:
     @property
     def method(self) -> str:
         """How it was found how alike stations are."""
-        alike = self.similarity
+        alike = self.similarity.parts[0] if isinstance(self.similarity, Shards) else self.similarity
         return alike.method if isinstance(alike, TaskMatrix) else alike if isinstance(alike, str) else "given"
+
+    def rows(self, tasks: IntArray | None = None) -> list[IntArray]:
+        """Return the rows of each group, of the log or of others with tasks (n,)."""
+        tasks = self.samples.tasks if tasks is None else tasks
+        group_of = np.empty(len(self.stations), dtype=np.int64)
+        for number, members in enumerate(self.groups):
+            group_of[members] = number
+        of_row = group_of[tasks]
+        order = np.argsort(of_row, kind="stable")
+        return np.split(order, np.searchsorted(of_row[order], np.arange(1, len(self.groups))))
+
+    def told(self, number: int, rows: IntArray, samples: Samples | None = None) -> Samples:
+        """Return the rows of a group, of the log or of other samples, its stations numbered anew."""
+        members = self.groups[number]
+        names = tuple(self.stations[m] for m in members.tolist())
+        some = (self.samples if samples is None else samples).take(rows)
+        return replace(some, stations=names, tasks=np.searchsorted(members, some.tasks))
+
+    def sample(self) -> IntArray:
+        """Return some stations of all groups, from which what lies between groups is estimated."""
+        M = len(self.stations)
+        return np.sort(np.random.default_rng([self.seed, 3]).choice(M, min(_SOME, M), replace=False))
+
+    def alike(self, number: int) -> SimilarityLike:
+        """Return how alike the stations of a group are, or how it learns that."""
+        if isinstance(self.similarity, Shards):
+            return self.similarity.parts[number]
+        if isinstance(self.similarity, TaskMatrix):
+            return self.similarity.reindex([self.stations[m] for m in self.groups[number].tolist()])
+        return self.similarity
 
 
 # --- What is common to all ------------------------------------------------------------------------------------------
 
 
 def learn_network(
-    trace: Trace, space: ConfigurationSpace | None = None, *, similarity: SimilarityLike | None = None, seed: int = 0
+    trace: Trace,
+    space: ConfigurationSpace | None = None,
+    *,
+    similarity: SimilarityLike | Shards | None = None,
+    together: int | None = None,
+    size: int | None = None,
+    seed: int = 0,
 ) -> Network:
     """Return what a log says that is common to all of its stations, and who learns together.
 
     Args:
         trace: The log.
         space: The configurations to choose from; by default those of the log.
-        similarity: How alike stations are, a name or a matrix; learned if not given.
+        similarity: How alike stations are, a name, a matrix, or a matrix for each group; learned if not given.
+        together: Up to so many stations are one group; 100 if not given.
+        size: The most stations of a group beyond; if not given, as many as have some 6,000 rows, 30 to 100.
         seed: Seed of everything random.
 
     Example:
@@ -120,17 +160,53 @@ def learn_network(
     trace = clocked(trace)
     encoder = trace.encoder()
     samples = marked(trace.samples(encoder), trace)
+    users = _users(trace, samples)
+    return group_network(
+        samples, encoder, similarity=similarity, log=trace, together=together, size=size, seed=seed, users=users
+    )
+
+
+def group_network(
+    samples: Samples,
+    encoder: ContextEncoder,
+    *,
+    similarity: SimilarityLike | Shards | None = None,
+    log: Log | None = None,
+    together: int | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    users: FloatArray | None = None,
+) -> Network:
+    """Return the same of a log in numbers; `log` is what an estimator of one's own is shown."""
     M, rng = len(samples.stations), np.random.default_rng([seed, 0])
-    whole = M <= TOGETHER or isinstance(similarity, TaskMatrix)
-    some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
-    model = learn_model(some, similarity or "joint", rng=rng, log=trace if whole else None)
+    together = SHARD if together is None else together
+    if isinstance(similarity, Shards):
+        similarity = similarity.of(samples.stations)
+        if together >= M:
+            similarity = similarity.matrix(samples.stations)
+    whole = together >= M or isinstance(similarity, TaskMatrix)
+    some = samples if whole else of_stations(samples, _some(samples, similarity, seed=seed))
+    first = similarity.matrix(some.stations) if isinstance(similarity, Shards) else similarity or "joint"
+    model = learn_model(some, first, rng=rng, log=log if whole else None)
     alike = model.similarity if whole else similarity or "joint"
-    groups = _groups(samples, encoder, model, similarity)
-    return Network(encoder, samples, model, groups, alike, seed, _users(trace, samples))
+    groups = _groups(samples, encoder, model, similarity, together=together, size=size)
+    return Network(encoder, samples, model, groups, alike, seed, users)
 
 
-def _of_stations(samples: Samples, chosen: IntArray) -> Samples:
-    """The rows of some stations, numbered anew."""
+def _some(samples: Samples, similarity: SimilarityLike | Shards | None, *, seed: int) -> IntArray:
+    """The stations that what is common to all is learned from: of shards, whole ones."""
+    M, rng = len(samples.stations), np.random.default_rng([seed, 2])
+    if not isinstance(similarity, Shards):
+        return rng.choice(M, min(_SOME, M), replace=False)
+    place, found = {name: m for m, name in enumerate(samples.stations)}, list[int]()
+    for number in rng.permutation(len(similarity)).tolist():
+        if len(found) < _SOME:
+            found += [place[name] for name in similarity.parts[number].stations]
+    return np.array(found, dtype=np.int64)
+
+
+def of_stations(samples: Samples, chosen: IntArray) -> Samples:
+    """Return the rows of some stations, numbered anew."""
     chosen = np.sort(chosen)
     rows = samples.take(np.isin(samples.tasks, chosen))
     names = tuple(samples.stations[m] for m in chosen.tolist())
@@ -152,15 +228,25 @@ def _users(trace: Trace, samples: Samples) -> FloatArray | None:
 
 
 def _groups(
-    samples: Samples, encoder: ContextEncoder, model: Model, similarity: SimilarityLike | None
+    samples: Samples,
+    encoder: ContextEncoder,
+    model: Model,
+    similarity: SimilarityLike | Shards | None,
+    *,
+    together: int,
+    size: int | None,
 ) -> tuple[IntArray, ...]:
     M = len(samples.stations)
     if isinstance(similarity, TaskMatrix):
         return tuple(components(model.similarity.matrix))
-    if M <= TOGETHER:
+    if isinstance(similarity, Shards):
+        place = {name: m for m, name in enumerate(samples.stations)}
+        return tuple(np.array([place[name] for name in part.stations]) for part in similarity.parts)
+    if together >= M:
         return (np.arange(M),)
-    rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
-    size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, TOGETHER))
+    if size is None:
+        rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
+        size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, SHARD))
     return tuple(alike_groups(profiles(samples, encoder, model), size=size))
 
 
@@ -210,6 +296,84 @@ def _cut(P: FloatArray, members: IntArray, parts: int) -> list[IntArray]:
     return [*_cut(P, first, parts // 2), *_cut(P, second, parts - parts // 2)]
 
 
+# --- How alike the stations of each group are -------------------------------------------------------------------------
+
+Measure = Callable[[Samples, Model], TaskMatrix]
+"""From the rows of a group, and what is common to all, to how alike its stations are."""
+
+
+def alike_in(samples: Samples, model: Model, *, similarity: SimilarityLike, seed: int) -> TaskMatrix:
+    """Return how alike the stations of a group are: all else is common to the network."""
+    if isinstance(similarity, TaskMatrix):
+        return similarity
+    rng = np.random.default_rng([seed, 0])
+    same = learn_model(samples, similarity, rng=rng, kernel=model.kernel, noise=model.noise, mean=model.mean)
+    return same.similarity
+
+
+def shards_of(
+    network: Network,
+    measure: Measure | None = None,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Shards:
+    """Return how alike stations are, group by group; what lies between groups is estimated from some stations.
+
+    Args:
+        network: What is common to all, and who learns together.
+        measure: Finds how alike the stations of a group are; as the network says if not given.
+        workers: Processes; None or 0 for one per core.
+        ray: The Ray cluster to run on instead, "host:port" or "auto".
+        tick: Called with the number of stations that have just been compared.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 30, "load": rng.random(60), "tilt": rng.integers(0, 5, 60)}
+        >>> log["reward"] = 1.0 - 0.1 * (log["tilt"] - 3) ** 2 + 0.01 * rng.normal(size=60)
+        >>> network = learn_network(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        >>> [part.stations for part in shards_of(network, workers=1).parts]
+        [('a', 'b')]
+    """
+    G = len(network.groups)
+    calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    for number, rows in enumerate(network.rows()):
+        found = measure or partial(alike_in, similarity=network.alike(number), seed=network.seed)
+        calls[number] = (found, (network.told(number, rows), network.model))
+    if G > 1 and not isinstance(network.similarity, TaskMatrix | Shards):
+        some = of_stations(network.samples, network.sample())
+        calls[G] = (
+            measure or partial(alike_in, similarity=network.similarity, seed=network.seed),
+            (some, network.model),
+        )
+    parts: dict[int, TaskMatrix] = {}
+    for number, part in carried_out(calls, workers=workers, ray=ray):
+        parts[number] = part
+        if tick is not None and number < G:
+            tick(len(part))
+    kept = sum(_pairs(part) for number, part in parts.items() if number < G)
+    cut = _between(network, parts[G]) if G in parts else 0.0
+    return Shards(tuple(parts[number] for number in range(G)), kept, cut, sampled=G in parts)
+
+
+def _pairs(part: TaskMatrix) -> float:
+    """Σ|ρ| over the pairs of some stations."""
+    return float(np.abs(part.correlation()).sum() - len(part)) / 2
+
+
+def _between(network: Network, alike: TaskMatrix) -> float:
+    """Estimate Σ|ρ| over the pairs of stations in different groups from some stations."""
+    sample = network.sample()
+    group_of = np.empty(len(network.stations), dtype=np.int64)
+    for number, members in enumerate(network.groups):
+        group_of[members] = number
+    apart = np.not_equal.outer(group_of[sample], group_of[sample])
+    sizes = np.bincount(group_of).astype(np.float64)
+    pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
+    return float(np.abs(alike.correlation())[apart].mean() * pairs) if apart.any() else 0.0
+
+
 # --- The plan -------------------------------------------------------------------------------------------------------
 
 
@@ -223,12 +387,7 @@ def _learned(
     users: FloatArray | None,
 ) -> Group:
     """Return what the stations of one group know: all but their similarity is common to the network."""
-    if isinstance(similarity, TaskMatrix):
-        alike = similarity
-    else:
-        rng = np.random.default_rng([seed, 0])
-        same = learn_model(samples, similarity, rng=rng, kernel=model.kernel, noise=model.noise, mean=model.mean)
-        alike = same.similarity
+    alike = alike_in(samples, model, similarity=similarity, seed=seed)
     told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
     evidence = Evidence(model.kernel, alike.matrix, told, mean=model.mean, shocks=model.shocks)
     return Group.of(encoder, samples.stations, evidence, users)
@@ -295,39 +454,37 @@ def plan_network(
     return merged([found[name] for name in now], rules, max_changes=max_changes, **about)
 
 
+_CUBE, _FEW_SECONDS = 6e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
+_PROCESS = 0.3  # GB that a process holds beside the rows of its group
+
+
+def planning_cost(network: Network, *, workers: int | None = None) -> tuple[float, float]:
+    """Return about how many seconds a plan takes and how many GB, from the rows of each group."""
+    told = np.minimum([len(rows) for rows in network.rows()], MOST_TOLD).astype(np.float64)
+    at_once = min(processes(workers), len(told))
+    seconds = float((_CUBE * told**3 + _FEW_SECONDS).sum()) / at_once
+    return seconds, at_once * (_PROCESS + 2 * 8e-9 * float(told.max()) ** 2)
+
+
 def _calls(
     network: Network, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
-    group_number = np.empty(len(network.stations), dtype=np.int64)
-    for number, members in enumerate(network.groups):
-        group_number[members] = number
-    of_row = group_number[network.samples.tasks]
-    order = np.argsort(of_row, kind="stable")
-    cuts = np.searchsorted(of_row[order], np.arange(len(network.groups) + 1))
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     asked: dict[int, list[str]] = {}
-    for number, members in enumerate(network.groups):
+    for number, (members, rows) in enumerate(zip(network.groups, network.rows(), strict=True)):
         names = [name for m in members.tolist() if (name := network.stations[m]) in now]
         if not names:
             continue
-        rows = order[cuts[number] : cuts[number + 1]]
         asked[number] = names
         wanted = {name: now[name] for name in names}
-        calls[number] = (_planned, (_known(network, members, rows), wanted, rules))
+        known = {
+            "encoder": network.encoder,
+            "samples": network.told(number, rows),
+            "model": network.model,
+            "similarity": network.alike(number),
+            "seed": network.seed,
+            "users": None if network.users is None else network.users[members],
+        }
+        calls[number] = (_planned, (known, wanted, rules))
     return calls, asked
-
-
-def _known(network: Network, members: IntArray, rows: IntArray) -> dict[str, Any]:
-    """What a group is told: its rows, and what is common to all."""
-    stations = tuple(network.stations[m] for m in members.tolist())
-    some = network.samples.take(rows)
-    alike = network.similarity
-    return {
-        "encoder": network.encoder,
-        "samples": replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks)),
-        "model": network.model,
-        "similarity": alike.reindex(stations) if isinstance(alike, TaskMatrix) else alike,
-        "seed": network.seed,
-        "users": None if network.users is None else network.users[members],
-    }
