@@ -33,7 +33,7 @@ from kinband.parallel import processes
 from kinband.planning.network import GROUP_ROWS, TOGETHER, Measure, alike_in, learn_network, of_stations, shards_of
 from kinband.progress import stage
 from kinband.records import Samples
-from kinband.similarity import TaskMatrix, similarity_from
+from kinband.similarity import Coregionalisation, TaskMatrix, similarity_from
 from kinband.similarity.base import without_level
 from kinband.similarity.matrix import sharing_text
 from kinband.similarity.shards import Shards
@@ -133,6 +133,8 @@ def similarity(
         files = _write(shards, out)
     if method is Method.embedding and sigma in (None, Sigma.median):
         notes.append(_MEDIAN)
+    if method is Method.coregionalisation and (dropped := _not_looked_at(shards, used)):
+        notes.append(dropped)
     results = _results(shards, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
     results |= {"answers": asked.to_dict()}
     if as_json:
@@ -175,6 +177,14 @@ def _measure(samples: Samples, model: Model, *, method: str, seed: int, **given:
     if noise := _NOISE.get(Method(method)):
         options[noise] = model.noise
     return similarity_from(method, **options, **given).fit(samples)
+
+
+def _not_looked_at(shards: Shards, used: Trace) -> str:
+    """Say that the likelihood looks at some rows only, where that is so."""
+    rows = dict(zip(used.stations, np.bincount(station_numbers(used)).tolist(), strict=True))
+    most, largest = Coregionalisation.max_rows or 0, max(sum(rows[s] for s in part.stations) for part in shards.parts)
+    where = "" if len(shards) == 1 else " of each group"
+    return f"WARNING: coregionalisation looks at {most:,} rows{where}, drawn at random" if largest > most else ""
 
 
 def _write(shards: Shards, out: Path) -> list[Path]:
