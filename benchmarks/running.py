@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kinband.experiments.runner import Job, Record, digest, run_jobs
-from kinband.progress import progress
+from kinband.progress import stage
 from kinband.version import __version__
 
 
@@ -18,5 +18,5 @@ def kept(folder: Path, call: Callable[..., Record], *arguments: Any) -> Job:
 
 def play_all(jobs: Sequence[Job], *, workers: int | None, what: str) -> list[Record]:
     """Run the jobs that are not done, with progress, and return the records of all."""
-    with progress(len(jobs)) as step:
+    with stage(what, len(jobs)) as step:
         return run_jobs(jobs, n_jobs=workers, tick=lambda _: step(what))

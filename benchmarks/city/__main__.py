@@ -16,7 +16,7 @@ from benchmarks.city.check import check_city as run_checks
 from benchmarks.city.figures import city_figures
 from benchmarks.command import command
 from kinband.environments.radio import Parameters, layers_named
-from kinband.progress import progress
+from kinband.progress import stage
 
 
 def check_city(
@@ -38,7 +38,7 @@ def check_city(
     """
     parameters = Parameters(load=load, layers=layers_named(layers))
     out.mkdir(parents=True, exist_ok=True)
-    with progress(count_stages(), quiet=as_json) as step:
+    with stage("checking the city", count_stages()) as step:
         check = run_checks(stations, seed=seed, seconds=seconds, seeds=seeds, parameters=parameters, tick=step)
         files = city_figures(check, out)
     (out / "checks.json").write_text(json.dumps(check.to_dict(), indent=1) + "\n", encoding="utf-8")

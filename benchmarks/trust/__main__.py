@@ -27,7 +27,7 @@ from benchmarks.trust.targets import SHORT, Target
 from kinband.cli.options import make_folder
 from kinband.errors import BadInputError
 from kinband.experiments.pages import check_place
-from kinband.progress import progress
+from kinband.progress import stage
 
 _COLOURS = {"yes": "green", "no": "red"}
 
@@ -65,7 +65,7 @@ def trust(
     if figure is not None and figure.suffix not in (".png", ".svg", ".pdf"):
         raise BadInputError(f"{figure} has no format that can be drawn: name a .png, .svg or .pdf file")
     size = Size(runs, seed, small, None if trace is None else str(trace))
-    with progress(sum(part.effort(size) for part in wanted), quiet=as_json) as step:
+    with stage("measuring", sum(part.effort(size) for part in wanted)) as step:
         found = measured(wanted, size, Runner(out, workers or None, step))
     (out / "table.md").write_text(markdown(found), encoding="utf-8")
     (out / "table.json").write_text(to_json(found) + "\n", encoding="utf-8")

@@ -28,7 +28,7 @@ def carried_out(
         >>> sorted(carried_out({1: (pow, (2, 3)), 2: (pow, (3, 2))}, workers=1))
         [(1, 8), (2, 9)]
     """
-    some = min(workers or os.cpu_count() or 1, len(calls))
+    some = min(processes(workers), len(calls))
     made = [(i, call, arguments) for i, (call, arguments) in calls.items()]
     if ray is not None:
         yield from _on_cluster(made, ray)
@@ -39,10 +39,15 @@ def carried_out(
         yield from _on_processes(made, some)
 
 
+def processes(workers: int | None) -> int:
+    """Return how many processes there are if so many are asked for; None or 0 for one per core."""
+    return workers or os.cpu_count() or 1
+
+
 def _carry_out(i: int, call: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[int, Any]:
-    """Make a call, without warnings of kinband: they concern one of many models, and nobody could do anything."""
+    """Make a call, without warnings: they concern one of many models, and nobody could do anything."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"kinband\.")
+        warnings.simplefilter("ignore")
         return i, call(*arguments)
 
 

@@ -161,7 +161,6 @@ def test_a_log_that_kinband_wrote_and_a_similarity_of_before_are_used(
         (["--propensity", "hour"], "propensities must lie above 0 and not above 1"),
         (["--propensity", "tiny"], "check --propensity"),
         (["--similarity", "kinship"], "kinship"),
-        (["--rows", "9000"], "give a smaller --rows"),
         (["--folds", "1"], "--folds"),
         (["--learn-share", "2"], "--learn-share"),
         (["--reward", "flat"], "all rewards are 0.5"),

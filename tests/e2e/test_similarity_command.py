@@ -11,6 +11,7 @@ import pytest
 from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
 from kinband.cli import main
 from kinband.likelihood import even_share
+from kinband.similarity.shards import Shards
 
 NAMES = ("[red]north", "=south", "east", "west")  # names that no screen and no file may take for anything else
 COLUMNS = ["--station", "cell", "--reward", "good", "--configuration", "tilt"]
@@ -59,7 +60,7 @@ def test_where_all_pairs_are_equally_alike_none_is_called_least(
     log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     even = TaskMatrix(tuple(sorted(NAMES)), 0.8 + 0.2 * np.eye(4), "embedding")
-    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: even)
+    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: Shards((even,), 0.0, 0.0))
     assert similarity(log) == 0
     printed = capsys.readouterr().out
     assert "All pairs are equally alike: 0.80" in printed
@@ -119,7 +120,7 @@ def test_joint_keeps_the_usual_level_where_no_pair_stands_out(
     log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     even = TaskMatrix(tuple(sorted(NAMES)), 0.8 + 0.2 * np.eye(4), "joint")
-    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: even)
+    monkeypatch.setattr("kinband.cli.similarity._measured", lambda *_, **__: Shards((even,), 0.0, 0.0))
     assert similarity(log, "--method", "joint") == 0
     assert "0.7 alike or more on average:" in capsys.readouterr().out
 

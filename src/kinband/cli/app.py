@@ -8,9 +8,12 @@ import os
 import signal
 import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -52,7 +55,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"kinband {__version__}\n")
         return 0
     remember(given)
-    return run(commands, given)
+    if arguments is not None:
+        return run(commands, given)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # what concerns the user is gathered and said by the commands
+    try:
+        return run(commands, given)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        return _fail(_fault(error), 1)
 
 
 def commands() -> Any:
@@ -172,6 +184,14 @@ def _sentence(error: Exception, name: str) -> str:
     if not hasattr(error, "format_message"):  # what a usage error of the command line's own has
         raise error
     return f"{error.format_message()} (try: {_help_of(error, name)})" if error.format_message() else ""
+
+
+def _fault(error: Exception) -> str:
+    """Return what to tell the user of an error that is a fault of the program."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".removesuffix(": ").replace("\n", " ")
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    return f"this is a fault of kinband, please report it: {what} ({place}; `python -X dev -m kinband` shows all of it)"
 
 
 _HINTS = {

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from kinband.cli.options import AsJson, MostRows, make_folder
@@ -14,6 +13,7 @@ from kinband.diagnostics import Audit, Calibrated, Transferred, audit
 from kinband.diagnostics.calibration import FITS, LEVELS, check_told
 from kinband.diagnostics.transfer import EVEN, HURTS, MOST_ROWS, RECENT
 from kinband.errors import SavedStateError
+from kinband.progress import stage
 from kinband.stats import counted
 
 _SHOWN = 12  # stations of a table
@@ -47,7 +47,7 @@ def audit_command(
     check_told([controller])
     if out is not None:
         make_folder(out)
-    with Console(stderr=True, quiet=as_json).status("weighing the evidence"):
+    with stage("weighing the evidence"):
         found = audit(controller, recent=recent, most_rows=most_rows)
         files = [] if out is None else _write(found, out, state)
     if as_json:

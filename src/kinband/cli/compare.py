@@ -34,6 +34,7 @@ from kinband.experiments.compare import (
     ENOUGH,
     LABELS,
     OURS,
+    TUNING_SEEDS,
     Comparison,
     Measure,
     Standing,
@@ -42,12 +43,15 @@ from kinband.experiments.compare import (
 from kinband.experiments.compare import compare as fairly
 from kinband.experiments.pages import save
 from kinband.experiments.paper import SHARING
-from kinband.experiments.problems import part_trace, problem_from
+from kinband.experiments.problems import PLAYED, Problem, part_trace, problem_from, problems_of_groups
 from kinband.experiments.runner import Mode
+from kinband.planning.network import TOGETHER
 from kinband.posterior import LARGEST_LOG
+from kinband.progress import stage
 from kinband.stats import Estimate, counted
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
+from kinband.trace.table import rows_by_station
 
 # --- What comparisons on a log and on a table of measurements have in common: running them, and showing the result
 
@@ -293,18 +297,45 @@ def compare(
         asked = first_lines(whole, quiet=how.as_json)
         log, rest = part_trace(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
         asked.check("compare")
-        check_size(len(log), slots * (len(log.stations) if parallel else 1))
+        many = len(log.stations) > TOGETHER
+        playing = PLAYED if many else len(log.stations)
+        check_size(len(log) * playing // len(log.stations), slots * (playing if parallel else 1))
         make_folder(how.out)
         log.encoder()  # for what it notes of features that never vary
     for sentence in suspicious_states(whole):  # at once, before the runs
         typer.echo(f"warning: {sentence}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
-    problem, name = problem_from(log, rest), Path(trace).name
+    name = Path(trace).name
+    problem: Problem | dict[int, Problem]
+    if many:
+        problem, said = _some_groups(log, rest, how, seed=seed)
+        notes.append(said)
+    else:
+        problem = problem_from(log, rest)
     found = run_fair(problem, name, how, slots=slots, log_rows=log_rows, mode=mode, measure="realised")
     kind = "rounds" if parallel else "decisions"
     title = f"{name}: {how.runs} runs of {slots} {kind}, {len(log):,} rows known"
     notes += _doubts(whole, log, grouped=run is not None)
     show(found, how, title=title, about=asked.in_words()[0], notes=notes, answers=asked.to_dict())
+
+
+def _some_groups(log: Trace, rest: Trace, how: HowOptions, *, seed: int) -> tuple[dict[int, Problem], str]:
+    """A group of a large network for each run, and what is played in words, said at once."""
+    seeds = [*range(1, how.runs + 1), *TUNING_SEEDS]
+    with stage(f"putting {len(log.stations):,} stations into groups that answer alike to settings", len(seeds)) as step:
+        drawn, groups = problems_of_groups(
+            log, rest, seeds=seeds, seed=seed, workers=how.workers, ray=how.ray, tick=lambda: step("fitting groups")
+        )
+    played = {problem.token: problem for problem in drawn.values()}.values()
+    stations = sum(len(problem.environment.stations) for problem in played)
+    also = f", each played {how.runs / groups:.1f} times" if how.runs > groups else ""
+    said = (
+        f"WARNING: of {counted(len(log.stations), 'station')} in {groups:,} groups that answer alike to settings, "
+        f"{stations:,} are played, {counted(len(played), 'group')} drawn at random: a group for each of {how.runs} runs"
+        f"{also}, the others to choose β; intervals are over groups (--runs takes more)"
+    )
+    typer.echo(f"note: {said}", err=how.as_json)
+    return drawn, said
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
@@ -327,7 +358,7 @@ def _doubts(whole: Trace, log: Trace, *, grouped: bool) -> list[str]:
     """Return what to keep in mind when reading the result."""
     space = log.space()
     arms = space.indices(log.configuration)
-    tried = float(np.median([len(np.unique(arms[log.station == station])) for station in log.stations]))
+    tried = float(np.median([len(np.unique(arms[rows])) for rows in rows_by_station(log)]))
     doubts = []
     if left := len(whole.stations) - len(log.stations):
         doubts.append(f"{left:,} of {len(whole.stations):,} stations have too few rows and are left out")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -31,7 +30,8 @@ from kinband.experiments.report.findings import (
     words_of,
 )
 from kinband.experiments.report.page import write_report
-from kinband.progress import progress
+from kinband.parallel import processes
+from kinband.progress import stage
 from kinband.stats import Estimate
 from kinband.version import __version__
 
@@ -58,15 +58,16 @@ def demo(
     if trace is not None and not trace.is_file():
         raise BadInputError(f"there is no file {trace}: give the path of a trace, or leave --trace out")
     make_folder(out)
-    with Console(stderr=True, quiet=as_json).status("reading the trace"), ctrl_c_ends_at_once():
-        stage = stage_of("bundled") if trace is None else _stage(trace)
+    with stage("reading the trace"), ctrl_c_ends_at_once():
+        city = stage_of("bundled") if trace is None else _stage(trace)
     command = f"kinband demo --rounds {rounds} --runs {runs} --beta {beta:g}" + (f" --trace {trace}" if trace else "")
-    cases = demo_cases(stage, rounds=rounds, runs=runs, beta=beta)
-    with _work_folder(out, stage) as folder:
-        with progress(demo_effort(cases), quiet=as_json) as step:
-            step(f"{len(stage.trace.stations):,} stations, {rounds} rounds, {runs} runs", 0.0)
-            found = run_demo(stage, cases, folder, n_jobs=workers or None, step=step)
-        with Console(stderr=True, quiet=as_json).status("writing the report"):
+    cases = demo_cases(city, rounds=rounds, runs=runs, beta=beta)
+    with _work_folder(out, city) as folder:
+        what = f"{len(city.trace.stations):,} stations, {rounds} rounds, {runs} runs"
+        effort = demo_effort(cases)
+        with stage(what, effort, seconds=effort / processes(workers)) as step:
+            found = run_demo(city, cases, folder, n_jobs=workers or None, step=step)
+        with stage("writing the report"):
             files = write_report(found, out, command=command)
     findings = Findings(found)
     results = _results(findings, files, command=command)
@@ -94,26 +95,26 @@ def _stage(trace: Path) -> Stage:
 
 
 @contextmanager
-def _work_folder(out: Path, stage: Stage) -> Iterator[Path]:
+def _work_folder(out: Path, city: Stage) -> Iterator[Path]:
     """Give a folder for single runs: after an interruption they are kept and taken up again, in the end they go."""
-    folder = out / f".runs-{fingerprint(stage.source)}"
+    folder = out / f".runs-{fingerprint(city.source)}"
     yield folder
     shutil.rmtree(folder)
 
 
 def _results(findings: Findings, files: list[Path], *, command: str) -> dict[str, Any]:
-    stage = findings.demo.stage
+    city = findings.demo.stage
     return {
         "command": command,
         "kinband": __version__,
-        "trace": stage.source,
-        "rows": len(stage.trace),
+        "trace": city.source,
+        "rows": len(city.trace),
         "stations": len(findings.stations),
         "rounds": findings.rounds,
         "seeds": [run.case.seed for run in findings.demo.of(SHARED)],
         "beta": findings.beta,
-        "today": stage.space[stage.today],
-        "best_single": stage.space[findings.best_arm],
+        "today": city.space[city.today],
+        "best_single": city.space[findings.best_arm],
         "log_rows": LOG_ROWS,
         "near": findings.near,
         "learners": [

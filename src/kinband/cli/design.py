@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from kinband.cli.options import (
@@ -18,17 +18,20 @@ from kinband.cli.options import (
     SimilarityOption,
     check_log,
     first_lines,
-    learnable_rows,
     make_folder,
     noted,
     rails_of,
+    shards_text,
+    similarity_in_shards,
     similarity_of,
     steps_of,
+    used_rows,
     value_like,
     with_options,
 )
 from kinband.cli.render import cell, echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
+from kinband.likelihood import even_share
 from kinband.planning import check_folder, share_text
 from kinband.planning.design import (
     Trial,
@@ -38,10 +41,13 @@ from kinband.planning.design import (
     trial_stations,
     usual_present,
 )
+from kinband.posterior import LARGEST_LOG
+from kinband.progress import stage
+from kinband.similarity import TaskMatrix
+from kinband.similarity.shards import Shards
 from kinband.space import Categories, ConfigurationSpace
 from kinband.stats import REACH, counted
-
-_TOGETHER, _SHARD = 200, 100  # stations that learn together; of more, groups of at most so many learn apart
+from kinband.trace.table import station_numbers
 
 
 @with_options
@@ -91,15 +97,25 @@ def design(
         trial_stations(len(trace.stations), stations)
         check_folder(out, replace=replace)
         make_folder(out)
-        used = learnable_rows(trace, rows, seed=seed)
+        share = even_share(np.bincount(station_numbers(trace)).tolist(), most=LARGEST_LOG)
+        used = used_rows(trace, min(rows or share, share), seed=seed)
+        if rows is None and len(used) < len(trace):
+            notes.append(
+                f"WARNING: of {len(trace):,} rows only {len(used):,} are used, at most {share:,} a station, drawn at "
+                f"random: trials are weighed with every row, and that goes up to {LARGEST_LOG:,}"
+            )
         asked = first_lines(trace, used, quiet=as_json)
-        given: dict[str, Any] = {"similarity": alike, "seed": seed}
-        if len(trace.stations) > _TOGETHER:
-            given["shards"] = _SHARD
-            notes.append(f"stations learn from each other in groups of at most {_SHARD}, the most alike together")
+        if not isinstance(alike, TaskMatrix | Shards):
+            shards = similarity_in_shards(used.with_space(space), alike, shards=None, seed=seed)
+            if shards is not None:
+                notes.append(shards_text(shards))
+            alike = shards or alike
+        if isinstance(alike, Shards):
+            alike = alike.matrix(used.stations)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
-        with Console(stderr=True, quiet=as_json).status(what):
-            controller, assumed = controller_for_trials(used, space, **given)
+        with stage(what):
+            controller, assumed = controller_for_trials(used, space, similarity=alike, seed=seed)
+        with stage("looking for the trials that teach most"):
             now = usual_present(trace)
             plan = design_trials(
                 controller, now, stations=stations, periods=periods, settings=settings, steps=steps, rails=hard

@@ -12,8 +12,10 @@ from kinband.arrays import FloatArray
 from kinband.cli.options import (
     AsJson,
     LogOptions,
+    RayAddress,
     Seed,
     SimilarityOption,
+    Workers,
     check_log,
     configuration_of,
     first_lines,
@@ -25,12 +27,16 @@ from kinband.cli.render import cell, echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
 from kinband.ope import Evaluation
 from kinband.ope import evaluate as evaluation_of
-from kinband.ope.evaluating import LEARN_ROWS, MODEL
-from kinband.progress import progress
+from kinband.ope.evaluating import MODEL
+from kinband.parallel import processes
+from kinband.planning.network import GROUP_ROWS, TOGETHER
+from kinband.progress import stage
 from kinband.space import ConfigurationSpace
-from kinband.stats import REACH
+from kinband.stats import REACH, counted
+from kinband.trace import Trace
+from kinband.trace.table import rows_by_station
 
-_LARGEST = 10_000  # rows that a model can be learned from
+_SECONDS, _AT_ONCE = 12.0, 5  # that GROUP_ROWS rows take in a group, about; how much faster they are in a single one
 _STATIONS = 5  # with the fewest effective rows, shown
 
 
@@ -69,11 +75,13 @@ def evaluate(
         int | None,
         typer.Option(
             min=2,
-            help=f"Rows of each station that models learn from, of either part, drawn at random; {LEARN_ROWS:,} in all "
-            "if not given. All later rows are judged.",
+            help="Rows of each station that models learn from, of either part, drawn at random; all if not given. All "
+            "later rows are judged.",
         ),
     ] = None,
     seed: Seed = 0,
+    workers: Workers = 0,
+    ray: RayAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate from a log what a policy would have earned, before anything is tried.
@@ -89,14 +97,15 @@ def evaluate(
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
         alike = similarity_of(similarity) or "joint"
-        _check_size(rows, len(log.stations))
         asked = first_lines(log, quiet=as_json)
         asked.check("evaluate")
         chances = None if column is None else _chances(column, propensity or "")
-        with progress(folds + 2, quiet=as_json) as step:
+        many = len(log.stations) > TOGETHER
+        seconds = _SECONDS * len(log) / GROUP_ROWS / (processes(workers) if many else _AT_ONCE)
+        with stage(_what(log, rows), folds + 2, seconds=seconds) as step:
             found = evaluation_of(
                 log, wanted, propensity=chances, similarity=alike, learn_share=learn_share, folds=folds, rows=rows,
-                clip=clip, seed=seed, tick=step,
+                clip=clip, seed=seed, workers=workers, ray=ray, tick=step,
             )  # fmt: skip
     results = {**found.to_dict(), "stations": len(log.stations), "notes": notes, "answers": asked.to_dict()}
     if as_json:
@@ -104,6 +113,12 @@ def evaluate(
         return
     _print(found)
     echo_lines(found.verdict, *(f"warning: {warning}" for warning in found.warnings), notes=notes)
+
+
+def _what(log: Trace, rows: int | None) -> str:
+    """What is done, with the rows that are used."""
+    used = len(log) if rows is None else sum(min(len(own), 2 * rows) for own in rows_by_station(log))
+    return f"judging by {used:,} of {len(log):,} rows of {counted(len(log.stations), 'station')}"
 
 
 def _policy(given: list[str], space: ConfigurationSpace) -> str | dict[str, Any]:
@@ -115,16 +130,6 @@ def _policy(given: list[str], space: ConfigurationSpace) -> str | dict[str, Any]
     if alone := next((text for text in given if "=" not in text), None):
         raise BadInputError(f"--policy takes a name alone or KNOB=VALUE for every knob, got {alone!r} among others")
     return configuration_of(given, space, option="--policy")
-
-
-def _check_size(rows: int | None, stations: int) -> None:
-    count = max(2, LEARN_ROWS // stations) if rows is None else rows
-    if count * stations > _LARGEST:
-        advice = "give a log of fewer stations" if rows is None else "give a smaller --rows"
-        raise BadInputError(
-            f"{count:,} rows of each of {stations:,} stations are too many to learn from, at most {_LARGEST:,} in all "
-            f"are possible: {advice}"
-        )
 
 
 def _chances(column: NDArray[Any], name: str) -> FloatArray:

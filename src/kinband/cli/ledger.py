@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from kinband.cli.options import AsJson
 from kinband.cli.render import echo_json
 from kinband.errors import BadInputError
+from kinband.progress import stage
 
 if TYPE_CHECKING:
     from kinband.service.ledger import Ledger
@@ -77,7 +77,7 @@ def verify(ledger: LedgerArgument) -> None:
 
     Example: kinband ledger verify ledger.db
     """
-    with opened_ledger(ledger) as opened, Console(stderr=True).status("reading every event"):
+    with opened_ledger(ledger) as opened, stage("reading every event"):
         count = opened.verify()
         name = opened.name
     typer.echo(f"{name} is intact: {count:,} events, every checksum holds")
@@ -94,7 +94,7 @@ def backup(
     """
     from kinband.service.ledger.backups import back_up
 
-    with opened_ledger(ledger) as opened, Console(stderr=True).status("copying"):
+    with opened_ledger(ledger) as opened, stage("copying"):
         back_up(opened, copy)
     typer.echo(f"{copy}: a whole copy, every checksum holds")
 

@@ -5,6 +5,7 @@ dataclass into options, so that every command spells and explains them alike.
 """
 
 import inspect
+import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,20 +25,21 @@ from kinband.cli.profile import read_profile
 from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, read_rails
-from kinband.likelihood import even_share
 from kinband.planning import check_step
-from kinband.posterior import LARGEST_LOG
+from kinband.planning.network import SHARD, TOGETHER, learn_network, shards_of
+from kinband.progress import stage
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
+from kinband.similarity.shards import Shards, load_similarity
 from kinband.space import ConfigurationSpace
+from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
 from kinband.trace.files import read_table
 from kinband.trace.guesses import guessed_station, only_text
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
-from kinband.trace.table import read_log
+from kinband.trace.table import read_log, station_numbers
 
-MOST_ROWS = 6000
-"""Rows of a log used unless --rows says otherwise: about half a minute of work."""
+_ROOM = str(Path(__file__).parents[1])  # warnings that begin here are meant for the user
 
 # --- The options ----------------------------------------------------------------------------------------------------
 
@@ -57,12 +59,7 @@ LogFile = Annotated[
         metavar="LOG", help="The log: .csv, .tsv or .txt, also as .gz or .zip; .xlsx or .parquet.", show_default=False
     ),
 ]
-Rows = Annotated[
-    int | None,
-    _log_option(
-        min=1, help=f"Rows of each station to use, drawn at random; at most {MOST_ROWS:,} in all if not given."
-    ),
-]
+Rows = Annotated[int | None, _log_option(min=1, help="Rows of each station to use, drawn at random; all if not given.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results for machines.")]
 Workers = Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")]
@@ -73,12 +70,12 @@ MostRows = Annotated[
 RayAddress = Annotated[
     str | None, typer.Option(help="Run on the Ray cluster at host:port instead, or on 'auto', this machine's.")
 ]
-Shards = Annotated[
+ShardSize = Annotated[
     int | None,
     typer.Option(
         min=1,
         metavar="STATIONS",
-        help="For thousands of stations: groups of at most so many similar ones learn apart, for example 60 to 100.",
+        help=f"Groups of at most so many similar stations learn apart; {SHARD} where there are more than {TOGETHER}.",
     ),
 ]
 SimilarityOption = Annotated[
@@ -203,7 +200,7 @@ class LogOptions:
             raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
         marks, columns = self.written, self._columns_without(beside)
         with about(path):
-            with ctrl_c_ends_at_once():
+            with stage(f"reading {path.name}"), ctrl_c_ends_at_once():
                 trace, labels = read_log(
                     path, columns, beside=beside, kpis=kpis, categories=self.category or (), skip_bad=self.skip_bad,
                     marks=marks, reward_range=self.reward_range, per_cent=self.per_cent,
@@ -305,29 +302,10 @@ def few_rows(trace: Trace) -> list[str]:
 
 
 def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
-    """Return the rows of a log that are used: so many of each station, by default at most `MOST_ROWS` in all."""
-    counts = np.unique(trace.station, return_counts=True)[1]
-    if rows is None:
-        rows = even_share(counts.tolist(), most=MOST_ROWS)
-    if rows >= counts.max():
+    """Return the rows of a log that are used: all, unless so many of each station are asked for."""
+    if rows is None or rows >= np.bincount(station_numbers(trace)).max():
         return trace
     return trace.sample(rows, np.random.default_rng([seed, 1]))
-
-
-def learnable_rows(trace: Trace, rows: int | None, *, seed: int, shards: int | None = None) -> Trace:
-    """Return the rows of a log that are used, or say that they are more than a controller can learn from.
-
-    Shards take all rows, unless so many of each station are asked for.
-    """
-    if shards is not None:
-        return trace if rows is None else used_rows(trace, rows, seed=seed)
-    used = used_rows(trace, rows, seed=seed)
-    if len(used) > LARGEST_LOG:
-        raise BadInputError(
-            f"{len(used):,} rows are too many to learn from, at most {LARGEST_LOG:,} are possible: "
-            "give a smaller --rows"
-        )
-    return used
 
 
 def log_in_words(trace: Trace, used: Trace) -> str:
@@ -343,14 +321,31 @@ def first_lines(trace: Trace, used: Trace | None = None, *, quiet: bool = False)
     return found
 
 
+class _Gathering(logging.Handler):
+    """Takes what the program's log warns of as notes to the user."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._found.append(record.getMessage())
+
+
 @contextmanager
 def noted(notes: list[str]) -> Iterator[None]:
-    """Gather warnings as notes to the user, each once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        text = str(warning.message).replace("; duplicates='drop' leaves them out", "")
+    """Gather what kinband warns of, and what its log does, as notes to the user, each once; libraries warn in vain."""
+    logged = list[str]()
+    handler, logger = _Gathering(logged), logging.getLogger("kinband")
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        logger.removeHandler(handler)
+    ours = [str(one.message) for one in caught if issubclass(one.category, UserWarning) and _ROOM in one.filename]
+    for text in [*(text.replace("; duplicates='drop' leaves them out", "") for text in ours), *logged]:
         if text not in notes:
             notes.append(text)
 
@@ -367,6 +362,30 @@ def about(path: Path) -> Iterator[None]:
         raise BadInputError(f"{path}: {error.problem}", **told) from error
 
 
+def shards_text(shards: Shards) -> str:
+    """Return a note on groups that learn apart, and what is lost by it."""
+    sizes = [len(part) for part in shards.parts]
+    span = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{sizes[0]}"
+    return (
+        f"{sum(sizes):,} stations learn in {len(shards):,} groups of {span} that answer alike to settings (--shards): "
+        f"two of a group are {shards.within:.2f} alike on average, two of different groups about {shards.between:.2f}"
+    )
+
+
+def similarity_in_shards(
+    used: Trace, similarity: str | None, *, shards: int | None, seed: int, workers: int | None = None
+) -> Shards | None:
+    """Return how alike stations are, in groups of similar ones; None for a network that is small enough to be one."""
+    M = len(used.stations)
+    if shards is None and M <= TOGETHER:
+        return None
+    size = shards or SHARD
+    with stage(f"putting {M:,} stations into groups of up to {size} that answer alike to settings"):
+        network = learn_network(used, similarity=similarity, together=size, size=size, seed=seed)
+    with stage(f"comparing stations within {counted(len(network.groups), 'group')}", M) as step:
+        return shards_of(network, workers=workers, tick=lambda done: step("comparing", done))
+
+
 # --- Folders for results: made and tried before any work, so that nothing is computed that could not be kept --------
 
 
@@ -381,12 +400,12 @@ def make_folder(out: Path) -> None:
         raise BadInputError(f"cannot write to {out} ({reason}): choose another folder with --out") from error
 
 
-def similarity_of(similarity: str | None) -> str | TaskMatrix | None:
-    """Return the name or the matrix of a file; an unknown name is refused before any work."""
+def similarity_of(similarity: str | None) -> str | TaskMatrix | Shards | None:
+    """Return the name, or what a file holds; an unknown name is refused before any work."""
     if similarity is None:
         return None
     if Path(similarity).suffix.lower() in (".npz", ".csv"):
-        return TaskMatrix.load(similarity)
+        return load_similarity(similarity)
     similarity_from(similarity)
     return similarity
 

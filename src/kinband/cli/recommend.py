@@ -1,14 +1,11 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -55,8 +52,9 @@ from kinband.planning import (
     share_text,
 )
 from kinband.planning.design import trial_stations
+from kinband.planning.network import planning_cost
 from kinband.planning.page import Places, read_places
-from kinband.progress import progress
+from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
@@ -159,9 +157,11 @@ def recommend(
         if explore:
             max_changes = _few(len(trace.stations), max_changes, notes)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
-        with _gathered(notes), Console(stderr=True, quiet=as_json).status(what):
+        with stage(what):
             network = learn_network(used, space, similarity=alike, seed=seed, beside=heeded)
-        with progress(len(present), quiet=as_json) as tick:
+        seconds, gigabytes = planning_cost(network, workers=workers)
+        what = f"planning for {counted(len(present), 'station')} in {counted(len(network.groups), 'group')}"
+        with stage(what, len(present), seconds=seconds, gigabytes=gigabytes) as tick:
             plan = plan_network(
                 network, planned_for(present, periods), explore=explore, beta=beta, least_gain=least_gain,
                 max_changes=max_changes, steps=steps, rails=hard, workers=workers, ray=ray,
@@ -266,28 +266,6 @@ def hours_of_text(text: str) -> list[int]:
         begin, end = int(first), int(last) % 24 if dash else (int(first) + 1) % 24
         found |= {(begin + i) % 24 for i in range((end - begin) % 24 or 24)}
     return sorted(found)
-
-
-class _Gathering(logging.Handler):
-    """Takes what the program's log warns of as notes to the user."""
-
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self._notes = notes
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._notes.append(record.getMessage())
-
-
-@contextmanager
-def _gathered(notes: list[str]) -> Iterator[None]:
-    """Gather what learning warns of; it is then said once, and in --json too."""
-    handler, logger = _Gathering(notes), logging.getLogger("kinband")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 def _few(network: int, asked: int | None, notes: list[str]) -> int:

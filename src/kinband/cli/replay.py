@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from kinband.cli.ledger import LedgerArgument, opened_ledger
 from kinband.cli.options import AsJson, MostRows
 from kinband.cli.render import echo_json, echo_lines, say, scores_table, show
 from kinband.controller.explain import MOST_ROWS
+from kinband.progress import stage
 
 if TYPE_CHECKING:
     from kinband.service.ledger import Replayed
@@ -30,7 +30,7 @@ def replay(
 
     Example: kinband replay ledger.db d000042
     """
-    with opened_ledger(ledger) as opened, Console(stderr=True, quiet=as_json).status("deciding again"):
+    with opened_ledger(ledger) as opened, stage("deciding again"):
         from kinband.service.ledger import replay as replayed
 
         found = replayed(opened, decision, snapshots=not anew, most_rows=most_rows)

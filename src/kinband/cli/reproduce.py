@@ -27,7 +27,8 @@ from kinband.experiments.paper import (
     regret_figure,
     spread_figure,
 )
-from kinband.progress import progress
+from kinband.parallel import processes
+from kinband.progress import stage
 from kinband.stats import Estimate
 from kinband.version import __version__
 
@@ -79,7 +80,7 @@ def reproduce(
     seeds = readings.SEEDS[:1] if small else readings.SEEDS
     total = sum(runner.effort(figure, protocols=protocols) for figure in figures.values())
     total += sum(readings.effort(figure, seeds=seeds) for figure in open_to_reading)
-    with progress(total or None, quiet=as_json) as step:
+    with stage(f"reproducing {', '.join(wanted)}", total or None, seconds=total / processes(workers)) as step:
         runner.tick = step
         for name in wanted:
             if name == "regression":

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from kinband.cli.beside import BesideOptions
 from kinband.cli.ledger import LEDGER, needs_service
@@ -18,19 +17,25 @@ from kinband.cli.options import (
     RayAddress,
     Rows,
     Seed,
-    Shards,
+    ShardSize,
     SimilarityOption,
     check_log,
     configuration_of,
-    learnable_rows,
     log_in_words,
     noted,
+    shards_text,
+    similarity_in_shards,
     similarity_of,
+    used_rows,
     with_options,
 )
 from kinband.controller import Controller
 from kinband.errors import BadInputError
+from kinband.progress import stage
+from kinband.similarity import TaskMatrix
+from kinband.similarity.shards import Shards
 from kinband.trace import Trace
+from kinband.trace.table import rows_by_station
 
 if TYPE_CHECKING:
     from kinband.cluster import OnRay
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _USUAL, _NOTHING = LogOptions(), BesideOptions()
+_EXACT_SHARDS = 8  # up to which each may be exact: a quarter of a gigabyte with 8,000 rows
 _start_option = partial(typer.Option, rich_help_panel="Starting an empty ledger")
 
 
@@ -76,7 +82,7 @@ class StartOptions:
     beside: BesideOptions = _NOTHING
     columns: LogOptions = _USUAL
     rows: Rows = None
-    shards: Shards = None
+    shards: ShardSize = None
     seed: Seed = 0
 
     def given(self) -> list[str]:
@@ -113,19 +119,39 @@ class StartOptions:
             check_log(trace)
             space = trace.space()
             heeded = self.beside.heeded(trace, space, self.columns, notes)
-            used = learnable_rows(trace, self.rows, seed=self.seed, shards=self.shards)
+            used = used_rows(trace, self.rows, seed=self.seed)
             known: Any = configuration_of(self.running, space, option="--running") if self.running else last_rows(trace)
-            with Console(stderr=True).status(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
+            alike, given = self._alike(used.with_space(space), notes)
+            with stage(f"learning from {len(used):,} rows of {len(trace.stations):,} stations"):
                 controller = Controller.from_trace(
-                    used, space, similarity=similarity_of(self.similarity), shards=self.shards, running=known,
-                    reward_range=self.columns.reward_range, seed=self.seed, kpis=heeded.floors,
-                    neighbours=heeded.neighbours, drift=heeded.drift,
+                    used, space, similarity=alike, running=known, reward_range=self.columns.reward_range,
+                    seed=self.seed, kpis=heeded.floors, neighbours=heeded.neighbours, drift=heeded.drift,
                     descriptors={name: one for name, one in heeded.descriptors.items() if name in trace.stations},
+                    **given,
                 )  # fmt: skip
         if "shards" in controller.setup.notes:
             notes.append(str(controller.setup.notes["shards"]))
         typer.echo("\n".join([log_in_words(trace, used), *(f"note: {note}" for note in notes)]), err=True)
         return controller
+
+    def _alike(self, used: Trace, notes: list[str]) -> tuple[Any, dict[str, Any]]:
+        """How alike stations are, and how beliefs are kept; of many stations in groups, which is said."""
+        alike = similarity_of(self.similarity)
+        if isinstance(alike, TaskMatrix):
+            return alike, {"shards": self.shards}
+        shards = alike if isinstance(alike, Shards) else None
+        if not isinstance(alike, Shards):
+            shards = similarity_in_shards(used, alike, shards=self.shards, seed=self.seed)
+        if shards is None:
+            return alike, {}
+        if shards is not alike:
+            notes.append(shards_text(shards))
+        sparse = len(shards) > _EXACT_SHARDS
+        if sparse:
+            notes.append(
+                f"{len(shards):,} groups learn from all of their rows by inducing points, which bounds their memory"
+            )
+        return shards.matrix(used.stations), {"engine": "sparse"} if sparse else {}
 
     def tell_unused(self, known: tuple[float, float] | None) -> None:
         """Say what is not used, since the ledger has a controller; a range of rewards other than its own is refused:
@@ -171,8 +197,7 @@ def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
     if trace.time is None:
         return None
     found: dict[str, dict[str, Any]] = {}
-    for station in trace.stations:
-        rows = np.flatnonzero(trace.station == station)
+    for station, rows in zip(trace.stations, rows_by_station(trace), strict=True):
         last = rows[np.argsort(trace.time[rows], kind="stable")[-1]]
         found[station] = {knob: values[last].item() for knob, values in trace.configuration.items()}
     return found

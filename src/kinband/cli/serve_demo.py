@@ -13,7 +13,6 @@ from time import monotonic
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from kinband.arrays import BoolArray, FloatArray
 from kinband.controller import Controller
@@ -23,7 +22,7 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundE
 from kinband.experiments.city import City, city_of
 from kinband.guardrails import rails_from_text
 from kinband.policies.safety import Conservative, SwitchingCost
-from kinband.progress import progress
+from kinband.progress import stage
 from kinband.service import running
 from kinband.service.access.tokens import Tokens
 from kinband.service.client import KinbandClient, ServiceError
@@ -479,8 +478,7 @@ def play_the_past(manager: Manager, operations: Operations, *, seed: int) -> Non
     The shift ends some hours before, so that there is a plan to be looked at.
     """
     rng, what = np.random.default_rng([seed, 13]), f"playing {PASSED} hours"
-    with progress(PASSED) as step:
-        step(what, 0.0)
+    with stage(what, PASSED) as step:
         for slot in range(PASSED):
             manager.open_slot()
             if slot < PASSED - _UNATTENDED:
@@ -594,7 +592,7 @@ def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, *, seed:
         check_stage(operations, network)
         return operations
     learning = f"learning from {len(network.log):,} rows of {len(network.stations)} stations"
-    with Console(stderr=True).status(learning):
+    with stage(learning):
         controller = demo_controller(network, seed=seed)
     text = demo_rails(network)
     found = rails_from_text(text, network.space, stations=network.stations)

@@ -1,20 +1,24 @@
 """`kinband similarity`: how alike the stations of a log are, in a table, a picture and two files."""
 
+import csv
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from kinband.arrays import FloatArray, IntArray
 from kinband.cli.options import (
     AsJson,
     LogFile,
     LogOptions,
+    RayAddress,
     Rows,
     Seed,
+    Workers,
     check_log,
     first_lines,
     make_folder,
@@ -24,14 +28,21 @@ from kinband.cli.options import (
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
-from kinband.model import learn_model
-from kinband.similarity import TaskMatrix, similarity_from
+from kinband.model import Model, learn_model
+from kinband.parallel import processes
+from kinband.planning.network import GROUP_ROWS, TOGETHER, Comparison, alike_in, learn_network, of_stations, shards_of
+from kinband.progress import stage
+from kinband.records import Samples
+from kinband.similarity import Coregionalisation, TaskMatrix, similarity_from
 from kinband.similarity.base import without_level
 from kinband.similarity.matrix import sharing_text
+from kinband.similarity.shards import Shards
 from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import some_of
+from kinband.trace.table import station_numbers
 
+_SHOWN = 20  # groups of a large network listed on the screen; groups.csv lists all
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9
 _ALIKE = 0.7  # similarity within a group; joint, which knows how much all have in common, begins from there
@@ -58,6 +69,12 @@ class Sigma(StrEnum):
     likelihood = "likelihood"
 
 
+_SECONDS = {  # that a group of GROUP_ROWS rows takes on one core, about
+    Method.joint: 10.0,
+    Method.embedding: 1.5,
+    Method.prediction: 1.5,
+    Method.coregionalisation: 30.0,
+}
 _NOISE = {  # what they call the noise variance
     Method.embedding: "regularisation",
     Method.prediction: "noise",
@@ -90,10 +107,14 @@ def similarity(
     ] = None,
     rows: Rows = None,
     seed: Seed = 0,
+    workers: Workers = 0,
+    ray: RayAddress = None,
     out: Annotated[Path, typer.Option(help="Folder for the matrix and its picture.")] = Path("out/similarity"),
     as_json: AsJson = False,
 ) -> None:
     """Measure how alike the stations of a log are: who could learn from whom.
+
+    More than 200 stations are put into groups of up to 100 that answer alike to settings, and compared within these.
 
     Example: kinband similarity export.csv --station cell --reward good_share --configuration tilt
     """
@@ -108,12 +129,13 @@ def similarity(
         make_folder(out)
         used = used_rows(log, rows, seed=seed).with_space(log.space())
         asked = first_lines(log, used, quiet=as_json)
-        with Console(stderr=True, quiet=as_json).status(f"comparing {len(log.stations)} stations"):
-            task_matrix = _measured(used, method, sigma=sigma, seed=seed)
-        files = _write(task_matrix, out)
+        shards = _measured(used, method, sigma=sigma, seed=seed, workers=workers, ray=ray)
+        files = _write(shards, out)
     if method is Method.embedding and sigma in (None, Sigma.median):
         notes.append(_MEDIAN)
-    results = _results(task_matrix, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
+    if method is Method.coregionalisation and (dropped := _not_looked_at(shards, used)):
+        notes.append(dropped)
+    results = _results(shards, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}
     results |= {"answers": asked.to_dict()}
     if as_json:
         echo_json(results)
@@ -122,60 +144,125 @@ def similarity(
     echo_lines(notes=notes, files=files)
 
 
-def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int) -> TaskMatrix:
+def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int, workers: int, ray: str | None) -> Shards:
     """Return the similarity that a controller made from the same rows finds: first the kernel, then the measure."""
-    samples = used.samples()
-    if method is Method.joint:
-        return learn_model(samples, "joint", rng=np.random.default_rng([seed, 0])).similarity
-    alone = learn_model(samples, "independent", rng=np.random.default_rng([seed, 0]))
-    kernel = without_level(alone.kernel) if method is Method.embedding else alone.kernel
+    what = f"{len(used):,} rows of {counted(len(used.stations), 'station')}"
+    given: dict[str, Any] = {} if sigma is None else {"sigma": sigma.value}
+    measure: Comparison = partial(_measure, method=method.value, seed=seed, **given)
+    if len(used.stations) <= TOGETHER:
+        with stage(f"comparing {what}"):
+            samples = used.samples()
+            how = "joint" if method is Method.joint else "independent"
+            model = learn_model(samples, how, rng=np.random.default_rng([seed, 0]))
+            whole = model.similarity if method is Method.joint else measure(samples, model)
+            return Shards((whole,), kept=0.0, cut=0.0)
+    with stage(f"learning from {what}"):
+        network = learn_network(used, similarity="joint" if method is Method.joint else "independent", seed=seed)
+    if method is Method.embedding:  # one scale for all groups, as their medians differ
+        scales = measure(of_stations(network.reward.samples, network.sample()), network.reward.model).details
+        given = {name: scales[name] for name in ("sigma", "outcome_length_scale")}
+        measure = partial(measure, **given)
+    what = f"comparing {counted(len(used.stations), 'station')} within {counted(len(network.groups), 'group')}"
+    seconds = _SECONDS[method] * len(used) / GROUP_ROWS / processes(workers)
+    with stage(what, len(used.stations), seconds=seconds) as step:
+        return shards_of(network, measure, workers=workers, ray=ray, tick=lambda done: step("comparing", done))
+
+
+def _measure(samples: Samples, model: Model, *, method: str, seed: int, **given: Any) -> TaskMatrix:
+    """How alike some stations are, with the kernel and noise of all."""
+    if method == Method.joint:
+        return alike_in(samples, model, similarity="joint", seed=seed)
+    kernel = without_level(model.kernel) if method == Method.embedding else model.kernel
     options: dict[str, Any] = {"kernel": kernel, "seed": seed}
-    if noise := _NOISE.get(method):
-        options[noise] = alone.noise
-    if sigma is not None:
-        options["sigma"] = sigma.value
-    return similarity_from(method.value, **options).fit(samples)
+    if noise := _NOISE.get(Method(method)):
+        options[noise] = model.noise
+    return similarity_from(method, **options, **given).fit(samples)
 
 
-def _write(task_matrix: TaskMatrix, out: Path) -> list[Path]:
-    files = [out / f"similarity.{suffix}" for suffix in ("npz", "csv", "png")]
-    for file in files[:2]:
-        task_matrix.save(file)
-    task_matrix.heatmap(files[2], title=f"How alike {len(task_matrix)} stations are ({task_matrix.method})")
+def _not_looked_at(shards: Shards, used: Trace) -> str:
+    """Say that the likelihood looks at some rows only, where that is so."""
+    rows = dict(zip(used.stations, np.bincount(station_numbers(used)).tolist(), strict=True))
+    most, largest = Coregionalisation.max_rows or 0, max(sum(rows[s] for s in part.stations) for part in shards.parts)
+    where = "" if len(shards) == 1 else " of each group"
+    return f"WARNING: coregionalisation looks at {most:,} rows{where}, drawn at random" if largest > most else ""
+
+
+def _write(shards: Shards, out: Path) -> list[Path]:
+    """Write one matrix as a table and a picture, too; of many, who is in which group."""
+    if len(shards) == 1:
+        (whole,) = shards.parts
+        files = [out / f"similarity.{suffix}" for suffix in ("npz", "csv", "png")]
+        for file in files[:2]:
+            whole.save(file)
+        whole.heatmap(files[2], title=f"How alike {len(whole)} stations are ({whole.method})")
+        return files
+    files = [out / "similarity.npz", out / "groups.csv"]
+    shards.save(files[0])
+    with files[1].open("w", newline="", encoding="utf-8") as text:
+        writer = csv.writer(text)
+        writer.writerow(["station", "group", "alike"])
+        for number, part in enumerate(shards.parts, start=1):
+            alike = (part.correlation().sum(axis=1) - 1.0) / max(len(part) - 1, 1)
+            rows = zip(part.stations, alike.tolist(), strict=True)
+            writer.writerows([name, number, f"{value:.3f}"] for name, value in rows)
     return files
 
 
-def _results(task_matrix: TaskMatrix, used: Trace, *, alike: float | None) -> dict[str, Any]:
-    K_Z, names = task_matrix.correlation(), task_matrix.stations
-    first, second = np.triu_indices(len(names), 1)
-    similarities = K_Z[first, second]
-    order = np.argsort(-similarities, kind="stable")
-    equal = bool(np.ptp(similarities) <= _ROUNDING)
-
-    def pairs(chosen: Any) -> list[dict[str, Any]]:
-        return [
-            {"stations": [names[first[i]], names[second[i]]], "likeness": float(similarities[i])}
-            for i in chosen.tolist()
-        ]
-
-    counts = dict(zip(*np.unique(used.station, return_counts=True), strict=True))
-    halfway = alike is None and task_matrix.method == Method.joint and not equal
-    if alike is None:
-        alike = 0.5 * float(np.median(similarities) + similarities.max()) if halfway else _ALIKE
-    groups = sorted(task_matrix.groups(alike=alike), key=len, reverse=True)
-    return {
-        "method": task_matrix.method,
-        "details": dict(task_matrix.details),
-        "stations": {name: int(counts[name]) for name in names},
-        "median_likeness": float(np.median(similarities)),
-        "least_likeness": float(similarities.min()),
+def _results(shards: Shards, used: Trace, *, alike: float | None) -> dict[str, Any]:
+    similarities = [_pairs(part) for part in shards.parts]
+    every = np.concatenate(similarities)
+    median, equal = float(np.median(every)), bool(np.ptp(every) <= _ROUNDING)
+    counts = dict(zip(used.stations, np.bincount(station_numbers(used)).tolist(), strict=True))
+    names = shards.parts[0].stations if len(shards) == 1 else used.stations
+    results = {
+        "method": shards.parts[0].method,
+        "details": dict(shards.parts[0].details) if len(shards) == 1 else {},
+        "stations": {name: counts[name] for name in names},
+        "median_likeness": median,
+        "least_likeness": float(every.min()),
         "all_equal": equal,
-        "alike": alike,
-        "alike_rule": "halfway" if halfway else "fixed",
-        "groups": [list(group) for group in groups],
-        "most_alike": pairs(order[:_PAIRS]),
-        "least_alike": [] if equal else pairs(order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]),
     }
+    if len(shards) > 1:
+        groups = zip(shards.parts, similarities, strict=True)
+        results |= {
+            "groups": [list(part.stations) for part in shards.parts],
+            "median_in_group": [float(np.median(own)) if len(own) else None for _, own in groups],
+            "mean_within_groups": shards.within,
+            "mean_between_groups": shards.between,
+        }
+    else:
+        results |= _groups(shards.parts[0], every, alike=alike, equal=equal)
+    order = np.argsort(-every, kind="stable")
+    results["most_alike"] = _named(shards, order[:_PAIRS], every)
+    least = order[::-1][: max(0, min(_PAIRS, len(order) - _PAIRS))]
+    return results | {"least_alike": [] if equal else _named(shards, least, every)}
+
+
+def _pairs(part: TaskMatrix) -> FloatArray:
+    """The similarities of all pairs of stations."""
+    return np.asarray(part.correlation()[np.triu_indices(len(part), 1)])
+
+
+def _named(shards: Shards, chosen: IntArray, every: FloatArray) -> list[dict[str, Any]]:
+    """Pairs by their place among all, shard after shard."""
+    begins = np.cumsum([0, *(len(part) * (len(part) - 1) // 2 for part in shards.parts)])
+    found = []
+    for place in chosen.tolist():
+        number = int(np.searchsorted(begins, place, side="right")) - 1
+        names = shards.parts[number].stations
+        first, second = (int(of[place - begins[number]]) for of in np.triu_indices(len(names), 1))
+        found.append({"stations": [names[first], names[second]], "likeness": float(every[place])})
+    return found
+
+
+def _groups(whole: TaskMatrix, every: FloatArray, *, alike: float | None, equal: bool) -> dict[str, Any]:
+    """Who belongs together, down to some similarity."""
+    halfway = alike is None and whole.method == Method.joint and not equal
+    if alike is None:
+        alike = 0.5 * float(np.median(every) + every.max()) if halfway else _ALIKE
+    groups = sorted(whole.groups(alike=alike), key=len, reverse=True)
+    rule = "halfway" if halfway else "fixed"
+    return {"alike": alike, "alike_rule": rule, "groups": [list(group) for group in groups]}
 
 
 def _print(results: dict[str, Any]) -> None:
@@ -190,6 +277,33 @@ def _print(results: dict[str, Any]) -> None:
     )
     if said := sharing_text(results["details"]):
         say(said)
+    _print_shards(results) if "mean_between_groups" in results else _print_groups(results)
+    if results["all_equal"]:
+        say(f"All pairs are equally alike: {results['median_likeness']:.2f}")
+        return
+    for title, pairs in (("Most alike", results["most_alike"]), ("Least alike", results["least_alike"])):
+        if said := "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs):
+            say(f"{title}: {said}")
+
+
+def _print_shards(results: dict[str, Any]) -> None:
+    groups: list[list[str]] = results["groups"]
+    say(
+        f"{len(groups):,} groups of stations that answer alike to settings. Two stations of a group are "
+        f"{results['mean_within_groups']:.2f} alike on average, of different groups about "
+        f"{results['mean_between_groups']:.2f}:"
+    )
+    made = table("group", numbers=("stations", "median"), more=("members",))
+    for number, (names, median) in enumerate(zip(groups, results["median_in_group"], strict=True), start=1):
+        if number <= _SHOWN:
+            made.add_row(
+                str(number), f"{len(names):,}", "-" if median is None else f"{median:.2f}", Text(some_of(names))
+            )
+    made.caption = f"and {len(groups) - _SHOWN:,} more in groups.csv" if len(groups) > _SHOWN else None
+    show(made)
+
+
+def _print_groups(results: dict[str, Any]) -> None:
     halfway = results["alike_rule"] == "halfway"
     level = f"{results['alike']:.2f}" if halfway else f"{results['alike']:g}"
     rule = " (halfway from the median pair to the most alike)" if halfway else ""
@@ -200,9 +314,3 @@ def _print(results: dict[str, Any]) -> None:
     if alone := [group[0] for group in results["groups"] if len(group) == 1]:
         made.add_row(f"{len(alone):,}", Text(f"in no group: {some_of(alone)}"))
     show(made)
-    if results["all_equal"]:
-        say(f"All pairs are equally alike: {results['median_likeness']:.2f}")
-        return
-    for title, pairs in (("Most alike", results["most_alike"]), ("Least alike", results["least_alike"])):
-        if said := "; ".join(f"{' and '.join(pair['stations'])} {pair['likeness']:.2f}" for pair in pairs):
-            say(f"{title}: {said}")

@@ -8,7 +8,7 @@ import typer
 from kinband.cli.options import AsJson, Seed
 from kinband.cli.render import echo_json, echo_lines
 from kinband.environments.radio import Parameters, layers_named, simulate_trace
-from kinband.progress import progress
+from kinband.progress import stage
 from kinband.trace.files import suffix_of
 
 
@@ -36,7 +36,7 @@ def simulate(
     parameters = Parameters(load=load, layers=layers_named(layers))
     out.parent.mkdir(parents=True, exist_ok=True)
     done = 0.0
-    with progress(1.0, quiet=as_json) as step:
+    with stage(f"simulating {stations} stations for {days} days", 1.0) as step:
 
         def advance(share: float) -> None:
             nonlocal done

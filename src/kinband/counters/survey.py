@@ -8,6 +8,7 @@ have the same name there, and nobody can say which value is whose.
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
@@ -20,7 +21,7 @@ from kinband.counters.formulas import Leaf
 from kinband.counters.mapping import CounterMap
 from kinband.counters.pm import Block, ForeignFileError, Measured, UnreadableFileError, measurements
 from kinband.errors import BadInputError
-from kinband.progress import progress
+from kinband.progress import stage
 
 Period = tuple[int, int]
 Differing = Counter[tuple[str, str]]
@@ -140,6 +141,10 @@ class Survey:
         }
 
 
+def _silent(_what: str) -> None:
+    """Take a step without a word."""
+
+
 def survey(paths: Any, mapping: CounterMap | None = None, *, zone: tzinfo | None = None, watch: bool = False) -> Survey:
     """Return what measurement files hold.
 
@@ -147,7 +152,7 @@ def survey(paths: Any, mapping: CounterMap | None = None, *, zone: tzinfo | None
         paths: A file, a directory, a pattern such as `pm/*.xml.gz`, or several of them.
         mapping: Which values to keep.
         zone: The zone of times that name none.
-        watch: Whether to show a progress bar.
+        watch: Whether to say on standard error how far it is.
 
     Example:
         >>> survey("no-such-folder")
@@ -158,7 +163,7 @@ def survey(paths: Any, mapping: CounterMap | None = None, *, zone: tzinfo | None
     made = Survey(values=None if mapping is None else Values(mapping.leaves))
     reading = _Reading(made, mapping)
     files = files_of(paths)
-    with progress(len(files), quiet=not watch) as step:
+    with stage("reading files", len(files)) if watch else nullcontext(_silent) as step:
         for path in files:
             try:
                 reading.take(path, zone)

@@ -63,7 +63,7 @@ def read_trace(paths: Any, mapping: CounterMap | str | PathLike[str], *, cm: Any
 
 
 def join(paths: Any, mapping: CounterMap | str | PathLike[str], *, cm: Any, watch: bool = False) -> Joined:
-    """Return the log of `read_trace` with an account of what was joined and lost; `watch` shows a progress bar."""
+    """Return the log of `read_trace` with an account of what was joined and lost; `watch` says how far it is."""
     known = mapping if isinstance(mapping, CounterMap) else CounterMap.read(mapping)
     settings, seen = timelines(settings_of(cm, zone=known.zone, columns=known.columns), known)
     found = survey(paths, known, zone=known.zone, watch=watch)

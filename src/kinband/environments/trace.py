@@ -15,6 +15,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
+from kinband.trace.table import rows_by_station
 
 __all__ = ["SmoothFit", "SmoothTraceEnvironment", "TraceEnvironment", "split_by_group", "split_trace"]
 
@@ -44,7 +45,8 @@ class RowsEnvironment(Exogenous):
         self.space = self.encoder.space
         self.arms, self.features, self.categorical = len(self.space), self.encoder.features, self.encoder.categorical
         self._known: dict[tuple[int, int], Answers] = {}
-        self._states = [trace.state[trace.station == station] for station in self.stations]
+        rows = dict(zip(trace.stations, rows_by_station(trace), strict=True))
+        self._states = [trace.state[rows[station]] for station in self.stations]
         self._counts: IntArray = np.array([len(S) for S in self._states])
         self.state_ranges = dict(zip(trace.state_names, _ranges(trace.state), strict=True))
 
@@ -209,9 +211,8 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
         return _both_sides(*trace.split(at), advice="choose another time")
     count = whole_number(rows_per_station, name="rows_per_station", least=1)
     early = earliest_rows(trace, count)
-    for station in trace.stations:
-        rows = int((trace.station == station).sum())
-        if rows <= count:
+    for station, own in zip(trace.stations, rows_by_station(trace), strict=True):
+        if (rows := len(own)) <= count:
             raise BadInputError(
                 f"station {station!r} has {rows} row(s), a log of {count} leaves none to play on: ask for fewer"
             )
@@ -228,8 +229,7 @@ def earliest_rows(trace: Trace, count: int) -> BoolArray:
             argument="time",
         )
     early = np.zeros(len(trace), dtype=np.bool_)
-    for station in trace.stations:
-        rows = np.flatnonzero(trace.station == station)
+    for rows in rows_by_station(trace):
         early[rows[np.argsort(trace.time[rows], kind="stable")[:count]]] = True
     return early
 

@@ -19,8 +19,9 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.pages import draw_regret
 from kinband.experiments.problems import as_problem
 from kinband.experiments.runner import Case, Curve, Learner, Mode, effort_of, run_cases
+from kinband.parallel import processes
 from kinband.policies import POLICIES
-from kinband.progress import progress as bar
+from kinband.progress import stage
 from kinband.similarity import NAMES, TaskMatrix
 from kinband.stats import Estimate
 
@@ -110,12 +111,19 @@ def _learners(given: Any, baseline: str) -> dict[str, Learner]:
 def _problems(given: Any, log_rows: int) -> dict[str, Any]:
     """The problems by name, ready to be played."""
     if isinstance(given, Mapping):
-        return {name: as_problem(one, log_rows=log_rows) for name, one in given.items()}
+        return {name: _problem(one, log_rows) for name, one in given.items()}
     several = given if isinstance(given, list | tuple) else [given]
     names = [one if isinstance(one, str) else type(one).__name__ for one in several]
     if len(set(names)) < len(names):
         raise BadInputError("two problems have one name", hint="pass a dict of them", argument="problems")
     return {name: as_problem(one, log_rows=log_rows) for name, one in zip(names, several, strict=True)}
+
+
+def _problem(given: Any, log_rows: int) -> Any:
+    """A problem, or one for each seed."""
+    if isinstance(given, Mapping):
+        return {seed: as_problem(one, log_rows=log_rows) for seed, one in given.items()}
+    return as_problem(given, log_rows=log_rows)
 
 
 # --- What came out --------------------------------------------------------------------------------------------------
@@ -339,13 +347,16 @@ def _estimate(value: float, resampled: FloatArray, *, runs: int) -> Estimate:
 # --- The comparison -------------------------------------------------------------------------------------------------
 
 
+_BUSY, _MODEL = 4.0, 5.0  # how much slower than `effort_of` says cores are, and the seconds of a model
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is played in a comparison; `compare` explains the parts.
 
     Attributes:
         learners: By name, the baseline first.
-        problems: By name, as `problem_of` takes them.
+        problems: By name, as `problem_of` takes them; or one for each seed.
     """
 
     learners: Mapping[str, Learner]
@@ -369,6 +380,12 @@ class Plan:
     def effort(self) -> float:
         """About how many seconds of one core it takes."""
         return sum(effort_of(case) for _, case in [*self._tuning(), *self._counted(self._first)])
+
+    @property
+    def seconds(self) -> float:
+        """The same with the models, on cores that others use, too: what to tell a user beforehand."""
+        models = len(self.learners) * sum(len(one) if isinstance(one, Mapping) else 1 for one in self.problems.values())
+        return _BUSY * self.effort + _MODEL * models
 
     def run(
         self, folder: Path | None, *, n_jobs: int | None, ray: str | None, tell: Callable[[str, float], None]
@@ -412,6 +429,7 @@ class Plan:
         ]
 
     def _case(self, problem: Any, learner: Learner, beta: Beta, seed: int, **other: Any) -> Case:
+        problem = problem[seed] if isinstance(problem, Mapping) else problem
         usual = {"slots": self.rounds, "log_rows": self.log_rows, "mode": self.mode}
         return Case(problem, replace(learner, beta=beta, own_betas=()), seed=seed, **(usual | other))
 
@@ -450,7 +468,8 @@ def compare(
             `fit(log)` that return a task matrix, factories that build a policy from a `PolicySpec`, `Learner`s of both;
             one, a list, or a dict that gives them names.
         problems: Names (`kinband.experiments.problems` lists them), environments that know their truth and draw logs,
-            tables of measurements, traces, which are parted by time; one, a list, or a dict.
+            tables of measurements, traces, which are parted by time; one, a list, or a dict, in which one may stand for
+            each seed by number: groups of a large network.
         baseline: The learner that the others are held against; it plays in any case.
         seeds: How many runs, or the seeds of them.
         rounds: Rounds of a run, in each of which every station decides; decisions where mode is "sequential".
@@ -464,7 +483,8 @@ def compare(
         n_jobs: Processes; None for one per core.
         ray: Address of a Ray cluster to run on instead, or "auto" for this machine's.
         folder: Where runs are kept, so that what is interrupted goes on where it stopped.
-        progress: Whether to show a bar, or what is called with a word and the seconds that something took, about.
+        progress: Whether to say on standard error how far it is, or what is called with a word and the seconds that
+            something took, about.
 
     Example:
         >>> found = compare("pooled", "gcc:exec:6", seeds=2, rounds=2, log_rows=3, betas=[0.3], n_jobs=1)
@@ -478,17 +498,22 @@ def compare(
         _learners(learners, baseline), _problems(problems, log_rows), counted, rounds, log_rows, mode, tuple(betas),
         tuple(tuning_seeds), tuning_rounds or rounds, cold, measure,
     )  # fmt: skip
-    with _telling(progress, plan.effort) as tell:
+    with _telling(progress, plan, workers=processes(n_jobs)) as tell:
         return plan.run(None if folder is None else Path(folder), n_jobs=n_jobs, ray=ray, tell=tell)
 
 
 @contextmanager
-def _telling(progress: bool | Callable[[str, float], None], total: float) -> Iterator[Callable[[str, float], None]]:
+def _telling(
+    progress: bool | Callable[[str, float], None], plan: Plan, *, workers: int
+) -> Iterator[Callable[[str, float], None]]:
     if callable(progress):
         yield progress
-        return
-    with bar(total, quiet=not progress) as step:
-        yield step
+    elif not progress:
+        yield lambda _what, _effort: None
+    else:
+        what = f"comparing {len(plan.learners)} learners in {len(plan.seeds)} runs each"
+        with stage(what, plan.effort, seconds=plan.seconds / workers) as step:
+            yield step
 
 
 # --- In words -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import json
 import pickle
 import re
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -48,10 +49,13 @@ from kinband.environments.synthetic import DrawnBandit, groups
 from kinband.environments.trace import LEAST, earliest_rows, rows_of_some
 from kinband.errors import BadInputError
 from kinband.model import Model, learn_model
+from kinband.parallel import carried_out
+from kinband.planning.network import Network, group_network
 from kinband.posterior import ExactPosterior
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
+from kinband.trace.table import station_numbers
 
 # --- What a learner meets -------------------------------------------------------------------------------------------
 
@@ -166,6 +170,56 @@ def problem_from(log: Trace, rest: Trace) -> Problem:
     return replace(problem, token=f"trace {token}")
 
 
+PLAYED = 60
+"""Stations of a group that is played."""
+
+
+def problems_of_groups(
+    log: Trace,
+    rest: Trace,
+    *,
+    seeds: Sequence[int],
+    seed: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
+    tick: Callable[[], None] | None = None,
+) -> tuple[dict[int, Problem], int]:
+    """Return a problem for each seed, a group of similar stations of a large network; and how many groups there are.
+
+    Who is alike is seen from the log alone. Groups are drawn at random, a seed each as long as there are enough.
+
+    Args:
+        log: Rows to learn from.
+        rest: Rows that answer, as `part_trace` has parted them.
+        seeds: What groups are drawn for.
+        seed: Draws them.
+        workers: Processes; None or 0 for one per core.
+        ray: The Ray cluster to run on instead, "host:port" or "auto".
+        tick: Called whenever a group is ready.
+    """
+    encoder = log.encoder()
+    network = group_network(log.samples(encoder), encoder, size=PLAYED, seed=seed)
+    numbers = np.random.default_rng([seed, 4]).permutation(len(network.groups))
+    drawn = {one: int(numbers[i % len(numbers)]) for i, one in enumerate(seeds)}
+    sides = [(network.rows(station_numbers(log)), log), (_rows_of(network, rest), rest)]
+    calls = {
+        number: (problem_from, tuple(trace.select(rows[number]) for rows, trace in sides))
+        for number in sorted(set(drawn.values()))
+    }
+    found: dict[int, Problem] = {}
+    for number, problem in carried_out(calls, workers=workers, ray=ray):
+        found[number] = problem
+        if tick is not None:
+            tick()
+    return {one: found[number] for one, number in drawn.items()}, len(network.groups)
+
+
+def _rows_of(network: Network, rest: Trace) -> list[IntArray]:
+    """The rows of each group among those that answer."""
+    place = {name: number for number, name in enumerate(network.stations)}
+    return network.rows(np.array([place[name] for name in rest.stations])[station_numbers(rest)])
+
+
 def _with_log(world: Referee, log: Trace) -> Problem:
     """An environment made of one part of a trace, with the other to learn from."""
     encoder = log.encoder()
@@ -188,11 +242,9 @@ def _half(groups: ArrayLike) -> float:
 
 def _short(trace: Trace, known: BoolArray) -> list[str]:
     """The stations that have too few rows on one of the sides."""
-    counts = {
-        side: dict(zip(*np.unique(trace.station[rows], return_counts=True), strict=True))
-        for side, rows in (("log", known), ("rest", ~known))
-    }
-    return [s for s in trace.stations if counts["log"].get(s, 0) < 2 or counts["rest"].get(s, 0) < LEAST]
+    number, M = station_numbers(trace), len(trace.stations)
+    log, rest = (np.bincount(number[rows], minlength=M) for rows in (known, ~known))
+    return [trace.stations[m] for m in np.flatnonzero((log < 2) | (rest < LEAST)).tolist()]
 
 
 def _check_worth(rest: Trace) -> None:

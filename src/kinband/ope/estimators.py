@@ -11,6 +11,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array
 from kinband.errors import BadInputError
 from kinband.stats import Estimate, student, variance_of_mean
 from kinband.trace import Trace
+from kinband.trace.table import rows_by_station
 
 # --- The three estimators of what a policy would have earned, with intervals ----------------------------------------
 #
@@ -396,7 +397,7 @@ def _average_test(p: FloatArray, trace: Trace, arms: IntArray) -> tuple[str, ...
             code="propensity",
             argument="propensity",
         )
-    tried = float(np.mean([len(np.unique(arms[trace.station == name])) for name in trace.stations]))
+    tried = float(np.mean([len(np.unique(arms[rows])) for rows in rows_by_station(trace)]))
     if average + _SURE * error >= _BELOW * tried:
         return ()
     choices = f"{average:.2g} configurations" if f"{average:.2g}" != "1" else "1 configuration"

@@ -1,11 +1,12 @@
 """From a log to what policies would have earned."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kinband.arrays import BoolArray, FloatArray, IntArray, positive_number
 from kinband.contexts import ContextEncoder
@@ -25,6 +26,7 @@ from kinband.ope.estimators import (
     logged,
 )
 from kinband.ope.targets import (
+    RECOMMENDED,
     USUAL,
     Beliefs,
     Choices,
@@ -35,15 +37,19 @@ from kinband.ope.targets import (
     chosen,
     fixed,
     part,
-    recommended,
     support_of,
     tried_rows,
 )
 from kinband.ope.targets import usual as usual_of
+from kinband.parallel import carried_out
+from kinband.planning.network import TOGETHER, Measure, Network, alike_in, group_network
 from kinband.records import Samples
+from kinband.similarity import TaskMatrix
+from kinband.similarity.shards import Shards
 from kinband.stats import Estimate
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
+from kinband.trace.table import rows_by_station, station_numbers
 
 # --- What the model predicts for the later rows of a log, fold by fold, and how well it knows the averages it
 # reports
@@ -54,7 +60,7 @@ from kinband.trace.answers import suspicious_states
 
 _POINTS = 400  # at which the posterior of an average is computed
 
-Tick = Callable[[str], None]
+Tick = Callable[..., None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,9 +317,6 @@ class Evaluation:
 
 # --- From a log and a policy to what the policy would have earned: the parts put together ---------------------------
 
-LEARN_ROWS = 2000
-"""Rows of each part that models are learned from, spread over the stations, unless the caller says otherwise."""
-
 Policy = str | Mapping[str, Any] | Chooser | Target
 
 
@@ -322,13 +325,15 @@ def evaluate(
     policy: Policy = "recommend",
     *,
     propensity: ArrayLike | None = None,
-    similarity: SimilarityLike = "joint",
+    similarity: SimilarityLike | Shards = "joint",
     model: Model | None = None,
     learn_share: float = 0.5,
     folds: int = 5,
     rows: int | None = None,
     clip: float | None = None,
     seed: int = 0,
+    workers: int | None = 1,
+    ray: str | None = None,
     tick: Tick | None = None,
 ) -> Evaluation:
     """Return what a policy would have earned on the later rows of a log, by three estimators.
@@ -343,10 +348,13 @@ def evaluate(
         model: A model learned before; by default it is learned from the earlier rows.
         learn_share: The share of every station's rows that are learned from, its earliest.
         folds: How many folds the later rows are cut into.
-        rows: The most rows of a station that a model is learned from, drawn at random; 2,000 in all if not given.
+        rows: The most rows of a station that a model is learned from, drawn at random; all if not given.
         clip: Cuts weights above this, which biases the answer; nothing is cut if not given.
         seed: Draws rows and starts of searches.
-        tick: Called with a word after each step: the model, the policy, every fold.
+        workers: Processes, where a large network is judged in groups; None or 0 for one per core.
+        ray: The Ray cluster to run on instead, "host:port" or "auto".
+        tick: Called with a word after each step, and how much of 2 + folds steps it was: the model, the policy, every
+            fold.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -373,30 +381,144 @@ def evaluate(
     limit = None if clip is None else positive_number(clip, name="clip")
     early = _early_target(policy, trace)  # an unknown configuration is refused before any work
     parts = part(trace, arms, share=learn_share, folds=folds)
-    earlier = trace.select(parts.earlier)
-    encoder, learned = learn(earlier, similarity=similarity, model=model, rows=rows, seed=seed)
-    steps("learned the model")
-    usual_target = usual_of(trace.station[parts.earlier], arms[parts.earlier])
-    target = early or (
-        usual_target
-        if policy == "usual"
-        else recommended(learned_beliefs(earlier, learned, encoder, rows=rows, seed=seed))
-    )
-    later = trace.select(parts.later)
-    usual, wanted = (one.choices(later.station, later.state) for one in (usual_target, target))
-    steps("asked the policy")
-    samples = later.samples(encoder, stations=learned.similarity.stations)
-    kept = _kept(later, rows, seed=seed)
+    earlier, later = trace.select(parts.earlier), trace.select(parts.later)
+    usual = usual_of(trace.station[parts.earlier], arms[parts.earlier]).choices(later.station, later.state)
+    name, wanted = RECOMMENDED, None
+    if policy == "usual":
+        name, wanted = USUAL, usual
+    elif early is not None:
+        name, wanted = early.name, early.choices(later.station, later.state)
     found = (given or estimated_propensities(trace, arms, rows=parts.later, fold=parts.fold)).take(parts.later)
-    tried = tried_rows(wanted, later.station, log_station=trace.station, ran=arms, possible=found.full)
-    untried = np.where(tried == 0, wanted.shares, 0.0)
-    predicted = predict(
-        learned, samples, encoder, fold=parts.fold, learn=kept, wanted=wanted, usual=usual, untried=untried, tick=steps
-    )
+    asked = _Asked(usual, wanted, parts.fold, _kept(later, rows, seed=seed), found.full)
+    network = _network(_sampled(earlier, rows, seed=seed), similarity=similarity, model=model, seed=seed)
+    steps("learned the model")
+    wanted, predicted = _judged(network, trace, arms, later, asked, workers=workers, ray=ray, tick=steps)
     return _evaluation(
-        target.name, trace, arms=arms, parts=parts, wanted=wanted, usual=usual, predicted=predicted,
-        found=found, limit=limit,
+        name, trace, arms=arms, parts=parts, wanted=wanted, usual=usual,
+        predicted=predicted, found=found, limit=limit,
     )  # fmt: skip
+
+
+# --- A large network, group by group --------------------------------------------------------------------------------
+#
+# Groups of similar stations learn apart and share no rows, so their judges' errors are independent, and variances of
+# means add up. Everything else of an evaluation is a sum over rows.
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is asked of n later rows.
+
+    Attributes:
+        usual: What they are compared with.
+        wanted: What the policy would run; None for what is to be recommended.
+        fold: Fold of each, (n,).
+        learn: Which may be learned from, (n,).
+        possible: The log's own probabilities of all configurations, (n, N), where they are known.
+    """
+
+    usual: Choices
+    wanted: Choices | None
+    fold: IntArray
+    learn: BoolArray
+    possible: FloatArray | None
+
+    def take(self, rows: IntArray) -> "_Asked":
+        wanted = None if self.wanted is None else self.wanted.take(rows)
+        possible = None if self.possible is None else self.possible[rows]
+        return _Asked(self.usual.take(rows), wanted, self.fold[rows], self.learn[rows], possible)
+
+
+def _network(used: Trace, *, similarity: SimilarityLike | Shards, model: Model | None, seed: int) -> Network:
+    """The earlier rows with their model, as one group or, in a large network, several."""
+    encoder, M = used.encoder(), len(used.stations)
+    if isinstance(similarity, Shards) and M <= TOGETHER:
+        similarity = similarity.matrix(used.stations)
+    if model is None and M > TOGETHER and not isinstance(similarity, TaskMatrix):
+        return group_network(used.samples(encoder), encoder, similarity=similarity, log=used, seed=seed)
+    assert not isinstance(similarity, Shards)  # noqa: S101  # it was made a matrix
+    encoder, learned = learn(used, similarity=similarity, model=model, seed=seed)
+    rows = Measure(used.samples(encoder), learned, learned.similarity)
+    return Network(encoder, rows, (np.arange(M),), seed)
+
+
+def _judged(
+    network: Network,
+    trace: Trace,
+    arms: IntArray,
+    later: Trace,
+    asked: _Asked,
+    *,
+    workers: int | None,
+    ray: str | None,
+    tick: Tick,
+) -> tuple[Choices, Predicted]:
+    """Return what the policy would run in the later rows, and what models say of them."""
+    place = {name: m for m, name in enumerate(network.stations)}
+    logged = np.array([place[name] for name in trace.stations])[station_numbers(trace)]
+    samples = later.samples(network.encoder, stations=network.stations)
+    mine, one = network.rows(samples.tasks), len(network.groups) == 1
+    calls = {
+        number: (
+            partial(_judge, seed=network.seed, tick=tick if one else None),
+            (
+                network.encoder, network.reward.model, network.alike(number), network.told(number, own),
+                network.told(number, mine[number], samples), asked.take(mine[number]),
+                (np.searchsorted(network.groups[number], logged[whole]), arms[whole]),
+            ),
+        )
+        for number, (own, whole) in enumerate(zip(network.rows(), network.rows(logged), strict=True))
+    }  # fmt: skip
+    found: dict[int, tuple[Choices, Predicted]] = {}
+    for number, answer in carried_out(calls, workers=workers, ray=ray):
+        found[number] = answer
+        if not one:
+            tick(f"judged {len(found):,} of {len(calls):,} groups", (len(np.unique(asked.fold)) + 1) / len(calls))
+    return _together([found[number] for number in range(len(calls))], mine)
+
+
+def _judge(
+    encoder: ContextEncoder,
+    model: Model,
+    alike: SimilarityLike,
+    earlier: Samples,
+    later: Samples,
+    asked: _Asked,
+    logged: tuple[IntArray, IntArray],
+    *,
+    seed: int,
+    tick: Tick | None,
+) -> tuple[Choices, Predicted]:
+    """Return what the policy would run in the later rows of a group, and what models say of them."""
+    model = replace(model, similarity=alike_in(earlier, model, similarity=alike, seed=seed))
+    wanted = asked.wanted
+    if wanted is None:
+        beliefs = Beliefs.learn(model, earlier, encoder)
+        wanted = Choices.certain(beliefs.best(later.tasks, later.X[:, : len(encoder.state.names)]))
+    if tick is not None:
+        tick("asked the policy")
+    station, ran = logged
+    tried = tried_rows(wanted, later.tasks, log_station=station, ran=ran, possible=asked.possible)
+    return wanted, predict(
+        model, later, encoder, fold=asked.fold, learn=asked.learn, wanted=wanted, usual=asked.usual,
+        untried=np.where(tried == 0, wanted.shares, 0.0), tick=tick,
+    )  # fmt: skip
+
+
+def _together(found: Sequence[tuple[Choices, Predicted]], rows: Sequence[IntArray]) -> tuple[Choices, Predicted]:
+    """Put the answers of groups together; variances of means add up, as groups share no rows."""
+    if len(found) == 1:
+        return found[0]
+    every, order = [one for _, one in found], np.argsort(np.concatenate(rows))
+    weight = np.array([len(own) for own in rows]) / len(order)
+    chosen = [wanted for wanted, _ in found]
+    wanted = Choices(*(np.concatenate([getattr(one, name) for one in chosen])[order] for name in ("arms", "shares")))
+    ran, ours, theirs = (
+        np.concatenate([getattr(p, name) for p in every])[order] for name in ("ran", "wanted", "usual")
+    )
+    doubts = ("variance", "variance_of_usual", "variance_of_gain", "variance_untried")
+    sums = (float(weight**2 @ np.array([getattr(one, name) for one in every])) for name in doubts)
+    return wanted, Predicted(ran, ours, theirs, *sums)
 
 
 def learn(
@@ -437,18 +559,15 @@ def _early_target(policy: Policy, trace: Trace) -> Target | None:
 
 
 def _sampled(trace: Trace, rows: int | None, *, seed: int) -> Trace:
-    count = max(1, LEARN_ROWS // len(trace.stations)) if rows is None else rows
-    return trace.sample(count, np.random.default_rng([seed, 1]))
+    return trace if rows is None else trace.sample(rows, np.random.default_rng([seed, 1]))
 
 
 def _kept(later: Trace, rows: int | None, *, seed: int) -> BoolArray:
     """Which of the later rows the judges may learn from, (n,)."""
-    count = max(2, LEARN_ROWS // len(later.stations)) if rows is None else rows
-    kept = np.zeros(len(later), dtype=np.bool_)
+    kept = np.full(len(later), rows is None)
     rng = np.random.default_rng([seed, 2])
-    for station in later.stations:
-        own = np.flatnonzero(later.station == station)
-        kept[rng.choice(own, size=min(count, len(own)), replace=False)] = True
+    for own in [] if rows is None else rows_by_station(later):
+        kept[rng.choice(own, size=min(rows or 0, len(own)), replace=False)] = True
     return kept
 
 
@@ -496,7 +615,7 @@ def _evaluation(
         log=logged(r).interval(parts.unit),
         judgements=_judgements(r, w, v, predicted=predicted, unit=parts.unit, same=same),
         effective_rows=effective_samples(w),
-        effective_by_station={s: effective_samples(w[later == s]) for s in np.unique(later).tolist()},
+        effective_by_station=_effective_by_station(later, w),
         mean_weight=float(w.mean()),
         propensities=found.source,
         clipped=cut,
@@ -504,6 +623,14 @@ def _evaluation(
         warnings=tuple(warnings),
         same=same,
     )
+
+
+def _effective_by_station(station: NDArray[np.str_], w: FloatArray) -> dict[str, float]:
+    """How many rows the weights (n,) of each station (n,) are worth."""
+    names, number = np.unique(station, return_inverse=True)
+    ends = np.cumsum(np.bincount(number.ravel()))
+    own = np.split(w[np.argsort(number.ravel(), kind="stable")], ends[:-1])
+    return {name: effective_samples(weights) for name, weights in zip(names.tolist(), own, strict=True)}
 
 
 def _judgements(

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,8 @@ from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteErro
 from kinband.kernels import MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.model import Model
+from kinband.planning.evidence import averaged, told_of
+from kinband.planning.making import setting_columns
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
@@ -138,6 +140,9 @@ def _trials(station: IntArray, rank: IntArray, arms: IntArray, *, rows: IntArray
 # `spread` is the posterior standard deviation of a weighted sum of f, from the joint posterior: how well the model
 # itself knows the average that it reports.
 
+MOST_ROWS = 2000
+"""Rows that a posterior is made of, about; of more, means of like rows are taken."""
+
 _CELLS = 4_000_000  # numbers in a table of one chunk, 32 MB
 
 
@@ -177,20 +182,26 @@ class Beliefs:
 
     @classmethod
     def learn(cls, model: Model, rows: Samples, encoder: ContextEncoder) -> "Beliefs":
-        """Return what a model believes after some rows; what is known of a reward's noise adds to the model's."""
+        """Return what a model believes after some rows; what is known of a reward's noise adds to the model's.
+
+        Of more than `MOST_ROWS`, like rows of a station are taken together: no row is dropped.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
         kernel = MultiTaskKernel(model.kernel, model.similarity.matrix)
-        K = kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
-        known = 0.0 if rows.noise is None else np.nan_to_num(rows.noise, nan=0.0)
-        K[np.diag_indices_from(K)] += model.noise + known
+        told = told_of(replace(rows, days=None, spells=None), model.noise)
+        if len(told) > MOST_ROWS:
+            told = averaged(told, most=MOST_ROWS, columns=setting_columns(encoder))
+            rows = replace(rows, tasks=told.tasks, X=told.X, y=told.y, noise=None, arms=None, kpis={})
+        K = kernel.cross(told.tasks, told.X, told.tasks, told.X)
+        K[np.diag_indices_from(K)] += told.noise
         try:
             factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
                 "the model of rewards cannot be solved for: increase its `noise`, or log fewer repeated rows"
             ) from None
-        alpha = cho_solve(factor, rows.y - model.mean, check_finite=False)
+        alpha = cho_solve(factor, told.y - model.mean, check_finite=False)
         return cls(kernel, encoder, rows, model.mean, np.asarray(alpha), factor)
 
     def at(self, tasks: IntArray, S: FloatArray, arms: IntArray) -> FloatArray:
@@ -272,6 +283,7 @@ Chooser = Callable[[str, Mapping[str, float]], Any]
 
 USUAL = "every station at its usual configuration"
 """The name of what all others are compared with."""
+RECOMMENDED = "what kinband recommends"
 
 _SUM = 1e-6  # how far probabilities may be from adding up to 1
 
@@ -351,7 +363,11 @@ def fixed(configuration: Mapping[str, Any], space: ConfigurationSpace) -> Target
 
 def usual(station: NDArray[np.str_], arms: IntArray) -> Target:
     """Return every station (n,) at what it ran most often of arms (n,); of several such, at the first by number."""
-    most = {name: int(np.bincount(arms[station == name]).argmax()) for name in np.unique(station).tolist()}
+    names, number = np.unique(station, return_inverse=True)
+    pairs, counts = np.unique(np.column_stack([number.ravel(), arms]), axis=0, return_counts=True)
+    order = np.lexsort((pairs[:, 1], -counts, pairs[:, 0]))
+    first = np.unique(pairs[order, 0], return_index=True)[1]
+    most = dict(zip(names.tolist(), pairs[order, 1][first].tolist(), strict=True))
     return Target(USUAL, lambda asked, _: Choices.certain(np.array([most[name] for name in asked.tolist()], np.int64)))
 
 
@@ -363,7 +379,7 @@ def recommended(beliefs: Beliefs) -> Target:
         tasks = np.array([task[name] for name in station.tolist()], dtype=np.int64)
         return Choices.certain(beliefs.best(tasks, beliefs.encoder.state.transform(S)))
 
-    return Target("what kinband recommends", choices)
+    return Target(RECOMMENDED, choices)
 
 
 def chosen(
@@ -485,9 +501,9 @@ class Support:
 
 def tried_rows(
     choices: Choices,
-    station: NDArray[np.str_],
+    station: NDArray[Any],
     *,
-    log_station: NDArray[np.str_],
+    log_station: NDArray[Any],
     ran: IntArray,
     possible: FloatArray | None = None,
 ) -> IntArray:
@@ -495,7 +511,7 @@ def tried_rows(
 
     Args:
         choices: What it wants in n rows.
-        station: Stations of these rows, (n,).
+        station: Stations of these rows, by name or number, (n,).
         log_station: Station of every row of the log, (l,).
         ran: What ran in every row of the log, (l,).
         possible: The log's own probabilities of all configurations in the n rows, (n, N), where they are known: what
@@ -523,10 +539,14 @@ def support_of(
     tried = tried_rows(choices, station, log_station=log_station, ran=ran, possible=possible)
     never = np.where(tried == 0, choices.shares, 0.0)
     hardly = np.where((tried > 0) & (tried < FEW), choices.shares, 0.0)
-    by_station = {name: float(never[station == name].sum(axis=1).mean()) for name in np.unique(station).tolist()}
+    names, number = np.unique(station, return_inverse=True)
+    shares = np.bincount(number.ravel(), weights=never.sum(axis=1)) / np.bincount(number.ravel())
+    by_station = dict(zip(names.tolist(), shares.tolist(), strict=True))
     by_arm = np.bincount(choices.arms.ravel(), weights=never.ravel(), minlength=len(space)) / len(station)
     words = {configuration_text(space[int(arm)], int(arm)): float(by_arm[arm]) for arm in np.flatnonzero(by_arm)}
-    single = [name for name in np.unique(log_station).tolist() if len(np.unique(ran[log_station == name])) == 1]
+    logged, owner = np.unique(log_station, return_inverse=True)
+    alone = np.bincount(np.unique(np.column_stack([owner.ravel(), ran]), axis=0)[:, 0]) == 1
+    single = logged[alone].tolist()
     return Support(
         float(never.sum() / len(station)),
         float(hardly.sum() / len(station)),

@@ -37,7 +37,8 @@ from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
 from kinband.trace import Trace
-from kinband.trace.answers import log_questions, station_numbers
+from kinband.trace.answers import log_questions
+from kinband.trace.table import station_numbers
 
 MOST_STATIONS, SHARE = 10, 0.1
 """Stations that try something unless more are asked for: at most so many, and at most this share of all."""

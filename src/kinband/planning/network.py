@@ -13,7 +13,8 @@ partitioning, Boley 1998), which costs no more than reading them.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from kinband.drift import CLOCK
 from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.model import Model, Search, SimilarityLike, learn_model
-from kinband.parallel import carried_out
+from kinband.parallel import carried_out, processes
 from kinband.planning.beside import (
     ALIKE_AROUND,
     Beside,
@@ -52,15 +53,16 @@ from kinband.planning.making import (
 from kinband.planning.period import Present, clocked
 from kinband.planning.plan import ChangePlan, LeftAlone
 from kinband.records import Samples
-from kinband.similarity import Joint, TaskMatrix
+from kinband.similarity import Joint, Log, TaskMatrix
 from kinband.similarity.newcomers import LEAST as _FEWEST
 from kinband.similarity.newcomers import Descriptors, described_similarity
+from kinband.similarity.shards import Shards
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
 
-TOGETHER = 100
-"""Up to so many stations learn as one group."""
+TOGETHER, SHARD = 200, 100
+"""Stations up to which a network is one group, unless another number is given; and most stations of a group beyond."""
 
 GROUP_ROWS, SMALLEST = 6000, 30
 """Rows that a group has about, and stations that it has at least."""
@@ -80,19 +82,23 @@ class Measure:
     Attributes:
         samples: The rows in numbers.
         model: Kernel, noise, mean, shocks.
-        similarity: How alike stations are, or how each group learns it.
+        similarity: How alike stations are, a matrix for each group, or how each group learns it.
     """
 
     samples: Samples
     model: Model
-    similarity: SimilarityLike
+    similarity: SimilarityLike | Shards
 
     def of(self, members: IntArray, rows: IntArray) -> "Measure":
         """Return some rows, all that there are of the stations `members`, numbered anew."""
         stations = tuple(self.samples.stations[m] for m in members.tolist())
         some, alike = self.samples.take(rows), self.similarity
         some = replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks))
-        return replace(self, samples=some, similarity=alike.reindex(stations) if _is_matrix(alike) else alike)
+        if isinstance(alike, TaskMatrix):
+            alike = alike.reindex(stations)
+        elif isinstance(alike, Shards):
+            alike = alike.matrix(stations)
+        return replace(self, samples=some, similarity=alike)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +134,39 @@ class Network:
     def method(self) -> str:
         """How it was found how alike stations are."""
         alike = self.reward.similarity
+        alike = alike.parts[0] if isinstance(alike, Shards) else alike
         return alike.method if isinstance(alike, TaskMatrix) else alike if isinstance(alike, str) else "given"
+
+    def rows(self, tasks: IntArray | None = None) -> list[IntArray]:
+        """Return the rows of each group, of the log or of others with tasks (n,)."""
+        tasks = self.reward.samples.tasks if tasks is None else tasks
+        group_of = np.empty(len(self.stations), dtype=np.int64)
+        for number, members in enumerate(self.groups):
+            group_of[members] = number
+        of_row = group_of[tasks]
+        order = np.argsort(of_row, kind="stable")
+        return np.split(order, np.searchsorted(of_row[order], np.arange(1, len(self.groups))))
+
+    def told(self, number: int, rows: IntArray, samples: Samples | None = None) -> Samples:
+        """Return the rows of a group, of the log or of other samples, its stations numbered anew."""
+        members = self.groups[number]
+        names = tuple(self.stations[m] for m in members.tolist())
+        some = (self.reward.samples if samples is None else samples).take(rows)
+        return replace(some, stations=names, tasks=np.searchsorted(members, some.tasks))
+
+    def sample(self) -> IntArray:
+        """Return some stations of all groups, from which what lies between groups is estimated."""
+        M = len(self.stations)
+        return np.sort(np.random.default_rng([self.seed, 3]).choice(M, min(_SOME, M), replace=False))
+
+    def alike(self, number: int) -> SimilarityLike:
+        """Return how alike the stations of a group are, or how it learns that."""
+        alike = self.reward.similarity
+        if isinstance(alike, Shards):
+            return alike.parts[number]
+        if isinstance(alike, TaskMatrix):
+            return alike.reindex([self.stations[m] for m in self.groups[number].tolist()])
+        return alike
 
 
 # --- What is common to all ------------------------------------------------------------------------------------------
@@ -138,7 +176,9 @@ def learn_network(
     trace: Trace,
     space: ConfigurationSpace | None = None,
     *,
-    similarity: SimilarityLike | None = None,
+    similarity: SimilarityLike | Shards | None = None,
+    together: int | None = None,
+    size: int | None = None,
     seed: int = 0,
     beside: Beside | None = None,
 ) -> Network:
@@ -147,7 +187,9 @@ def learn_network(
     Args:
         trace: The log.
         space: The configurations to choose from; by default those of the log.
-        similarity: How alike stations are, a name or a matrix; learned if not given.
+        similarity: How alike stations are, a name, a matrix, or a matrix for each group; learned if not given.
+        together: Up to so many stations are one group; 100 if not given.
+        size: The most stations of a group beyond; if not given, as many as have some 6,000 rows, 30 to 100.
         seed: Seed of everything random.
         beside: What a plan is to heed beside the rewards.
 
@@ -160,8 +202,6 @@ def learn_network(
         [[0, 1]]
     """
     trace = trace.with_space(trace.space() if space is None else space)
-    if similarity is not None and not isinstance(similarity, str | TaskMatrix) and not hasattr(similarity, "fit"):
-        similarity = TaskMatrix(trace.stations, np.asarray(similarity, dtype=np.float64), "given")
     for sentence in suspicious_states(trace):
         _log.warning("%s", sentence)
     trace = clocked(trace)
@@ -169,24 +209,58 @@ def learn_network(
     samples = marked(trace.samples(encoder), trace)
     if beside.drift is not None:
         samples, encoder = aged(trace, samples, encoder, beside.drift)
-    how: Any = {"seed": seed, "beside": beside}
+    similarity, together = _at_the_door(similarity, samples.stations, together)
+    how: Any = {"seed": seed, "beside": beside, "together": together}
     reward = _measured(samples, similarity, log=trace, **how)
     kpis = tuple(_measured(kpi_rows(samples, floor.name), similarity, **how) for floor in beside.floors)
     there = None
     if beside.neighbours is not None:
         weight_around(beside.neighbours, samples.stations)  # refuses what a plan cannot weigh
         there = _measured(around(samples, reward.model, trace.time, beside.neighbours), similarity, **how)
-    groups = _groups(samples, encoder, reward.model, similarity)
+    groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
     return Network(encoder, reward, groups, seed, _users(trace, samples), beside, kpis, there)
+
+
+def group_network(
+    samples: Samples,
+    encoder: ContextEncoder,
+    *,
+    similarity: SimilarityLike | Shards | None = None,
+    log: Log | None = None,
+    together: int | None = None,
+    size: int | None = None,
+    seed: int = 0,
+) -> Network:
+    """Return the same of a log in numbers; `log` is what an estimator of one's own is shown."""
+    similarity, together = _at_the_door(similarity, samples.stations, together)
+    reward = _measured(samples, similarity, seed=seed, beside=Beside(), together=together, log=log)
+    groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
+    return Network(encoder, reward, groups, seed)
+
+
+def _at_the_door(
+    similarity: SimilarityLike | Shards | None, stations: tuple[str, ...], together: int | None
+) -> tuple[SimilarityLike | Shards, int]:
+    """How alike stations are, as a name, an estimator, a matrix or one for each group; and how many are one group."""
+    together = SHARD if together is None else together
+    if similarity is None:
+        return "joint", together
+    if isinstance(similarity, Shards):
+        similarity = similarity.of(stations)
+        return similarity if together < len(stations) else similarity.matrix(stations), together
+    if isinstance(similarity, str | TaskMatrix) or hasattr(similarity, "fit"):
+        return similarity, together
+    return TaskMatrix(stations, np.asarray(similarity, dtype=np.float64), "given"), together
 
 
 def _measured(
     samples: Samples,
-    similarity: SimilarityLike | None,
+    similarity: SimilarityLike | Shards,
     *,
     seed: int,
     beside: Beside,
-    log: Trace | None = None,
+    together: int,
+    log: Log | None = None,
 ) -> Measure:
     """Return rows of a log with the model that explains them, learned from some stations if there are many.
 
@@ -195,15 +269,15 @@ def _measured(
         similarity: How alike stations are.
         seed: Seed of everything random.
         beside: How fast they cease to count, and what describes stations.
+        together: Up to so many stations are one group.
         log: What an estimator of similarity is shown.
     """
-    M = len(samples.stations)
-    whole = M <= TOGETHER or isinstance(similarity, TaskMatrix)
-    some = samples if whole else _of_stations(samples, np.random.default_rng([seed, 2]).choice(M, _SOME, replace=False))
+    whole = together >= len(samples.stations) or isinstance(similarity, TaskMatrix)
+    some = samples if whole else of_stations(samples, _some(samples, similarity, seed=seed))
+    first = similarity.matrix(some.stations) if isinstance(similarity, Shards) else similarity
     kernel = None if beside.drift is None else fading(some, beside.drift)
     how: Any = {"kernel": kernel, "search": Search(), "log": log if whole else None}
-    similarity = "joint" if similarity is None else similarity
-    model = _explained(some, similarity, seed=seed, descriptors=beside.descriptors, **how)
+    model = _explained(some, first, seed=seed, descriptors=beside.descriptors, **how)
     return Measure(samples, model, model.similarity if whole else similarity)
 
 
@@ -222,12 +296,20 @@ def _explained(
     return learn_model(samples, Joint(alike, seed=seed), rng=np.random.default_rng([seed, 0]), **how)
 
 
-def _is_matrix(similarity: SimilarityLike) -> TypeGuard[TaskMatrix]:
-    return isinstance(similarity, TaskMatrix)
+def _some(samples: Samples, similarity: SimilarityLike | Shards | None, *, seed: int) -> IntArray:
+    """The stations that what is common to all is learned from: of shards, whole ones."""
+    M, rng = len(samples.stations), np.random.default_rng([seed, 2])
+    if not isinstance(similarity, Shards):
+        return rng.choice(M, min(_SOME, M), replace=False)
+    place, found = {name: m for m, name in enumerate(samples.stations)}, list[int]()
+    for number in rng.permutation(len(similarity)).tolist():
+        if len(found) < _SOME:
+            found += [place[name] for name in similarity.parts[number].stations]
+    return np.array(found, dtype=np.int64)
 
 
-def _of_stations(samples: Samples, chosen: IntArray) -> Samples:
-    """The rows of some stations, numbered anew."""
+def of_stations(samples: Samples, chosen: IntArray) -> Samples:
+    """Return the rows of some stations, numbered anew."""
     chosen = np.sort(chosen)
     rows = samples.take(np.isin(samples.tasks, chosen))
     names = tuple(samples.stations[m] for m in chosen.tolist())
@@ -249,15 +331,25 @@ def _users(trace: Trace, samples: Samples) -> FloatArray | None:
 
 
 def _groups(
-    samples: Samples, encoder: ContextEncoder, model: Model, similarity: SimilarityLike | None
+    samples: Samples,
+    encoder: ContextEncoder,
+    model: Model,
+    similarity: SimilarityLike | Shards | None,
+    *,
+    together: int,
+    size: int | None,
 ) -> tuple[IntArray, ...]:
     M = len(samples.stations)
     if isinstance(similarity, TaskMatrix):
         return tuple(components(model.similarity.matrix))
-    if M <= TOGETHER:
+    if isinstance(similarity, Shards):
+        place = {name: m for m, name in enumerate(samples.stations)}
+        return tuple(np.array([place[name] for name in part.stations]) for part in similarity.parts)
+    if together >= M:
         return (np.arange(M),)
-    rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
-    size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, TOGETHER))
+    if size is None:
+        rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
+        size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, SHARD))
     return tuple(alike_groups(profiles(samples, encoder, model), size=size))
 
 
@@ -309,6 +401,91 @@ def _cut(P: FloatArray, members: IntArray, parts: int) -> list[IntArray]:
     return [*_cut(P, first, parts // 2), *_cut(P, second, parts - parts // 2)]
 
 
+# --- How alike the stations of each group are -------------------------------------------------------------------------
+
+Comparison = Callable[[Samples, Model], TaskMatrix]
+"""From the rows of a group, and what is common to all, to how alike its stations are."""
+
+
+def alike_in(
+    samples: Samples,
+    model: Model,
+    *,
+    similarity: SimilarityLike,
+    seed: int,
+    descriptors: Mapping[str, Descriptors] | None = None,
+) -> TaskMatrix:
+    """Return how alike the stations of a group are: all else is common to the network."""
+    if isinstance(similarity, TaskMatrix):
+        return similarity
+    how: Any = {"kernel": model.kernel, "noise": model.noise, "mean": model.mean}
+    how["search"] = Search(kernel=False, noise=False, mean=False, shocks=model.shocks)
+    return _explained(samples, similarity, seed=seed, descriptors=descriptors or {}, **how).similarity
+
+
+def shards_of(
+    network: Network,
+    measure: Comparison | None = None,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Shards:
+    """Return how alike stations are, group by group; what lies between groups is estimated from some stations.
+
+    Args:
+        network: What is common to all, and who learns together.
+        measure: Finds how alike the stations of a group are; as the network says if not given.
+        workers: Processes; None or 0 for one per core.
+        ray: The Ray cluster to run on instead, "host:port" or "auto".
+        tick: Called with the number of stations that have just been compared.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 30, "load": rng.random(60), "tilt": rng.integers(0, 5, 60)}
+        >>> log["reward"] = 1.0 - 0.1 * (log["tilt"] - 3) ** 2 + 0.01 * rng.normal(size=60)
+        >>> network = learn_network(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        >>> [part.stations for part in shards_of(network, workers=1).parts]
+        [('a', 'b')]
+    """
+    G = len(network.groups)
+    calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    for number, rows in enumerate(network.rows()):
+        found = measure or partial(alike_in, similarity=network.alike(number), seed=network.seed)
+        calls[number] = (found, (network.told(number, rows), network.reward.model))
+    if G > 1 and not isinstance(network.reward.similarity, TaskMatrix | Shards):
+        some = of_stations(network.reward.samples, network.sample())
+        calls[G] = (
+            measure or partial(alike_in, similarity=network.reward.similarity, seed=network.seed),
+            (some, network.reward.model),
+        )
+    parts: dict[int, TaskMatrix] = {}
+    for number, part in carried_out(calls, workers=workers, ray=ray):
+        parts[number] = part
+        if tick is not None and number < G:
+            tick(len(part))
+    kept = sum(_pairs(part) for number, part in parts.items() if number < G)
+    cut = _between(network, parts[G]) if G in parts else 0.0
+    return Shards(tuple(parts[number] for number in range(G)), kept, cut, sampled=G in parts)
+
+
+def _pairs(part: TaskMatrix) -> float:
+    """Σ|ρ| over the pairs of some stations."""
+    return float(np.abs(part.correlation()).sum() - len(part)) / 2
+
+
+def _between(network: Network, alike: TaskMatrix) -> float:
+    """Estimate Σ|ρ| over the pairs of stations in different groups from some stations."""
+    sample = network.sample()
+    group_of = np.empty(len(network.stations), dtype=np.int64)
+    for number, members in enumerate(network.groups):
+        group_of[members] = number
+    apart = np.not_equal.outer(group_of[sample], group_of[sample])
+    sizes = np.bincount(group_of).astype(np.float64)
+    pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
+    return float(np.abs(alike.correlation())[apart].mean() * pairs) if apart.any() else 0.0
+
+
 # --- The plan -------------------------------------------------------------------------------------------------------
 
 
@@ -352,10 +529,9 @@ def _evidence(
 ) -> Evidence:
     """Return what a group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
     samples, model, similarity = measure.samples, measure.model, measure.similarity
-    if not isinstance(similarity, TaskMatrix):
-        how: Any = {"kernel": model.kernel, "noise": model.noise, "mean": model.mean}
-        how["search"] = Search(kernel=False, noise=False, mean=False, shocks=model.shocks)
-        similarity = _explained(samples, similarity, seed=seed, descriptors=beside.descriptors, **how).similarity
+    if isinstance(similarity, Shards):
+        similarity = similarity.matrix(samples.stations)
+    similarity = alike_in(samples, model, similarity=similarity, seed=seed, descriptors=beside.descriptors)
     K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
     K_Z = with_described(K_Z, samples.stations, newcomers, beside.descriptors)
     told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
@@ -423,13 +599,25 @@ def plan_network(
     return merged([found[name] for name in now], rules, max_changes=max_changes, **about)
 
 
+_CUBE, _FEW_SECONDS = 6e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
+_PROCESS = 0.3  # GB that a process holds beside the rows of its group
+
+
+def planning_cost(network: Network, *, workers: int | None = None) -> tuple[float, float]:
+    """Return about how many seconds a plan takes and how many GB, from the rows of each group."""
+    told = np.minimum([len(rows) for rows in network.rows()], MOST_TOLD).astype(np.float64)
+    at_once = min(processes(workers), len(told))
+    seconds = float((_CUBE * told**3 + _FEW_SECONDS).sum()) / at_once
+    return seconds, at_once * (_PROCESS + 2 * 8e-9 * float(told.max()) ** 2)
+
+
 def _calls(
     network: Network, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
     measures = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
     newcomers = _newcomers(network, now)
-    parts = [_rows_of_groups(measure.samples, network.groups) for measure in measures]
+    parts = [network.rows(measure.samples.tasks) for measure in measures]
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     asked: dict[int, list[str]] = {}
     for number, members in enumerate(network.groups):
@@ -465,13 +653,3 @@ def _newcomers(network: Network, now: Mapping[str, Present]) -> dict[int, list[s
         kin = described[resembling(known[name], [known[stations[m]] for m in described.tolist()])]
         found.setdefault(int(np.bincount(group[kin]).argmax()), []).append(name)
     return found
-
-
-def _rows_of_groups(samples: Samples, groups: Sequence[IntArray]) -> list[IntArray]:
-    """The rows of each group of stations."""
-    number = np.empty(len(samples.stations), dtype=np.int64)
-    for i, members in enumerate(groups):
-        number[members] = i
-    of_row = number[samples.tasks]
-    order = np.argsort(of_row, kind="stable")
-    return np.split(order, np.searchsorted(of_row[order], np.arange(1, len(groups))))

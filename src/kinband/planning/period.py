@@ -12,12 +12,12 @@ from kinband.errors import BadInputError
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.answers import station_numbers
 from kinband.trace.cells import joined_times
 from kinband.trace.columns import floats, station_names, table_of
 from kinband.trace.columns import times as as_times
 from kinband.trace.files import check_file, read_csv, read_parquet
 from kinband.trace.guesses import guessed_time, only_time
+from kinband.trace.table import station_numbers
 
 # --- A period -------------------------------------------------------------------------------------------------------
 #

@@ -9,15 +9,19 @@ A task matrix that cannot be measured as a whole is measured inside blocks: regi
 map (`coarse_blocks`, `shard_blocks`).
 """
 
+import json
+import zipfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, positive_number
-from kinband.errors import BadInputError, NotFoundError
+from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.similarity.matrix import TaskMatrix, check_stations
 
 # --- Groups of bounded size that keep similarity together: the arithmetic of sharding -------------------------------
@@ -229,16 +233,97 @@ class Shards:
         names = self.stations if stations is None else check_stations(stations)
         place = {name: m for m, name in enumerate(names)}
         K_Z = np.zeros((len(names), len(names)))
-        for part in self.parts:
+        for part in self.of(names).parts:
             rows = np.array([place[name] for name in part.stations])
             K_Z[np.ix_(rows, rows)] = part.matrix
         details = {"shards": len(self), "largest": max(map(len, self.parts)), "lost": self.lost}
         return TaskMatrix(names, K_Z, self.parts[0].method, {**self.parts[0].details, **details})
 
+    def of(self, stations: Sequence[str]) -> "Shards":
+        """Return the shards of these stations alone, in whose order they are within a shard.
+
+        Example:
+            >>> shards = shard_stations(np.full((3, 3), 0.5) + 0.5 * np.eye(3), stations=["a", "b", "c"], size=2)
+            >>> [part.stations for part in shards.of(["c", "b"]).parts]
+            [('b',), ('c',)]
+        """
+        place = {name: number for number, name in enumerate(check_stations(stations))}
+        if missing := sorted(place.keys() - set(self.stations)):
+            raise NotFoundError(f"no station {missing[0]!r} among these {len(self.stations):,} stations in shards")
+        kept = [sorted((name for name in part.stations if name in place), key=place.__getitem__) for part in self.parts]
+        parts = [part.reindex(names) for part, names in zip(self.parts, kept, strict=True) if names]
+        return replace(self, parts=tuple(parts))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a `.npz` file, which `load_similarity` reads.
+
+        Example:
+            >>> import tempfile, pathlib
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder) / "similarity.npz"
+            ...     shard_stations(np.eye(3), stations=["a", "b", "c"], size=2).save(path)
+            ...     print(load_similarity(path))
+            3 stations in 2 shards of 1 to 2; 0 % of their similarity lies between shards
+        """
+        first = self.parts[0]
+        about = {
+            "format": _FORMAT, "version": 1, "method": first.method, "details": first.details, "kept": self.kept,
+            "cut": self.cut, "sampled": self.sampled, "stations": [part.stations for part in self.parts],
+        }  # fmt: skip
+        entries = np.concatenate([part.matrix.ravel() for part in self.parts])
+        with Path(path).open("wb") as binary:  # a path would let NumPy change the name
+            np.savez(binary, entries=entries, about=np.array(json.dumps(about, allow_nan=False)))
+
+    @property
+    def within(self) -> float:
+        """The mean of |ρ| over pairs of stations inside a shard."""
+        pairs = sum(len(part) * (len(part) - 1) // 2 for part in self.parts)
+        return self.kept / pairs if pairs else 0.0
+
+    @property
+    def between(self) -> float:
+        """The mean of |ρ| over pairs of stations in different shards.
+
+        Example:
+            >>> shards = shard_stations([[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]], stations="abc", size=2)
+            >>> round(shards.within, 3), round(shards.between, 3)
+            (0.5, 0.3)
+        """
+        sizes = np.array([len(part) for part in self.parts], dtype=np.float64)
+        pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
+        return self.cut / pairs if pairs else 0.0
+
     @property
     def lost(self) -> float:
         """The share of similarity that is given up, 0 to 1."""
         return self.cut / (self.kept + self.cut) if self.cut > 0 else 0.0
+
+
+_FORMAT = "kinband shards"
+
+
+def load_similarity(path: str | PathLike[str]) -> "TaskMatrix | Shards":
+    """Read what `TaskMatrix.save` or `Shards.save` wrote, or a `.csv` made by hand; nothing in it is ever executed."""
+    file = Path(path)
+    if file.suffix.lower() == ".npz" and file.is_file() and zipfile.is_zipfile(file):
+        with np.load(file, allow_pickle=False) as found:
+            if "entries" in found.files:
+                return _shards_in(found, file)
+    return TaskMatrix.load(path)
+
+
+def _shards_in(found: Mapping[str, Any], file: Path) -> Shards:
+    try:
+        about, entries = json.loads(str(found["about"][()])), np.asarray(found["entries"], dtype=np.float64)
+        ends = np.cumsum([len(names) ** 2 for names in about["stations"]])
+        blocks = zip(about["stations"], np.split(entries, ends[:-1]), strict=True)
+        parts = [
+            TaskMatrix(tuple(names), block.reshape(len(names), len(names)), about["method"], about["details"])
+            for names, block in blocks
+        ]
+        return Shards(tuple(parts), float(about["kept"]), float(about["cut"]), bool(about["sampled"]))
+    except (OSError, ValueError, LookupError, TypeError, zipfile.BadZipFile, BadInputError) as error:
+        raise SavedStateError(f"{file} holds no shards that kinband wrote, or it is damaged: {error}") from error
 
 
 def shard_stations(

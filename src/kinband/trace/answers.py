@@ -15,7 +15,7 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.stats import counted
-from kinband.trace.table import Trace
+from kinband.trace.table import Trace, station_numbers
 
 FEW = 20
 """With fewer rows than this, whom a station resembles is a guess."""
@@ -189,18 +189,6 @@ def some_of(names: Sequence[str]) -> str:
 def listed(names: Sequence[str]) -> str:
     """Return names in a row, with "and" before the last."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def station_numbers(trace: Trace) -> IntArray:
-    """Return the position of every row's station among the stations of a trace, (n,)."""
-    import pyarrow as pa
-
-    coded = pa.array(
-        trace.station, pa.large_string()
-    ).dictionary_encode()  # hashed: a sort of millions of names takes seconds
-    place = {name: number for number, name in enumerate(trace.stations)}
-    found = np.array([place[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
-    return np.asarray(found[coded.indices.to_numpy()])
 
 
 def _arms(trace: Trace) -> IntArray:

@@ -163,10 +163,7 @@ class Trace:
         count = _count(rows_per_station)
         if not isinstance(rng, np.random.Generator):
             raise BadInputError(f"rng must be a generator such as numpy.random.default_rng(0), got {rng!r}")
-        chosen = []
-        for station in self.stations:
-            rows = np.flatnonzero(self.station == station)
-            chosen.append(rng.choice(rows, size=min(count, len(rows)), replace=False))
+        chosen = [rng.choice(rows, size=min(count, len(rows)), replace=False) for rows in rows_by_station(self)]
         return self.select(np.sort(np.concatenate(chosen)))
 
     def split(self, at: object) -> tuple[Self, Self]:
@@ -446,7 +443,8 @@ class Trace:
         if not isinstance(encoder, ContextEncoder):
             raise BadInputError(f"encoder must be a ContextEncoder, got {encoder!r:.60}")
         stations = self.stations if stations is None else checked_names(stations, what="stations")
-        unknown = [name for name in self.stations if name not in set(stations)]
+        task = {name: number for number, name in enumerate(stations)}
+        unknown = [name for name in self.stations if name not in task]
         if unknown:
             raise NotFoundError(f"the trace has {len(unknown)} station(s) that are not listed, such as {unknown[0]!r}")
         if set(encoder.state.names) != set(self.state_names):
@@ -455,10 +453,9 @@ class Trace:
             )
         order = [self.state_names.index(name) for name in encoder.state.names]
         noise, arms = self.reward_noise(), encoder.space.indices(self.configuration)
-        task = {name: number for number, name in enumerate(stations)}
         return Samples(
             tuple(stations),
-            np.array([task[name] for name in self.station.tolist()], dtype=np.int64),
+            np.array([task[name] for name in self.stations], dtype=np.int64)[station_numbers(self)],
             encoder.encode(self.state[:, order], arms),
             self.reward.copy(),
             None if noise is None else noise.copy(),
@@ -467,6 +464,25 @@ class Trace:
             arms,
             {name: values.copy() for name, values in self.kpis.items()},
         )
+
+
+def station_numbers(trace: Trace) -> IntArray:
+    """Return the position of every row's station among the stations of a trace, (n,)."""
+    import pyarrow as pa
+
+    coded = pa.array(
+        trace.station, pa.large_string()
+    ).dictionary_encode()  # hashed: a sort of millions of names takes seconds
+    place = {name: number for number, name in enumerate(trace.stations)}
+    found = np.array([place[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
+    return np.asarray(found[coded.indices.to_numpy()])
+
+
+def rows_by_station(trace: Trace) -> list[IntArray]:
+    """Return the rows of each station, ascending, in the order of the stations."""
+    number = station_numbers(trace)
+    ends = np.cumsum(np.bincount(number, minlength=len(trace.stations)))
+    return np.split(np.argsort(number, kind="stable"), ends[:-1])
 
 
 def _row_numbers(rows: object, *, size: int) -> IntArray:

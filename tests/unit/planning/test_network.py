@@ -1,15 +1,18 @@
 """Networks of any size: who learns together, every row counts, and processes change nothing."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.golden.record import same
 
 from kinband import ConfigurationSpace, Trace
-from kinband.errors import BadInputError, KinbandError
+from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.guardrails import Rails
 from kinband.planning import Network, Present, latest, learn_network, periods_of, plan_network, planned_for
 from kinband.planning import network as module
-from kinband.planning.network import alike_groups
+from kinband.planning.network import alike_groups, planning_cost, shards_of
+from kinband.similarity.shards import Shards, load_similarity
 
 BEST = (1, 4)  # best tilt of the two kinds of stations
 
@@ -29,7 +32,7 @@ def log(stations: int = 12, hours: int = 24, *, seed: int = 0) -> Trace:
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of at most four stations, learned from six."""
-    for name, value in {"TOGETHER": 4, "SMALLEST": 3, "GROUP_ROWS": 96, "_SOME": 6}.items():
+    for name, value in {"SHARD": 4, "SMALLEST": 3, "GROUP_ROWS": 96, "_SOME": 6}.items():
         monkeypatch.setattr(module, name, value)
 
 
@@ -133,3 +136,52 @@ def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(netwo
     wide = learn_network(log(), ConfigurationSpace(tilt=range(9)))
     plan = plan_network(wide, latest(log()), workers=1)
     assert {change.proposed["tilt"] for change in plan.changes} == set(BEST)
+
+
+# --- How alike stations are, group by group -------------------------------------------------------------------------
+
+
+def test_every_group_is_compared_within_and_the_rest_estimated_from_some_stations(network: Network) -> None:
+    shards = shards_of(network, workers=1)
+    assert [part.stations for part in shards.parts] == [
+        tuple(network.stations[m] for m in group) for group in network.groups
+    ]
+    assert shards.sampled
+    assert shards.within > shards.between
+
+
+def test_a_similarity_in_groups_is_read_back_and_planned_by(network: Network, tmp_path: Path) -> None:
+    shards = shards_of(network, workers=1)
+    shards.save(tmp_path / "similarity.npz")
+    again = load_similarity(tmp_path / "similarity.npz")
+    assert isinstance(again, Shards)
+    assert [part.stations for part in again.parts] == [part.stations for part in shards.parts]
+    assert all(np.array_equal(a.matrix, b.matrix) for a, b in zip(again.parts, shards.parts, strict=True))
+    given = learn_network(log(), similarity=again)
+    assert {tuple(group.tolist()) for group in given.groups} == {tuple(group.tolist()) for group in network.groups}
+    assert given.method == "joint"
+    plan = plan_network(given, latest(log()), workers=1)
+    assert {change.proposed["tilt"] for change in plan.changes} == set(BEST)
+
+
+def test_stations_that_a_file_does_not_know_are_refused(network: Network) -> None:
+    with pytest.raises(NotFoundError, match="no station 's012'"):
+        learn_network(log(13), similarity=shards_of(network, workers=1))
+
+
+def test_a_few_stations_of_a_file_are_one_network_again(network: Network) -> None:
+    few = learn_network(log(4), similarity=shards_of(network, workers=1))
+    assert few.method == "joint"
+    assert sorted(np.concatenate(few.groups).tolist()) == [0, 1, 2, 3]
+
+
+def test_groups_have_the_size_that_is_asked_for(network: Network) -> None:
+    del network  # which makes groups small
+    assert [len(group) for group in learn_network(log(), together=6, size=6).groups] == [6, 6]
+    assert [len(group) for group in learn_network(log(), together=12).groups] == [12]
+
+
+def test_a_plan_costs_less_on_more_cores_and_more_memory(network: Network) -> None:
+    (slow, small), (fast, large) = planning_cost(network, workers=1), planning_cost(network, workers=3)
+    assert fast == pytest.approx(slow / 3)
+    assert large == pytest.approx(3 * small)
