@@ -80,7 +80,7 @@ def test_json_says_what_the_text_says_and_nothing_is_run_again(
     options = [*COLUMNS, "--ignore", "Day", *MARKS, *SMALL, "--out", str(folder / "out"), "--json"]
     assert compare(folder / "export.csv", *options) == 0
     captured = capsys.readouterr()
-    assert captured.err == ""
+    assert all(line.startswith("kinband: ") for line in captured.err.splitlines())  # stages, where they take long
     found = json.loads(captured.out)
     assert kept(folder / "out") == before
     assert found == json.loads((folder / "out" / "results.json").read_text())

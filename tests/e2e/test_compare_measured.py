@@ -89,7 +89,7 @@ def test_json_says_what_the_text_says_and_nothing_is_run_again(
     assert compare(folder / "runs.csv", *options) == 0
     captured = capsys.readouterr()
     found = json.loads(captured.out)
-    assert captured.err == ""
+    assert all(line.startswith("kinband: ") for line in captured.err.splitlines())  # stages, where they take long
     assert found == json.loads((folder / "out" / "results.json").read_text())
     assert found["answer"] in printed.splitlines()
     assert found["failed"] == [

@@ -77,7 +77,7 @@ def test_results_for_machines_do_not_depend_on_the_number_of_processes(
 ) -> None:
     assert main(arguments(city, tmp_path, "--workers", "2", "--json")) == 0
     captured = capsys.readouterr()
-    assert captured.err == ""
+    assert all(line.startswith("kinband: ") for line in captured.err.splitlines())  # stages, where they take long
     found = json.loads(captured.out)
     assert found == json.loads((tmp_path / "results.json").read_text())
     assert without_time(found) == without_time(json.loads((done[0] / "results.json").read_text()))

@@ -314,7 +314,8 @@ def compare(
         problem = problem_from(log, rest)
     found = run_fair(problem, name, how, slots=slots, log_rows=log_rows, mode=mode, measure="realised")
     kind = "rounds" if parallel else "decisions"
-    title = f"{name}: {how.runs} runs of {slots} {kind}, {len(log):,} rows known"
+    known = f"{log_rows * PLAYED:,} rows or so in each" if many else f"{len(log):,} rows"
+    title = f"{name}: {how.runs} runs of {slots} {kind}, {known} known"
     notes += _doubts(whole, log, grouped=run is not None)
     show(found, how, title=title, about=asked.in_words()[0], notes=notes, answers=asked.to_dict())
 

@@ -67,7 +67,7 @@ def _check(mapping: Path | None, *, propose: Path | None, out: Path | None, cm: 
     if out is not None and mapping is None:
         raise BadInputError("--out needs a mapping: write one with --propose, check it, and give it with --map")
     if out is not None:
-        suffix_of(out)
+        suffix_of(out, written=True)
     if propose is not None and propose.exists():
         raise BadInputError(f"{propose} exists: choose another name for the proposal, or remove it")
 

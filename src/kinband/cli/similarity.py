@@ -71,7 +71,7 @@ class Sigma(StrEnum):
 
 _SECONDS = {  # that a group of GROUP_ROWS rows takes on one core, about
     Method.joint: 10.0,
-    Method.embedding: 1.5,
+    Method.embedding: 0.5,
     Method.prediction: 1.5,
     Method.coregionalisation: 30.0,
 }

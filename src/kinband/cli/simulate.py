@@ -32,7 +32,7 @@ def simulate(
 
     Example: kinband simulate city.parquet --stations 21 --days 1 --seed 3 --layers 2.6,1.8,0.8
     """
-    suffix_of(out)  # a wrong one is told now, not after the simulation
+    suffix_of(out, written=True)  # a wrong one is told now, not after the simulation
     parameters = Parameters(load=load, layers=layers_named(layers))
     out.parent.mkdir(parents=True, exist_ok=True)
     done = 0.0

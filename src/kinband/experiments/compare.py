@@ -347,7 +347,7 @@ def _estimate(value: float, resampled: FloatArray, *, runs: int) -> Estimate:
 # --- The comparison -------------------------------------------------------------------------------------------------
 
 
-_BUSY, _MODEL = 4.0, 5.0  # how much slower than `effort_of` says cores are, and the seconds of a model
+_BUSY, _MODEL = 6.0, 6.0  # how much slower than `effort_of` says cores are, and the seconds of a model
 
 
 @dataclass(frozen=True)
