@@ -277,7 +277,6 @@ def test_nonsense_gets_one_sentence_and_exit_code_2(
         ("export.csv", "cell,users,threshold_dbm,good\na,3,-99,\na,4,-99,0.5\n", "1 cell is missing, first in line 2"),
         ("states.csv", "", "is empty"),
         ("states.csv", "cell,users,threshold_dbm\n", "no rows"),
-        ("states.csv", "cell,threshold_dbm\n3714,-99\n", "lacks the column 'users' (a state feature)"),
         ("states.csv", "station,users,threshold_dbm\n3714,4,-99\n", "lacks the column 'cell' (the station)"),
         ("states.csv", "cell,users,threshold_dbm\n\n3714,many,-99\n", "must hold numbers, got 'many' in line 3 of"),
         ("states.csv", "cell,users,threshold_dbm\n3714,4\n", "line 2 has 2 column(s), the header has 3"),
@@ -409,6 +408,7 @@ def test_a_file_of_states_is_what_a_plan_is_for(folder: Path, capsys: pytest.Cap
     [
         (["--hours", "25"], "--hours takes hours of the day"),
         (["--hours", "7-"], "--hours takes hours of the day"),
+        (["--hours", "5-5"], "ends at the hour it begins"),
         (["--hours", "7", "--for", "now"], "--for now has none"),
         (["--for", "tomorrow"], "--for takes week, now, or a file of states, got 'tomorrow'"),
         (["--for", "nowhere.csv"], "nowhere.csv"),
@@ -430,6 +430,26 @@ def test_without_states_the_last_rows_are_the_present(folder: Path, capsys: pyte
     last = {row["cell"]: int(row["threshold_dbm"]) for row in log}
     for one in answer["changes"] + answer["left_alone"]:
         assert one["present"]["threshold_dbm"] == last[one["station"]]
+
+
+def test_a_row_that_is_skipped_still_says_what_runs_now(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (folder / "export.csv").read_text(encoding="utf-8").splitlines()
+    lines += ["3714,,-100,", "3715,40,-86,n.a.", "0012,30,,0.9"]  # the last of each: no state, no reward, no knob
+    (folder / "export.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [str(folder / "export.csv"), *COLUMNS, "--skip-bad", "--out", str(folder / "plan"), "--json"]
+    assert main(["recommend", *files]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    present = {one["station"]: one["present"] for one in answer["changes"] + answer["left_alone"]}
+    assert present == {"3714": {"threshold_dbm": -100}, "3715": {"threshold_dbm": -86}, "0012": {}}
+    assert {left["station"]: left["why"] for left in answer["left_alone"]}["0012"] == "configuration unknown"
+
+
+def test_a_file_of_what_runs_now_needs_no_state(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "states.csv").write_text("cell,threshold_dbm\n3714,-92\n", encoding="utf-8")
+    assert recommend(folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["changes"][0]["present"] == {"threshold_dbm": -92}
+    assert recommend(folder, "--for", "now", "--replace") == 2
+    assert "lacks the column 'users' (a state feature)" in capsys.readouterr().err
 
 
 def test_guard_rails_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from kinband.cli.profile import read_profile
 from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, read_rails
-from kinband.planning import check_step
+from kinband.planning import Present, check_step
 from kinband.planning.network import SHARD, TOGETHER, learn_network, shards_of
 from kinband.progress import stage
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
@@ -37,7 +37,7 @@ from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
 from kinband.trace.files import read_table
 from kinband.trace.guesses import guessed_station, only_text
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
-from kinband.trace.table import read_log, station_numbers
+from kinband.trace.table import read_log, station_numbers, understood_columns
 
 _ROOM = str(Path(__file__).parents[1])  # warnings that begin here are meant for the user
 
@@ -182,6 +182,26 @@ class LogOptions:
         table = read_table(path, **self.written, noted=False).cleaned.table
         names = table.column_names
         return "station" if "station" in names else guessed_station(names) or only_text(table) or "station"
+
+    def last_rows(self, path: Path, trace: Trace) -> dict[str, Present]:
+        """Return what every station of a log ran last, bad and missing cells of the last row not known."""
+        reading = read_table(path, **self.written)
+        named = reading.note["columns"] if reading.note else understood_columns(reading, self.columns)
+        table = reading.cleaned.table
+        columns = {name: table.column(name).to_pylist() for name in dict.fromkeys(table.column_names)}
+        stations, times = columns[named.get("station", "station")], columns.get(named.get("time", "time"))
+        last: dict[str, int] = {}
+        for row, name in enumerate(stations):
+            before = last.get(str(name))
+            later = times is None or before is None or times[row] is None or times[row] >= times[before]
+            if name is not None and later and (times is None or times[row] is not None or before is None):
+                last[str(name)] = row
+        found = {}
+        for name in trace.stations:
+            state = {one: columns[one][last[name]] for one in trace.state_names}
+            numbers = {one: float("nan") if value is None else float(value) for one, value in state.items()}
+            found[name] = Present(numbers, {knob: columns[knob][last[name]] for knob in trace.configuration})
+        return found
 
     def read(self, path: Path, *, kpis: Sequence[str] = ()) -> Trace:
         """Read a log; `kpis` are columns that have floors, and then are no states."""

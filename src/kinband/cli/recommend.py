@@ -54,6 +54,7 @@ from kinband.planning import (
 from kinband.planning.design import trial_stations
 from kinband.planning.network import planning_cost
 from kinband.planning.page import Places, read_places
+from kinband.planning.period import DAYS, days_in_period
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
@@ -143,7 +144,7 @@ def recommend(
         trace = columns.read(log, kpis=beside.kpis)
         check_log(trace)
         space = _tried(trace.space())
-        present = _present(trace, now, columns)
+        present = _present(log, trace, now, columns, instant=period == "now")
         periods, meant = _periods(trace, period, hours, columns)
         steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
         heeded = beside.heeded(trace, space, columns, notes)
@@ -219,13 +220,17 @@ def _files_in_words(plan: ChangePlan, files: Sequence[Path]) -> list[str]:
     return lines
 
 
-def _present(trace: Trace, now: Path | None, columns: LogOptions) -> dict[str, Present]:
-    """The stations as they are: those of a file, or as they were last in the log."""
+def _present(log: Path, trace: Trace, now: Path | None, columns: LogOptions, *, instant: bool) -> dict[str, Present]:
+    """The stations as they are: those of a file, or as they were last in the log, its rows that are skipped included.
+
+    A file need not have the state, unless the plan is for this instant.
+    """
     if now is None:
-        return latest(trace)
-    space = trace.space()
+        return columns.last_rows(log, trace) if columns.skip_bad else latest(trace)
     with located(now, delimiter=columns.marks["delimiter"]), about(now):
-        return read_present(now, space, state=trace.state_names, station=columns.station_in(now), **columns.written)
+        named = set(names_in(now, **columns.written)) if not instant else set(trace.state_names)
+        state = [name for name in trace.state_names if name in named]
+        return read_present(now, trace.space(), state=state, station=columns.station_in(now), **columns.written)
 
 
 def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) -> tuple[dict[str, Period], str]:
@@ -238,8 +243,9 @@ def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) 
         return {}, "the present state of each station"
     if period == "week":
         dated = trace.time is not None and trace.time.dtype.kind == "M"
-        states = "states as in the log's last week" if dated else "all states of the log"
-        return periods_of(trace, chosen), states + when
+        days = days_in_period(trace)
+        last = "the log's last week" if days >= DAYS else f"the log's {counted(days, 'day')}"
+        return periods_of(trace, chosen), (f"states as in {last}" if dated else "all states of the log") + when
     file = Path(period)
     if not file.suffix:
         raise BadInputError(f"--for takes week, now, or a file of states, got {period!r}")
@@ -263,6 +269,8 @@ def hours_of_text(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not (first.isdigit() and int(first) < 24 and (not dash or (last.isdigit() and int(last) <= 24))):
             raise BadInputError(f"--hours takes hours of the day, such as 22-5 or 7,8,17-19, got {text!r:.40}")
+        if dash and int(first) == int(last):
+            raise BadInputError(f"--hours {text!r:.40} ends at the hour it begins: leave it out for the whole day")
         begin, end = int(first), int(last) % 24 if dash else (int(first) + 1) % 24
         found |= {(begin + i) % 24 for i in range((end - begin) % 24 or 24)}
     return sorted(found)

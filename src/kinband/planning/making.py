@@ -826,7 +826,7 @@ def _worst_reason(change: Change) -> str:
     if (worst := change.worst_hour) is None or worst[1].low > 0:
         return ""
     hour, gain = worst
-    verb = "loses" if gain.value < 0 else "may lose"
+    verb = "loses" if gain.high < 0 else "may lose"
     return f"At {hour:02d} h it {verb}: {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})."
 
 

@@ -104,12 +104,15 @@ def _title(plan: ChangePlan) -> str:
 
 def _words(plan: ChangePlan) -> str:
     """The plan in one sentence."""
+    if not plan.changes and plan.left_alone and all(left.why == "never tried" for left in plan.left_alone):
+        return "The log cannot tell what to set: it holds no trials. kinband design plans the few that it lacks."
     if not plan.changes:
         return "No change is worth making: what was found of each station is said below."
     if plan.explore:
         return "These are trials of what is little known: each may lose, and all teach something."
     if all(change.gain.low > 0 for change in plan.changes):
-        return "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
+        sure = "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
+        return f"{sure} But {losing}" if (losing := plan.losing()) else sure
     return "Not all of these changes are certain to gain: see the intervals of their gains."
 
 

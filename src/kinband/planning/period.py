@@ -156,6 +156,14 @@ def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Pe
     return found if hours is None else dict.fromkeys(trace.stations, without) | found
 
 
+def days_in_period(trace: Trace) -> int:
+    """Return of how many days the log's last week has rows; 0 where times are no dates."""
+    if trace.time is None or trace.time.dtype.kind != "M":
+        return 0
+    within = trace.time > trace.time.max() - np.timedelta64(DAYS, "D")
+    return len(np.unique(trace.time[within].astype("datetime64[D]")))
+
+
 def hours_of(time: Any) -> IntArray:
     """Return the hour of the day of times (n,).
 

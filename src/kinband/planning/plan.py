@@ -262,6 +262,22 @@ class ChangePlan:
         size = fmean(abs(one.gain.value) for one in self.changes) if self.changes else 0.0
         return decimals_of(size)
 
+    def losing(self) -> str:
+        """Return which changes lose in some hour of the day, the whole interval of it; empty if none does.
+
+        Example:
+            >>> ChangePlan(("tilt",), (), ()).losing()
+            ''
+        """
+        worst = [(one.station, *one.worst_hour) for one in self.changes if one.worst_hour]
+        lose = [(station, hour, gain) for station, hour, gain in worst if gain.known and gain.high < 0]
+        if not lose:
+            return ""
+        station, hour, gain = min(lose, key=lambda one: one[2].value)
+        verb = "loses" if len(lose) == 1 else "lose"
+        said = f"{len(lose):,} of {len(self.changes):,} {verb} in some hour"
+        return f"{said}, {station} the most: {gain.value:+.{self.decimals}f} at {hour:02d} h."
+
     def in_words(self) -> list[str]:
         """Return what matters in a few lines: changes and gain, the worst hour, who is left alone.
 
@@ -283,7 +299,8 @@ class ChangePlan:
             lines = [f"{many:,} of {stations} {verb.replace('trys', 'tries')}, for {gain}{users}."]
         if by_hour := self.by_hour:
             hour = min(by_hour, key=lambda hour: by_hour[hour].value)
-            lines.append(f"Worst hour of the day: {hour:02d} h, with {_said(by_hour[hour], spec)}.")
+            lose = f" {losing}" if (losing := self.losing()) else ""
+            lines.append(f"Worst hour of the day: {hour:02d} h, with {_said(by_hour[hour], spec)}.{lose}")
         if self.left_alone:
             reasons = (f"{count:,} {why}" for why, count in self.why_left.items())
             lines.append(f"Left alone: {', '.join(reasons)}.")

@@ -61,7 +61,7 @@ def guessed_station(names: Iterable[str]) -> str | None:
 
 
 def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
-    """Return the one column of text, if there is just one and it repeats itself; some columns are left out of it.
+    """Return the one column of text, if there is just one; some columns are left out of it.
 
     Example:
         >>> import pyarrow as pa
@@ -69,10 +69,9 @@ def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
         'Zelle'
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     found = [name for name in _of_kind(table, pa.types.is_string, pa.types.is_large_string) if name not in set(without)]
-    return found[0] if len(found) == 1 and pc.count_distinct(table.column(found[0])).as_py() < len(table) else None
+    return found[0] if len(found) == 1 else None
 
 
 def only_time(table: Any, *, without: Iterable[str] = ()) -> str | None:

@@ -111,7 +111,8 @@ def test_gains_by_hour_are_means_over_the_stations_that_have_the_hour() -> None:
     text = Checked(plan_page(made, Origin())).text
     assert "Worst hour of the day 20 h" in text
     assert "20 h: −0.40 (−0.50 to −0.30)" in text
-    assert made.in_words()[1] == "Worst hour of the day: 20 h, with -0.40 (95 % interval -0.50 to -0.30)."
+    worst = "Worst hour of the day: 20 h, with -0.40 (95 % interval -0.50 to -0.30)."
+    assert made.in_words()[1] == f"{worst} 1 of 2 loses in some hour, a the most: -0.40 at 20 h."
 
 
 def test_users_are_a_mean_over_stations_where_they_are_known() -> None:
