@@ -163,7 +163,7 @@ def _write_vendor(world: World, folder: Path) -> Files:
     now.write_text("\n".join(states) + "\n", encoding="cp1252")
     knobs = tuple(_GERMAN[knob] for knob in world.recipe.knobs)
     columns = {"station": _GERMAN["cell"], "time": _GERMAN["time"], "reward": _GERMAN[REWARD], "delimiter": ";"}
-    options = _options({**columns, "decimal-point": ","}, knobs)
+    options = (*_options({**columns, "decimal-point": ","}, knobs), "--skip-bad")
     return Files(log, now, options, knobs, tuple(names.values()))
 
 
