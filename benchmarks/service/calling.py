@@ -60,6 +60,11 @@ class Timings:
         return percentile(self.times, 0.5)
 
     @property
+    def p95(self) -> float:
+        """What 95 of 100 requests do not exceed."""
+        return percentile(self.times, 0.95)
+
+    @property
     def p99(self) -> float:
         """What 99 of 100 requests do not exceed."""
         return percentile(self.times, 0.99)

@@ -285,13 +285,14 @@ class Shards:
         """The mean of |ρ| over pairs of stations in different shards.
 
         Example:
-            >>> shards = shard_stations([[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]], stations="abc", size=2)
+            >>> K_Z = [[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]]
+            >>> shards = shard_stations(K_Z, stations=["a", "b", "c"], size=2)
             >>> round(shards.within, 3), round(shards.between, 3)
             (0.5, 0.3)
         """
         sizes = np.array([len(part) for part in self.parts], dtype=np.float64)
         pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
-        return self.cut / pairs if pairs else 0.0
+        return float(self.cut / pairs) if pairs else 0.0
 
     @property
     def lost(self) -> float:
