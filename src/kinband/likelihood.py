@@ -68,11 +68,6 @@ class Shocks:
     day: float = 0.0
     spell: float = 0.0
 
-    @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        return self.day > 0 or self.spell > 0
-
     def covariance(self, days: IntArray, spells: IntArray) -> FloatArray:
         """Return what they add to the covariance of rows of these days and spells, (n, n)."""
         return np.asarray(self.day * (days[:, None] == days) + self.spell * (spells[:, None] == spells))

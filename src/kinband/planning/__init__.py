@@ -10,7 +10,7 @@ beside the reward, `making` how a plan comes about, `network` how that of thousa
 and its files, `page` the one to show; `design` plans the trials that a log lacks, `beliefs` are those of a controller.
 """
 
-from kinband.planning.beliefs import beliefs_of, contributions, gain_in, gain_of, shares
+from kinband.planning.beliefs import beliefs_of, contributions, gain_in, shares
 from kinband.planning.beside import Beside
 from kinband.planning.limits import Limits, check_step
 from kinband.planning.making import NEGLIGIBLE, plan_changes, share_text
@@ -44,7 +44,6 @@ __all__ = [
     "check_step",
     "contributions",
     "gain_in",
-    "gain_of",
     "latest",
     "learn_network",
     "periods_of",

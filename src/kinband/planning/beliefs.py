@@ -113,8 +113,8 @@ def _groups(posterior: BlockedPosterior) -> Iterator[tuple[_Keeper, IntArray]]:
 # --- The gain of a change ---------------------------------------------------------------------------------------------
 
 
-def gain_of(beliefs: BlockedPosterior, task: int, x: FloatArray, *, instead_of: FloatArray) -> Estimate:
-    """Return what a task is expected to gain at context x (d,) over another one, f(x) − f(x₀), with its interval.
+def gain_in(pair: Prediction) -> Estimate:
+    """Return the gain of the first of two contexts over the second, from what is believed of both together.
 
     The two beliefs hang together: the variance is var f(x) + var f(x₀) − 2 cov(f(x), f(x₀)), from the joint posterior,
     and most often far smaller than the two variances alone would suggest.
@@ -124,14 +124,9 @@ def gain_of(beliefs: BlockedPosterior, task: int, x: FloatArray, *, instead_of: 
         >>> from kinband.posterior import make_posterior
         >>> posterior = make_posterior(RBF(1.0), [[1.0]], noise=0.01)
         >>> posterior.update([0, 0], [[0.0], [0.5]], [0.2, 0.6])
-        >>> f"{gain_of(posterior, 0, np.array([0.5]), instead_of=np.array([0.0])):.2f}"
+        >>> f"{gain_in(posterior.predict(0, np.array([[0.5], [0.0]]))):.2f}"
         '0.37 (0.10 to 0.63)'
     """
-    return gain_in(beliefs.predict(task, np.array([x, instead_of])))
-
-
-def gain_in(pair: Prediction) -> Estimate:
-    """Return the gain of the first of two contexts over the second, from what is believed of both together."""
     C = pair.covariance()
     spread = float(np.sqrt(max(C[0, 0] + C[1, 1] - 2.0 * C[0, 1], 0.0)))
     return normal(float(pair.mean[0] - pair.mean[1]), spread)

@@ -366,7 +366,6 @@ def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatAr
     if CLOCK in encoder.state.names:
         usual[:, p - 1] = 0.0
     points = np.vstack([np.hstack([np.tile(state, (len(arms), 1)), encoder.space.features[arms]]) for state in usual])
-    points = np.hstack([points, np.zeros((len(points), samples.X.shape[1] - points.shape[1]))])
     told = told_of(replace(samples, days=None, spells=None), model.noise)
     told = averaged(told, most=_OWN_ROWS * len(samples.stations), columns=setting_columns(encoder))
     order = np.argsort(told.tasks, kind="stable")
