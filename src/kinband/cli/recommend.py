@@ -53,8 +53,8 @@ from kinband.planning import (
 )
 from kinband.planning.design import trial_stations
 from kinband.planning.network import planning_cost
-from kinband.planning.page import Places, read_places
 from kinband.planning.period import DAYS, days_in_period
+from kinband.planning.places import Places, read_places
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted

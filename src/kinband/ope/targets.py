@@ -17,7 +17,7 @@ from kinband.kernels import MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.model import Model
 from kinband.planning.evidence import averaged, told_of
-from kinband.planning.making import setting_columns
+from kinband.planning.seen import setting_columns
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace

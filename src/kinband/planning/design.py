@@ -30,9 +30,9 @@ from kinband.guardrails import Rails
 from kinband.likelihood import starting_kernel
 from kinband.planning.beliefs import beliefs_of, told_rows
 from kinband.planning.limits import Limits
-from kinband.planning.making import share_text
 from kinband.planning.period import Present
 from kinband.planning.plan import check_folder, prefixed, rounded, write_csv
+from kinband.planning.reasons import share_text
 from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
@@ -367,7 +367,7 @@ def design_trials(
         whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if number is not None and not (whole and number >= 1):
             raise BadInputError(f"{name} must be a whole number of at least 1, got {number!r:.60}", argument=name)
-    now = _known(controller, present)
+    now = _located(controller, present)
     limits = Limits(controller.current.encoder.space, steps or {}, rails or Rails())
     most = min(
         trial_stations(len(controller.stations), stations),
@@ -390,7 +390,7 @@ def design_trials(
     return TrialPlan(tuple(limits.space.knobs), trials, *known, widths, _loss(beliefs, chosen, periods))
 
 
-def _known(controller: Controller, present: Mapping[str, Present]) -> dict[str, tuple[int, Present]]:
+def _located(controller: Controller, present: Mapping[str, Present]) -> dict[str, tuple[int, Present]]:
     """Return the stations that the controller knows, with the number of their present setting."""
     space, found = controller.current.encoder.space, dict[str, tuple[int, Present]]()
     for name in controller.stations:

@@ -25,7 +25,6 @@ from kinband.kernels import Kernel, MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.likelihood import Shocks, even_share
 from kinband.records import Samples
-from kinband.trace import Trace
 
 _ROWS_AT_ONCE = 512  # of a covariance that is being filled: temporaries stay small
 
@@ -80,31 +79,6 @@ def _shares(of_rows: IntArray) -> Any:
     found, number = np.unique(of_rows, return_inverse=True)
     n = len(of_rows)
     return csr_array((np.ones(n), number.ravel(), np.arange(n + 1)), shape=(n, len(found)))
-
-
-def marked(samples: Samples, trace: Trace) -> Samples:
-    """Return the samples of a log with the day and the spell of each row, where the log has times.
-
-    Example:
-        >>> log = {"station": ["a"] * 4, "tilt": [2, 2, 4, 4], "reward": [0.1, 0.2, 0.3, 0.4]}
-        >>> log["time"] = ["2024-03-04T21:00", "2024-03-04T22:00", "2024-03-04T23:00", "2024-03-05T00:00"]
-        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
-        >>> found = marked(trace.samples(), trace)
-        >>> found.days.tolist(), found.spells.tolist()
-        ([0, 0, 0, 1], [0, 0, 1, 2])
-    """
-    if trace.time is None:
-        return samples
-    dated = trace.time.dtype.kind == "M"
-    day = trace.time.astype("datetime64[D]") if dated else np.zeros(len(trace))
-    days = np.unique(day, return_inverse=True)[1].ravel().astype(np.int64)
-    knobs = [np.unique(values, return_inverse=True)[1].ravel() for values in trace.configuration.values()]
-    order = np.lexsort((trace.time, samples.tasks))
-    kept = np.column_stack([samples.tasks, days, *knobs])[order]
-    changed = np.append(True, (kept[1:] != kept[:-1]).any(axis=1))
-    spells = np.empty(len(trace), dtype=np.int64)
-    spells[order] = np.cumsum(changed) - 1
-    return replace(samples, days=days, spells=spells)
 
 
 # --- More rows than an exact posterior takes: means of like rows ----------------------------------------------------

@@ -1,4 +1,4 @@
-"""How a plan is made: what the log has seen, the best change of every station, whether it is worth making, and why."""
+"""How a plan is made: the best change of every station of a group, whether it is worth making, and why."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,146 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
-from kinband.contexts import ContextEncoder, StateScaler
-from kinband.controller import Controller
+from kinband.arrays import FloatArray, IntArray, finite_number
+from kinband.contexts import ContextEncoder
 from kinband.controller.explain import configuration_text, listed
-from kinband.controller.stations import CurrentSetup
-from kinband.drift import CLOCK, untimed
+from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
-from kinband.kernels import components
-from kinband.planning.beside import breaks, keeping
-from kinband.planning.evidence import Averages, Evidence, Told, averaged, covariances, variances
+from kinband.planning.beside import keeping
+from kinband.planning.evidence import Averages, Evidence, covariances, variances
 from kinband.planning.limits import Limits
-from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock, present_of, sampling_variance
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Support, Why
-from kinband.policies import Constant
+from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock, sampling_variance
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Why
+from kinband.planning.reasons import (
+    NOT_IN_LOG,
+    broken_reason,
+    evidence_reason,
+    floor_reason,
+    gain_reason,
+    never_here_reason,
+    never_reason,
+    promise,
+    tried_reason,
+    worst_reason,
+)
+from kinband.planning.seen import Seen, Tried, setting_columns
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
-
-# --- What states and settings the log has seen, so that nothing is recommended far from all experience --------------
-#
-# A posterior answers anywhere, with its prior where it knows nothing, and a mistaken unit (per cent for a share) lands
-# there. A state is familiar while each of its features lies in the range of the rows told, give or take one standard
-# deviation of that feature over these rows. A feature that never varied must have its one value.
-#
-# A setting is known where every quantity lies in the range that was tried and every category is one that was. Most logs
-# hold no random trials: a station ran two or three settings for months, and others tell all there is about the rest.
-
-_BEYOND = 1.0  # standard deviations outside the range of the log that a feature may lie
-_ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """The range of every state feature in the rows told, in the feature's own unit.
-
-    Attributes:
-        names: The p state features.
-        low: Smallest value, (p,).
-        high: Largest value, (p,).
-        spread: Standard deviation, (p,).
-    """
-
-    names: tuple[str, ...]
-    low: FloatArray
-    high: FloatArray
-    spread: FloatArray
-
-    @classmethod
-    def of(cls, scaler: StateScaler, X: FloatArray) -> "Seen":
-        """Return what contexts X (n, d) hold of a state, hour and age aside; without rows, everything is familiar."""
-        names = tuple(name for name in untimed(scaler.names) if name not in HOUR_OF_DAY)
-        kept = [column for column, name in enumerate(scaler.names) if name in names]
-        if not len(X):
-            p = len(names)
-            return cls(names, np.full(p, -np.inf), np.full(p, np.inf), np.zeros(p))
-        S = scaler.centre[kept] + X[:, kept] * scaler.scale[kept]  # one that is ignored has scale 0
-        return cls(names, S.min(axis=0), S.max(axis=0), S.std(axis=0))
-
-    def strange(self, state: FloatArray) -> str | None:
-        """Return in words which feature of a state (p,) is furthest outside, or None for a familiar state."""
-        outside = np.maximum(self.low - state, state - self.high)
-        slack = _BEYOND * self.spread + _ROUNDING * (1.0 + np.abs(state))
-        far = np.flatnonzero(outside > slack)
-        if not len(far):
-            return None
-        worst = far[np.argmax((outside - slack)[far] / np.maximum(self.spread[far], _ROUNDING))]
-        low, high = (f"{limit[worst]:.4g}" for limit in (self.low, self.high))
-        known = f"only ever {low}" if low == high else f"{low} to {high}"
-        return f"its {self.names[worst]} is {state[worst]:.4g}, the log has {known}"
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """Who ran which configuration.
-
-    Attributes:
-        space: All configurations.
-        tasks: Station of each row told, (n,).
-        arms: What ran in it, (n,).
-        count: Of how many rows of the log it is the mean, (n,).
-    """
-
-    space: ConfigurationSpace
-    tasks: IntArray
-    arms: IntArray
-    count: IntArray
-
-    @classmethod
-    def of(cls, encoder: ContextEncoder, told: Told) -> "Tried":
-        """Return what ran in the rows told; rows outside the space are left out."""
-        known = encoder.space.features
-        rows = told.X[:, setting_columns(encoder)] if len(told) else known[:0]
-        number = np.unique((np.vstack([known, rows]) / _ROUNDING).round(), axis=0, return_inverse=True)[1].ravel()
-        arm_of = np.full(len(number), -1, dtype=np.int64)
-        arm_of[number[: len(known)]] = np.arange(len(known))
-        arms = arm_of[number[len(known) :]]
-        return cls(encoder.space, told.tasks[arms >= 0], arms[arms >= 0], told.count[arms >= 0])
-
-    def within(self, rows: BoolArray) -> BoolArray:
-        """Return which configurations lie within what some rows (n,) tried, (N,)."""
-        ran = np.unique(self.arms[rows])
-        inside = np.full(len(self.space), len(ran) > 0)
-        for name in self.space.knobs if len(ran) else ():
-            values, categorical = _values(self.space, name)
-            if categorical:
-                inside &= np.isin(values, values[ran])
-            else:
-                inside &= (values >= values[ran].min()) & (values <= values[ran].max())
-        return inside
-
-    def support(self, arm: int, task: int, kin: IntArray) -> Support:
-        """Return how often a configuration ran at a station, and at those that it learns from."""
-        ran = self.arms == arm
-        own = ran & (self.tasks == task)
-        others = ran & ~own & np.isin(self.tasks, kin)
-        return Support(int(self.count[own].sum()), int(self.count[others].sum()), len(np.unique(self.tasks[others])))
-
-    def compared(self, rows: BoolArray) -> bool:
-        """Whether some rows (n,) hold a station that ran two configurations; else any difference may be of stations."""
-        pairs = np.unique(self.tasks[rows] * len(self.space) + self.arms[rows])
-        return bool((np.diff(pairs // len(self.space)) == 0).any())
-
-    def of_station(self, task: int) -> IntArray:
-        """Return the configurations that a task ran, ascending."""
-        return np.unique(self.arms[self.tasks == task])
-
-
-def setting_columns(encoder: ContextEncoder) -> list[int]:
-    """Return the columns of a context that hold the configuration."""
-    p = len(encoder.state.names)
-    return list(range(p, p + encoder.space.features.shape[1]))
-
-
-def _values(space: ConfigurationSpace, name: str) -> tuple[FloatArray, bool]:
-    """Return the values of a knob in all configurations, (N,), and whether they are numbers of categories."""
-    column, knob = space.knob(name)
-    numbers = range(len(knob.values)) if knob.categorical else knob.values
-    return np.array(numbers, dtype=np.float64)[space.codes[:, column]], knob.categorical
-
 
 # --- A group: stations that learn from each other, with all that they have told -------------------------------------
 
@@ -291,9 +178,9 @@ def plan_group(
 
 def _looked_at(group: Group, task: int | None, station: str, present: Present, rules: Rules) -> _Draft | LeftAlone:
     """Return the change that would be best for a station, or why it is left alone."""
-    known = {knob: _python(value) for knob, value in present.configuration.items() if value is not None}
     if task is None:
-        return LeftAlone(station, known, "not in the log", NOT_IN_LOG)
+        return not_in_log(station, present)
+    known = _settings(present)
     if refusal := _refusal(group, present):
         return LeftAlone(station, known, *refusal)
     if frozen := rules.limits.frozen.get(station):
@@ -310,15 +197,19 @@ def _looked_at(group: Group, task: int | None, station: str, present: Present, r
         allowed &= group.tried.within(rows)
         allowed[arm] = True
         if allowed.sum() == 1 or not group.tried.compared(rows):
-            return LeftAlone(station, known, "never tried", _never_reason(group, rows))
+            return LeftAlone(station, known, "never tried", never_reason(group.tried, rows))
     return _best(group, task, present, arm=arm, arms=np.flatnonzero(allowed), rules=rules)
 
 
-NOT_IN_LOG = "The log has no rows of this station, so it is not known which others it resembles."
+def not_in_log(station: str, present: Present) -> LeftAlone:
+    """Return that nothing is known of a station."""
+    return LeftAlone(station, _settings(present), "not in the log", NOT_IN_LOG)
 
 
-def _python(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _settings(present: Present) -> dict[str, Any]:
+    """What a station runs, as far as that is known, in plain values."""
+    known = {knob: value for knob, value in present.configuration.items() if value is not None}
+    return {knob: value.item() if isinstance(value, np.generic) else value for knob, value in known.items()}
 
 
 def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
@@ -429,7 +320,7 @@ def _first_that_keeps(
         for floor, evidence in group.floors:
             kept, mean, std = keeping(floor, evidence, averages, task, arms=some, present=present)
             if begin == 0 and not kept[0] and not broken:
-                broken = _broken_reason(floor, normal(float(mean[1]), float(std[0])), float(mean[0]))
+                broken = broken_reason(floor, normal(float(mean[1]), float(std[0])), float(mean[0]))
             keeps &= kept
         if keeps.any():
             return begin + int(np.argmax(keeps)), ""
@@ -450,7 +341,7 @@ def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tu
         around = None if group.around is None else _believed(group.around[0], some)[0]
         kpis = [(floor.name, told.mean, _believed(told, some, hours=False)[0]) for floor, told in group.floors]
         for i, (draft, share) in enumerate(zip(some, group.evidence.shares(V), strict=True)):
-            change = _known(draft, own[i], None if around is None else _weighed(group, draft, around[i]))
+            change = _with_gain(draft, own[i], None if around is None else _weighed(group, draft, around[i]))
             if refused := _refused(group, draft, change, rules):
                 gain = change.gain if change.moves else None
                 proposed = change.proposed if change.moves else None
@@ -516,7 +407,7 @@ def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
     return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.without)
 
 
-def _known(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
+def _with_gain(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
     """A change with its gain, over the period and hour by hour, that of its neighbours in it, and their intervals.
 
     What is believed of a station and of its neighbours comes from different rewards, and is taken for independent.
@@ -539,7 +430,7 @@ def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple
     explore, gain = rules.beta is not None, change.gain
     if not change.moves:
         if len(ran := group.tried.of_station(draft.task)) < 2:
-            return "never tried", _never_here_reason(group, ran)
+            return "never tried", never_here_reason(group.tried, ran)
         better = "is more worth trying" if explore else "is expected to earn more"
         present = f"the present {change.expected_unchanged:.4g} (standard deviation {change.std:.2g})"
         return "best already", f"None of its {draft.choices:,} choices {better} than {present}."
@@ -570,11 +461,11 @@ def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, 
         users=None if users is None or np.isnan(users) else users,
     )
     reasons = (
-        _gain_reason(found, explore=rules.beta is not None),
-        _worst_reason(found),
-        *(_floor_reason(floor, found.kpis[floor.name]) for floor, _ in group.floors),
-        _tried_reason(group, draft, support),
-        _evidence_reason(found),
+        gain_reason(found, explore=rules.beta is not None),
+        worst_reason(found),
+        *(floor_reason(floor, found.kpis[floor.name]) for floor, _ in group.floors),
+        tried_reason(found, support, between=bool(group.tried.within(group.tried.tasks == draft.task)[draft.arm])),
+        evidence_reason(found),
     )
     return replace(found, reason=" ".join(filter(None, reasons)))
 
@@ -588,68 +479,6 @@ def _std_alone(evidence: Evidence, draft: _Draft) -> float:
 
 
 # --- The whole plan -------------------------------------------------------------------------------------------------
-
-
-def plan_changes(
-    controller: Controller,
-    now: Mapping[str, Present] | Any,
-    *,
-    explore: bool = False,
-    beta: float | None = None,
-    least_gain: float = 0.0,
-    max_changes: int | None = None,
-    steps: Mapping[str, float] | None = None,
-    rails: Rails | None = None,
-    tick: Callable[[str], None] | None = None,
-) -> ChangePlan:
-    """Return which stations should change, to what and why, and which are better left alone.
-
-    Stations that share nothing, such as those of two shards, are looked at apart.
-
-    Args:
-        controller: Knows the log; it is not changed.
-        now: Present configuration and state, or period, by station; or a table with the columns `station`, the state
-            features and the knobs.
-        explore: Whether to propose what is most worth trying rather than what is expected to earn most.
-        beta: Weight of the standard deviation when exploring; None for the controller's own.
-        least_gain: Gains below this are not worth a change. When exploring, what counts is the interval's upper end.
-        max_changes: The most changes to make, the most worthwhile ones; None for no limit.
-        steps: The furthest a knob may move from its present value; 0 keeps it.
-        rails: Hard limits: ranges, steps, frozen stations, changes in a round, neighbours.
-        tick: Called with the name of each station that has been looked at.
-
-    Example:
-        >>> from kinband import ConfigurationSpace, Trace
-        >>> rng = np.random.default_rng(0)
-        >>> log = {"station": ["a", "b"] * 30, "load": rng.random(60), "tilt": rng.integers(0, 5, 60)}
-        >>> log["reward"] = 1.0 - 0.1 * (log["tilt"] - 3) ** 2 + 0.01 * rng.normal(size=60)
-        >>> controller = Controller.from_trace(Trace.from_frame(log, {"configuration": ["tilt"]}), similarity="pooled")
-        >>> plan = plan_changes(controller, {"station": ["a", "b"], "load": [0.5, 0.5], "tilt": [1, 3]})
-        >>> [(change.station, dict(change.proposed)) for change in plan.changes]
-        [('a', {'tilt': 3})]
-        >>> [(station.station, station.why) for station in plan.left_alone]
-        [('b', 'best already')]
-    """
-    _check(controller, max_changes=max_changes, least_gain=least_gain, steps=steps)
-    setup = controller.current
-    stations = _stations(now, setup)
-    limits = Limits(setup.encoder.space, steps or {}, rails or Rails())
-    told = told_by(controller)
-    weight = None
-    if explore:
-        rule = setup.exploration if beta is None else Constant(beta)
-        weight = rule.beta(known=len(told), arms=len(setup.encoder.space), noise=setup.noise)
-    rules = Rules(weight, float(least_gain), limits)
-    found: dict[str, Proposal | LeftAlone] = {}
-    for members, asked in _asked(setup, stations):
-        group = _group(setup, told, members)
-        looked = plan_group(group, {name: stations[name] for name in asked}, rules, tick)
-        found |= dict(zip(asked, looked, strict=True))
-    for name in stations.keys() - found.keys():
-        known = {knob: _python(value) for knob, value in stations[name].configuration.items() if value is not None}
-        found[name] = LeftAlone(name, known, "not in the log", NOT_IN_LOG)
-    ordered = [found[name] for name in stations]
-    return merged(ordered, rules, max_changes=max_changes)
 
 
 def merged(
@@ -694,48 +523,6 @@ def _dropped(change: Change, why: Why, reason: str) -> LeftAlone:
     return LeftAlone(change.station, change.present, why, said, change.proposed, change.gain)
 
 
-def told_by(controller: Controller) -> Told:
-    """Return every row that a controller has learned from, those of the log first."""
-    observations, noise = controller.observations(), controller.current.noise
-    known = np.array([0.0 if o.noise is None else o.noise for o in observations])
-    width = len(controller.current.encoder.features)
-    return Told(
-        np.array([o.task for o in observations], dtype=np.int64),
-        np.array([o.x for o in observations]).reshape(len(observations), -1 if observations else width),
-        np.array([o.reward for o in observations], dtype=np.float64),
-        noise + known,
-        np.ones(len(observations), dtype=np.int64),
-    )
-
-
-def _asked(setup: CurrentSetup, stations: Mapping[str, Present]) -> Iterator[tuple[IntArray, list[str]]]:
-    """The groups of stations that share something, each with those of them that a plan is asked for."""
-    for members in components(setup.K_Z):
-        names = {setup.stations[m] for m in members.tolist()} & set(setup.active)
-        asked = [name for name in stations if name in names]
-        if asked:
-            yield members, asked
-
-
-def _group(setup: CurrentSetup, told: Told, members: IntArray) -> Group:
-    """The group of some stations of a controller."""
-    own = told.take(np.isin(told.tasks, members))
-    own = replace(own, tasks=np.searchsorted(members, own.tasks))
-    own = averaged(own, most=MOST_TOLD, columns=setting_columns(setup.encoder))
-    K_Z = setup.K_Z[np.ix_(members, members)]
-    evidence = Evidence(setup.kernel, K_Z, own, mean=setup.mean)
-    return Group.of(setup.encoder, [setup.stations[m] for m in members.tolist()], evidence)
-
-
-def _check(controller: Any, *, max_changes: Any, least_gain: Any, steps: Any) -> None:
-    """Refuse what is of another kind than it should be."""
-    if not isinstance(controller, Controller):
-        raise BadInputError(
-            f"plan_changes takes a Controller, got {controller!r:.60}: Controller.from_trace(trace) makes one of a log"
-        )
-    check_limits(max_changes=max_changes, least_gain=least_gain, steps=steps)
-
-
 def check_limits(*, max_changes: Any, least_gain: Any, steps: Any) -> None:
     """Refuse limits of a plan that are none."""
     whole = isinstance(max_changes, int | np.integer) and not isinstance(max_changes, bool)
@@ -749,120 +536,3 @@ def check_limits(*, max_changes: Any, least_gain: Any, steps: Any) -> None:
             raise BadInputError(f"{name} must be a number, got {number!r}")
     if finite_number(least_gain, name="least_gain") < 0:
         raise BadInputError(f"least_gain must not be negative, got {least_gain:g}")
-
-
-def _stations(now: Mapping[str, Present] | Any, setup: CurrentSetup) -> Mapping[str, Present]:
-    if setup.features is not None:
-        raise BadInputError("a plan needs states and configurations: this controller is asked with context rows")
-    if isinstance(now, Mapping) and now and all(isinstance(value, Present) for value in now.values()):
-        return now
-    return present_of(now, setup.encoder.space, state=setup.encoder.state.names)
-
-
-# --- The reasons of a plan in words, for an engineer who has to approve it ------------------------------------------
-
-NEGLIGIBLE = 0.005
-"""A share below this, half a per cent, is not worth a word."""
-
-
-def share_text(share: float) -> str:
-    """Return a share in whole per cent."""
-    return f"{100 * share:.0f} %"
-
-
-def _gain_text(gain: Estimate) -> str:
-    return f"a gain of {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})"
-
-
-def promise(change: Change) -> str:
-    """Return what a change is expected to bring."""
-    return f"{configuration_text(change.moves, -1)} is expected to bring {_gain_text(change.gain)}"
-
-
-def _gain_reason(change: Change, *, explore: bool) -> str:
-    """Return why a station should change."""
-    instead = f"{change.expected:.4g} instead of {change.expected_unchanged:.4g}"
-    trial = "A trial, which may lose. " if explore and change.gain.low <= 0 else ""
-    if change.around is None:
-        return f"{trial}Expected reward {instead}, {_gain_text(change.gain)}."
-    there = f"its neighbours {'gain' if change.around.value >= 0 else 'lose'} {abs(change.around.value):.3g} by it"
-    return f"{trial}Expected reward {instead}, and {there}: together {_gain_text(change.gain)}."
-
-
-def _kpi_text(name: str, expected: Estimate) -> str:
-    interval = f"95 % interval {expected.low:.4g} to {expected.high:.4g}"
-    return f"{name} is then expected to be {expected.value:.4g} ({interval})"
-
-
-def _floor_reason(floor: KpiFloor, expected: Estimate) -> str:
-    """Return what is expected of a KPI under a change that keeps its floor, or makes it no worse."""
-    but = "no worse than today, but not yet " if breaks(floor, expected.value) else ""
-    return f"{_kpi_text(floor.name, expected)}, {but}{floor.text()}."
-
-
-def _broken_reason(floor: KpiFloor, expected: Estimate, today: float) -> str:
-    """Return why a floor keeps a station from changing."""
-    said = f"{_kpi_text(floor.name, expected)}, and must be {floor.text()}"
-    return f"{said}; today it is {today:.4g}, and might become worse" if breaks(floor, today) else said
-
-
-def _evidence_reason(change: Change) -> str:
-    """Return whose experience an estimate rests on, and what it would be worth without the others."""
-    own = f"its own {counted(change.own_rows, 'row')}"
-    if change.borrowed < NEGLIGIBLE:
-        return f"The evidence is {own} (standard deviation {change.std:.2g})."
-    named = [f"{name} ({share_text(share)})" for name, share in change.lenders if share >= NEGLIGIBLE]
-    most = f", most from {listed(named)}" if named else ""
-    if not change.own_rows:
-        return f"It has no rows of its own: all evidence is borrowed{most} (standard deviation {change.std:.2g})."
-    return (
-        f"{share_text(change.borrowed)} of the evidence is borrowed{most}; from {own} alone the standard deviation "
-        f"would be {change.std_alone:.2g}, not {change.std:.2g}."
-    )
-
-
-def _worst_reason(change: Change) -> str:
-    """Return in which hour of the day a change gains least, where it may lose in one."""
-    if (worst := change.worst_hour) is None or worst[1].low > 0:
-        return ""
-    hour, gain = worst
-    verb = "loses" if gain.high < 0 else "may lose"
-    return f"At {hour:02d} h it {verb}: {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})."
-
-
-def _tried_reason(group: Group, draft: _Draft, support: Support) -> str:
-    """Return whose trials a change rests on, where its station never ran what is proposed; else nothing."""
-    if support.own:
-        return ""
-    similar = support.stations
-    never = f"{draft.change.station} never ran {configuration_text(draft.change.proposed, -1)}"
-    others = counted(similar, "similar station") if similar else "no similar station"
-    if group.tried.within(group.tried.tasks == draft.task)[draft.arm]:
-        return f"{never}, but settings on both sides of it; {others} did."
-    if similar:
-        return f"{never}; this rests on {others} that did."
-    return f"{never}, and {others} did: this is a guess from other settings."
-
-
-def _never_reason(group: Group, rows: BoolArray) -> str:
-    """Return why a station has nothing to change to, where these rows (n,) are all that it can learn from."""
-    ran = np.unique(group.tried.arms[rows])
-    if len(ran) == 1:
-        return (
-            "The log holds no trials: of all that this station can learn from, every row ran "
-            f"{configuration_text(group.space[int(ran[0])], -1)}, so nothing can be learned about other settings."
-        )
-    if not group.tried.compared(rows):
-        return (
-            "Never tried here, and no station that it can learn from ran two settings: what looks like a difference of "
-            "settings may be one of stations. `kinband design` plans trials."
-        )
-    return "No other choice lies within what was tried by any station that it can learn from."
-
-
-def _never_here_reason(group: Group, ran: IntArray) -> str:
-    """Return what is said of a station that never tried anything, where nothing that others ran looks better."""
-    known = (
-        f"It never ran anything but {configuration_text(group.space[int(ran[0])], -1)}" if len(ran) else "It never ran"
-    )
-    return f"{known}: whether another setting is better here is not known. `kinband design` plans trials."

@@ -36,22 +36,21 @@ from kinband.planning.beside import (
     weight_around,
     with_described,
 )
-from kinband.planning.evidence import Evidence, averaged, marked, told_of
+from kinband.planning.evidence import Evidence, averaged, told_of
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
     MOST_TOLD,
-    NOT_IN_LOG,
     Group,
     Proposal,
     Rules,
-    Seen,
     check_limits,
     merged,
+    not_in_log,
     plan_group,
-    setting_columns,
 )
-from kinband.planning.period import Present, clocked
+from kinband.planning.period import Present, clocked, days_and_spells
 from kinband.planning.plan import ChangePlan, LeftAlone
+from kinband.planning.seen import Seen, setting_columns
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, TaskMatrix
 from kinband.similarity.newcomers import LEAST as _FEWEST
@@ -206,7 +205,7 @@ def learn_network(
         _log.warning("%s", sentence)
     trace = clocked(trace)
     encoder, beside = trace.encoder(), beside or Beside()
-    samples = marked(trace.samples(encoder), trace)
+    samples = days_and_spells(trace.samples(encoder), trace)
     if beside.drift is not None:
         samples, encoder = aged(trace, samples, encoder, beside.drift)
     similarity, together = _at_the_door(similarity, samples.stations, together)
@@ -593,8 +592,7 @@ def plan_network(
         if tick is not None:
             tick(len(asked[i]))
     for name in now.keys() - found.keys():
-        known = {knob: value for knob, value in now[name].configuration.items() if value is not None}
-        found[name] = LeftAlone(name, known, "not in the log", NOT_IN_LOG)
+        found[name] = not_in_log(name, now[name])
     return merged([found[name] for name in now], rules, max_changes=max_changes, **about)
 
 

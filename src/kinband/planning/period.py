@@ -9,6 +9,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
+from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
@@ -123,6 +124,31 @@ def clock(hours: IntArray) -> FloatArray:
     """Return where hours (n,) lie in the day, on a circle: (n, 2)."""
     angle = 2.0 * np.pi * hours / 24.0
     return np.column_stack([np.sin(angle), np.cos(angle)])
+
+
+def days_and_spells(samples: Samples, trace: Trace) -> Samples:
+    """Return the samples of a log with the day and the spell of each row, where the log has times.
+
+    Example:
+        >>> log = {"station": ["a"] * 4, "tilt": [2, 2, 4, 4], "reward": [0.1, 0.2, 0.3, 0.4]}
+        >>> log["time"] = ["2024-03-04T21:00", "2024-03-04T22:00", "2024-03-04T23:00", "2024-03-05T00:00"]
+        >>> trace = Trace.from_frame(log, {"configuration": ["tilt"]})
+        >>> found = days_and_spells(trace.samples(), trace)
+        >>> found.days.tolist(), found.spells.tolist()
+        ([0, 0, 0, 1], [0, 0, 1, 2])
+    """
+    if trace.time is None:
+        return samples
+    dated = trace.time.dtype.kind == "M"
+    day = trace.time.astype("datetime64[D]") if dated else np.zeros(len(trace))
+    days = np.unique(day, return_inverse=True)[1].ravel().astype(np.int64)
+    knobs = [np.unique(values, return_inverse=True)[1].ravel() for values in trace.configuration.values()]
+    order = np.lexsort((trace.time, samples.tasks))
+    kept = np.column_stack([samples.tasks, days, *knobs])[order]
+    changed = np.append(True, (kept[1:] != kept[:-1]).any(axis=1))
+    spells = np.empty(len(trace), dtype=np.int64)
+    spells[order] = np.cumsum(changed) - 1
+    return replace(samples, days=days, spells=spells)
 
 
 def periods_of(trace: Trace, hours: Sequence[int] | None = None) -> dict[str, Period]:
@@ -368,7 +394,7 @@ def present_of(
     states = {name: floats(table.get(name), label=f"column {name!r} of {what}", unknown=True) for name in state}
     if empty := next((name for name, values in states.items() if np.isnan(values).all()), None):
         raise BadInputError(f"column {empty!r} of {what} is empty: fill in the present state of each station")
-    settings = {knob: [_known(value) for value in table.get(knob).tolist()] for knob in space.knobs}
+    settings = {knob: [_setting(value) for value in table.get(knob).tolist()] for knob in space.knobs}
     return {
         name: Present(
             {feature: float(values[row]) for feature, values in states.items()},
@@ -410,5 +436,5 @@ def _file_table(path: Path, *, text: Sequence[str], written: Mapping[str, Any]) 
     return read_csv(path, types=dict.fromkeys(text, "string"), **written)
 
 
-def _known(value: Any) -> Any:
+def _setting(value: Any) -> Any:
     return None if value is None or value == "" or value != value else value

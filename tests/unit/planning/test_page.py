@@ -9,9 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from kinband.errors import BadInputError
 from kinband.planning import Change, ChangePlan, LeftAlone, Origin, Support
-from kinband.planning.page import LISTED, TO_DO, Places, plan_map, plan_page, read_places
+from kinband.planning.page import LISTED, TO_DO, plan_map, plan_page
 from kinband.planning.plan import Why, mean_gain_of
 from kinband.stats import Estimate
 
@@ -224,23 +223,3 @@ def test_stations_of_one_site_do_not_cover_each_other() -> None:
     at = list(dots(plan_map(made, places, metres=True)).values())
     apart = [abs(complex(a[0] - b[0], a[1] - b[1])) for i, a in enumerate(at) for b in at[:i]]
     assert min(apart) >= 2 * at[0][2] - 0.2
-
-
-def test_places_are_read_by_the_names_of_their_columns(tmp_path: Path) -> None:
-    file = tmp_path / "sites.csv"
-    file.write_text("cell,Lat,Lon\na,60.0,10.0\na,60.0,10.0\nb,60.0,10.1\nc,,\n", encoding="utf-8")
-    found = read_places(file, station="cell")
-    assert found is not None
-    assert set(found.at) == {"a", "b"}
-    assert found.at["b"][0] - found.at["a"][0] == pytest.approx(0.1 * 111_195 * 0.5)
-    file.write_text("cell,x,y\na,1,2\n", encoding="utf-8")
-    assert read_places(file, station="cell") == Places({"a": (1.0, 2.0)}, metres=False)
-
-
-def test_columns_that_are_no_places_are_not_taken_for_them(tmp_path: Path) -> None:
-    file = tmp_path / "sites.csv"
-    for text in ("cell,x,load\na,1,2\n", "cell,x,y\na,1,2\na,1,3\n", "cell,x,y\na,left,right\n"):
-        file.write_text(text, encoding="utf-8")
-        assert read_places(file, station="cell") is None
-    with pytest.raises(BadInputError, match="lacks the column 'station'"):
-        read_places(file)

@@ -26,7 +26,7 @@ from kinband.planning import (
     shares,
 )
 from kinband.planning.evidence import Told
-from kinband.planning.making import Seen, Tried
+from kinband.planning.seen import Seen, Tried
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
