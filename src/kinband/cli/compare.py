@@ -302,8 +302,8 @@ def compare(
         check_size(len(log) * playing // len(log.stations), slots * (playing if parallel else 1))
         make_folder(how.out)
         log.encoder()  # for what it notes of features that never vary
-    for sentence in suspicious_states(whole):  # at once, before the runs
-        typer.echo(f"warning: {sentence}", err=True)
+    for leak in suspicious_states(whole):  # at once, before the runs
+        typer.echo(f"warning: {leak}", err=True)
     mode: Mode = "parallel" if parallel else "sequential"
     name = Path(trace).name
     problem: Problem | dict[int, Problem]

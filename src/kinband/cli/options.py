@@ -33,7 +33,7 @@ from kinband.similarity.shards import Shards, load_similarity
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of
+from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of, without_leaks
 from kinband.trace.files import read_table
 from kinband.trace.guesses import guessed_station, only_text
 from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
@@ -226,6 +226,10 @@ class LogOptions:
                     marks=marks, reward_range=self.reward_range, per_cent=self.per_cent,
                 )  # fmt: skip
             self._check_rewards(trace)
+        if self.columns is not None and not self.state:  # a file that kinband wrote names its states
+            trace, left_out = without_leaks(trace)
+            for sentence in left_out:
+                warnings.warn(sentence, UserWarning, stacklevel=1)
         return self._with_categories(trace), labels
 
     def _columns_without(self, beside: str | None) -> dict[str, Any] | None:

@@ -115,8 +115,8 @@ def setup_from_trace(
             hint="Trace.read(path) makes one of a file, and from_log takes Samples", argument="trace",
         )  # fmt: skip
     trace = trace.with_space(trace.space() if space is None else checked_space(space))
-    for sentence in suspicious_states(trace):
-        _log.warning("%s", sentence)
+    for leak in suspicious_states(trace):
+        _log.warning("%s", leak)
     _check_weights(trace, config)
     rewards = trace.reward
     if config.neighbours is not None:

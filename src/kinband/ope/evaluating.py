@@ -597,7 +597,7 @@ def _evaluation(
     mean_weight = by_model(uncut).interval(parts.unit)
     same = wanted.same_as(usual)
     warnings = [
-        *suspicious_states(trace),
+        *map(str, suspicious_states(trace)),
         *support.warnings(),
         *found.warnings,
         *_weight_warnings(mean_weight, support.never),

@@ -201,8 +201,8 @@ def learn_network(
         [[0, 1]]
     """
     trace = trace.with_space(trace.space() if space is None else space)
-    for sentence in suspicious_states(trace):
-        _log.warning("%s", sentence)
+    for leak in suspicious_states(trace):
+        _log.warning("%s", leak)
     trace = clocked(trace)
     encoder, beside = trace.encoder(), beside or Beside()
     samples = days_and_spells(trace.samples(encoder), trace)

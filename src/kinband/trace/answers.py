@@ -263,57 +263,141 @@ def _recommend(found: LogQuestions) -> Answer:
 # Numeric columns that nobody mapped become state. One that was measured in the same slot as the reward, such as the
 # throughput that the reward is made of, is then taken for something known beforehand: all other columns seem to matter
 # little, knobs among them, and whatever is concluded is surely wrong. Two things give it away: it nearly is the reward,
-# or it depends on the setting. Neither is a proof, as a setting may have been chosen by the state: it is said, and
-# nothing is left out.
+# or it depends on the setting. Where the setting was chosen by the state, the second looks the same from the rows of a
+# slot, and leaving such a state out would do as much harm. But a state lasts: then its value of the row before, or the
+# hour of the day, tells the setting too, which it does not where settings were tried without looking.
 #
-# Both are looked at within stations, since stations differ in everything. The correlation is taken over what is left
-# of state and reward within a station, and must hold within its settings too. The share of a state's variance within
-# stations that settings explain, R², is held against chance by the F-test and counted as the adjusted R², which is 0 on
+# All is looked at within stations, since stations differ in everything. The correlation is taken over what is left
+# of state and reward within a station, and must hold within its settings too; and settings must not matter beside the
+# column, as they do beside a load that most of the reward hangs on. The share of a state's variance within stations
+# that settings explain, R², is held against chance by the F-test and counted as the adjusted R², which is 0 on
 # average where there is nothing to explain. A state of the slot before depends on the setting of then, which often
 # still runs: where times are known, only rows right after a change are looked at.
 
 CLOSE = 0.95
 """Correlation with the reward, up or down, above which a column is suspected."""
 EXPLAINED = 0.3
-"""Share of a state's variance that settings explain, adjusted, above which it is suspected."""
+"""Share of a variance that settings explain, adjusted, above which they matter."""
 
 _CHANCE = 1e-4  # of a false alarm, for all columns together
 _FEW_FREE = 15  # degrees of freedom below which nothing is said
 _ROUNDING = 1e-12
 
 
-def suspicious_states(trace: Trace) -> list[str]:
-    """Return a sentence for every state column that seems to be measured after the setting was chosen.
+@dataclass(frozen=True)
+class Leak:
+    """A state column that seems to be measured after the setting was chosen.
+
+    Attributes:
+        name: The column.
+        why: What gives it away.
+        chosen: Whether the setting may have been chosen by it instead, as it can be told from what was before.
+    """
+
+    name: str
+    why: str
+    chosen: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"state column {self.name!r} {self.why}: a state must be known before the setting is chosen; if this one "
+            "was measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, "
+            f"--ignore {quote(self.name)})"
+        )
+
+
+def without_leaks(trace: Trace) -> tuple[Trace, list[str]]:
+    """Return a log without the states that surely are measured too late, and a sentence for each that is left out.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> log = {"station": ["a", "b"] * 50, "tilt": rng.integers(0, 4, 100), "load": rng.random(100)}
         >>> log["reward"] = 0.1 * log["tilt"] - log["load"] + 0.3 * rng.normal(size=100)
         >>> log["rate"] = 5 * log["reward"] + 0.1 * rng.normal(size=100)
-        >>> [sentence] = suspicious_states(Trace.from_frame(log, {"configuration": ["tilt"]}))
-        >>> sentence.partition(":")[0]
-        "state column 'rate' is almost the same as the reward (correlation 0.999 within stations)"
+        >>> trace, [sentence] = without_leaks(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        >>> trace.state_names, sentence.partition(":")[0]
+        (('load',), "column 'rate' is left out of the state")
+    """
+    leaks = {leak.name: leak for leak in suspicious_states(trace) if not leak.chosen}
+    kept = [i for i, name in enumerate(trace.state_names) if name not in leaks]
+    states = tuple(trace.state_names[i] for i in kept)
+    said = [
+        f"column {name!r} is left out of the state: it {leak.why}, so it seems to be measured after the setting was "
+        f"chosen; to keep it, name the states, it among them ({_as_options([*states[:_SHOWN], name])})"
+        for name, leak in leaks.items()
+    ]
+    return (replace(trace, state=trace.state[:, kept], state_names=states) if leaks else trace), said
+
+
+def _as_options(states: Sequence[str]) -> str:
+    return " ".join(f"--state {quote(name)}" for name in states)
+
+
+def suspicious_states(trace: Trace) -> list[Leak]:
+    """Return the state columns that seem to be measured after the setting was chosen.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> log = {"station": ["a", "b"] * 50, "tilt": rng.integers(0, 4, 100), "load": rng.random(100)}
+        >>> log["reward"] = 0.1 * log["tilt"] - log["load"] + 0.3 * rng.normal(size=100)
+        >>> log["rate"] = 5 * log["reward"] + 0.1 * rng.normal(size=100)
+        >>> suspicious_states(Trace.from_frame(log, {"configuration": ["tilt"]}))
+        [Leak(name='rate', why='is almost the same as the reward (correlation 0.999 within stations)', chosen=False)]
     """
     station, arm = station_numbers(trace), _arms(trace)
-    cell = np.unique(station * (int(arm.max()) + 1) + arm, return_inverse=True)[1]
-    stations, cells, n = int(station.max()) + 1, int(cell.max()) + 1, len(trace)
-    if n - stations < _FEW_FREE:
+    cell = _pairs(station, arm)
+    n = len(trace)
+    if n - len(trace.stations) < _FEW_FREE:
         return []
-    reward = _rest(trace.reward, station), _rest(trace.reward, cell)
-    fresh, found = _just_changed(trace, station, arm), list[str]()
+    inside = int(cell.max()) + 1 <= n - _FEW_FREE
+    reward = _rest(trace.reward, station), _rest(trace.reward, cell if inside else station)
+    before, fresh = _just_changed(trace, station, arm)
+    found, chance = list[Leak](), _CHANCE / max(1, len(trace.state_names))
     for name, s in zip(trace.state_names, trace.state.T, strict=True):
-        rest = _rest(s, station), _rest(s, cell)
+        rest = _rest(s, station), _rest(s, cell if inside else station)
         if not _varies(s, rest[0]):
             continue
-        close = _correlation(rest[0], reward[0])
-        inside = _correlation(rest[1], reward[1]) if n - cells >= _FEW_FREE else close
-        if min(abs(close), abs(inside)) > CLOSE and close * inside > 0 and _varies(trace.reward, reward[0]):
-            found.append(_leak(name, f"is almost the same as the reward (correlation {close:.3f} within stations)"))
-        elif (
-            share := _explained(s[fresh], station[fresh], cell[fresh], chance=_CHANCE / len(trace.state_names))
-        ) > EXPLAINED:
-            found.append(_leak(name, f"depends on the setting, which explains {share:.0%} of it within stations"))
+        close, within = (_correlation(a, b) for a, b in zip(rest, reward, strict=True))
+        if min(abs(close), abs(within)) > CLOSE and close * within > 0 and _varies(trace.reward, reward[0]):
+            left = reward[0] - rest[0] * float(rest[1] @ reward[1]) / float(rest[1] @ rest[1])
+            if not _varies(trace.reward, left) or _explained(left, station, cell, chance=chance) <= EXPLAINED:
+                found.append(Leak(name, f"is almost the same as the reward (correlation {close:.3f} within stations)"))
+                continue
+        share = _explained(s[fresh], station[fresh], cell[fresh], chance=chance)
+        if share > EXPLAINED:
+            chosen = _foreseen(trace, s, arm, before=before, fresh=fresh)
+            found.append(
+                Leak(name, f"depends on the setting, which explains {share:.0%} of it within stations", chosen)
+            )
     return found
+
+
+def _pairs(a: IntArray, b: IntArray) -> IntArray:
+    """Number the pairs that occur, (n,)."""
+    return np.asarray(np.unique(a * (int(b.max(initial=0)) + 1) + b, return_inverse=True)[1])
+
+
+def _foreseen(trace: Trace, s: FloatArray, arm: IntArray, *, before: IntArray, fresh: IntArray) -> bool:
+    """Return whether a setting goes with what was known before it: the state in the row before, or the hour.
+
+    Args:
+        trace: The log.
+        s: The state feature, (n,).
+        arm: Which setting each row ran, (n,).
+        before: The rows before every change of a setting.
+        fresh: Those after it.
+    """
+    if trace.time is None:
+        return False
+    station = station_numbers(trace)
+    since = _pairs(station[before], arm[before])  # where it came from tells where it went, as it must be elsewhere
+    if _explained(s[before], since, _pairs(since, arm[fresh]), chance=_CHANCE) > 0:
+        return True
+    if trace.time.dtype.kind != "M":
+        return False
+    hour = (trace.time[fresh].astype("datetime64[h]").astype(np.int64) % 24) * (np.pi / 12.0)
+    here, cell = station[fresh], _pairs(station[fresh], arm[fresh])
+    return any(_explained(wave(hour), here, cell, chance=_CHANCE) > 0 for wave in (np.cos, np.sin) if np.ptp(hour) > 0)
 
 
 def _rest(values: FloatArray, group: IntArray) -> FloatArray:
@@ -332,13 +416,13 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
     return float(a @ b) / size if size > 0 else 0.0
 
 
-def _just_changed(trace: Trace, station: IntArray, arm: IntArray) -> IntArray:
-    """Return the rows of stations (n,) whose setting (n,) is another than just before; all where time is not known."""
+def _just_changed(trace: Trace, station: IntArray, arm: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows before and after every change of a station's setting; all twice where time is not known."""
     if trace.time is None:
-        return np.arange(len(trace))
+        return np.arange(len(trace)), np.arange(len(trace))
     order = np.lexsort((trace.time, station))
-    same_station = np.diff(station[order]) == 0
-    return np.asarray(order[1:][same_station & (np.diff(arm[order]) != 0)])
+    changed = (np.diff(station[order]) == 0) & (np.diff(arm[order]) != 0)
+    return order[:-1][changed], order[1:][changed]
 
 
 def _explained(s: FloatArray, station: IntArray, cell: IntArray, *, chance: float) -> float:
@@ -362,10 +446,3 @@ def _explained(s: FloatArray, station: IntArray, cell: IntArray, *, chance: floa
     ratio = (total - left) / between / (left / within)
     likely = float(f.sf(ratio, between, within)) > chance
     return 0.0 if likely else 1.0 - left / within / (total / (between + within))
-
-
-def _leak(name: str, why: str) -> str:
-    return (
-        f"state column {name!r} {why}: a state must be known before the setting is chosen; if this one was measured "
-        f"in the same slot, leave it out (columns={{'ignore': ...}}; on the command line, --ignore {quote(name)})"
-    )
