@@ -183,7 +183,7 @@ def test_notes_of_the_library_are_passed_on(folder: Path, capsys: pytest.Capture
     assert "its users is 8, the log has only ever 7" in left["3715"]
 
 
-def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out(
+def test_a_state_that_is_the_reward_is_named_with_the_option_that_leaves_it_out(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     columns = export()
@@ -191,13 +191,14 @@ def test_a_column_that_is_the_reward_is_named_with_the_option_that_leaves_it_out
     states = (folder / "states.csv").read_text().splitlines()
     lines = [f"{states[0]},thr mbps", *(f"{line},4.5" for line in states[1:])]
     (folder / "now.csv").write_text("\n".join(lines) + "\n")
-    assert recommend(folder, log="leak.csv", states="now.csv") == 0
+    named = ["--state", "users", "--state", "thr mbps"]
+    assert recommend(folder, *named, log="leak.csv", states="now.csv") == 0
     assert "note: state column 'thr mbps' is almost the same as the reward" in (printed := capsys.readouterr().out)
     assert (
         "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"
         in printed
     )
-    assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, "--policy", "usual"]) == 0
+    assert main(["evaluate", str(folder / "leak.csv"), *COLUMNS, *named, "--policy", "usual"]) == 0
     printed = capsys.readouterr().out
     assert (
         "measured in the same slot, leave it out (columns={'ignore': ...}; on the command line, --ignore 'thr mbps')"

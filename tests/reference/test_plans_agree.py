@@ -100,17 +100,21 @@ class World:
         terms = self.average(name, arm, hour) + [(-w, x) for w, x in self.average(name, present, hour)]
         return self.believed(STATIONS.index(name), terms)
 
-    def of_days(self, name: str, arm: int, present: int) -> float:
+    def of_days(self, name: str, arm: int, present: int, hour: int | None = None) -> float:
         """Variance of the gain of the days to come, from the gain without each of the period's three."""
         whole = self.periods[name]
         assert whole.hours is not None
         without = []
         for day in range(3):
             rows = np.arange(9) // 3 != day
-            self.periods[name] = Period(whole.states[rows], whole.hours[rows])
-            without.append(self.gain(name, arm, present)[0])
+            if hour is not None and not (rows & (whole.hours == hour)).any():
+                return 0.0  # one day has it
+            if hour is None or ((~rows) & (whole.hours == hour)).any():
+                self.periods[name] = Period(whole.states[rows], whole.hours[rows])
+                without.append(self.gain(name, arm, present, hour)[0])
         self.periods[name] = whole
-        return 2 / 3 * sum((one - sum(without) / 3) ** 2 for one in without) * (1 + 3 / 7)
+        D = len(without)
+        return (D - 1) / D * sum((one - sum(without) / D) ** 2 for one in without) * (1 + D / 7)
 
     def plan(self, present: int) -> dict[str, Any]:
         told = told_of(self.samples(), self.noise)
@@ -163,7 +167,13 @@ def test_that_days_differ_widens_the_interval_of_a_gain(seed: int) -> None:
         gain, std = world.gain(name, arm, 0)
         std = np.hypot(std, np.sqrt(world.of_days(name, arm, 0)))
         assert [change.gain.value, change.gain.high] == pytest.approx([gain, gain + 1.96 * std], abs=1e-4)
-        seen += 1
+        for hour, found in one.change.by_hour.items() if isinstance(one, Proposal) else ():
+            gain, std = world.gain(name, arm, 0, hour)
+            variance = world.of_days(name, arm, 0, hour)
+            assert [found.value, found.high] == pytest.approx(
+                [gain, gain + 1.96 * np.hypot(std, np.sqrt(variance))], abs=1e-4
+            )
+            seen += variance > 0
     assert seen
 
 

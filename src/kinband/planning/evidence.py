@@ -197,6 +197,9 @@ class Evidence:
         mean: Constant prior mean.
         shocks: What the rows of a day have in common.
 
+    Attributes:
+        weights: Of the rows, (n,): their product with covariances is what is expected.
+
     Example:
         >>> from kinband.kernels import RBF
         >>> told = Told(np.zeros(2, dtype=np.int64), np.array([[0.0], [0.5]]), np.array([0.2, 0.6]), np.full(2, 0.01),
@@ -220,11 +223,11 @@ class Evidence:
             raise NotPositiveDefiniteError(
                 "the rows of the log cannot be told apart: increase `noise`, or log fewer repeated rows"
             ) from None
-        self._a = cho_solve((self._L, True), told.y - mean, check_finite=False) if len(told) else told.y
+        self.weights = cho_solve((self._L, True), told.y - mean, check_finite=False) if len(told) else told.y
 
     def means(self, C: FloatArray) -> FloatArray:
         """Return what is expected of sums of f with covariances C (n, q) with the rows, prior mean left out: (q,)."""
-        return np.asarray(self._a @ C)
+        return np.asarray(self.weights @ C)
 
     def solved(self, C: FloatArray) -> FloatArray:
         """Return L⁻¹C, (n, q): its columns' squares are what the rows take from the variance of the sums."""
@@ -300,6 +303,17 @@ class Averages:
             over_states = split.over_rest(rows, self.X) @ self.W.T
             found += over_states[:, :, None] * split.over_part(rows, chosen)[:, None, :]
         return found
+
+    def expected(self, rows: FloatArray, weights: FloatArray, arms: IntArray) -> FloatArray:
+        """Return weighted sums (n,) of covariances of rows (n, d) with f in each state under some settings: (T, A)."""
+        if not self._splits:
+            return np.column_stack([weights @ self.kernel(rows, self._with(int(arm))) for arm in arms])
+        chosen = np.vstack([self._with(int(arm), self.X[:1]) for arm in arms])
+        parts = [
+            split.over_rest(rows, self.X).T @ (weights[:, None] * split.over_part(rows, chosen))
+            for split in self._splits
+        ]
+        return np.asarray(sum(parts))
 
     def between(self, a: int, b: int) -> FloatArray:
         """Return the prior covariance, within a station, of each sum under one setting and under another: (q,)."""

@@ -15,7 +15,7 @@ from kinband.guardrails import Rails
 from kinband.planning.beside import keeping
 from kinband.planning.evidence import Averages, Evidence, covariances, variances
 from kinband.planning.limits import Limits
-from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock, sampling_variance
+from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Why
 from kinband.planning.reasons import (
     NOT_IN_LOG,
@@ -128,8 +128,8 @@ class _Draft:
         change: The change, as far as it is known.
         task: The station's number.
         arm, present: The proposed and the present configuration.
-        averages: Means of f over the period, as of `_averages`.
-        hours: The hours.
+        averages: The mean of f over the period, and that of each hour.
+        period: What it is for.
         choices: Of how many configurations it is the best.
         merit: By how much its score is the better one; plans are ordered by it.
     """
@@ -139,9 +139,14 @@ class _Draft:
     arm: int
     present: int
     averages: Averages
-    hours: tuple[int, ...]
+    period: Period
     choices: int
     merit: float
+
+    @property
+    def hours(self) -> tuple[int, ...]:
+        """The hours of the day in the period."""
+        return self.period.sums()[1]
 
 
 @dataclass(frozen=True)
@@ -237,15 +242,15 @@ def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
     return ("state unfamiliar", f"Its state is far outside what the log has seen: {found}.") if found else None
 
 
-def _averages(group: Group, present: Present) -> tuple[Averages, tuple[int, ...]]:
-    """Means of f over a station's period, or its present state, and the hours of the day in it.
+def _period(group: Group, present: Present) -> Period:
+    """A station's period, or its present state."""
+    names = group.seen.names
+    return present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
 
-    The whole mean comes first, then that of each hour, then the whole with each day left out.
-    """
-    encoder, names = group.encoder, group.seen.names
-    period = present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
-    sums, hours = period.sums()
-    W, states, hour = np.vstack([sums, period.without_days()]), period.states, period.hours
+
+def _averages(group: Group, period: Period) -> Averages:
+    """Means of f over a period, and over each hour of the day in it."""
+    encoder, W, states, hour = group.encoder, period.sums()[0], period.states, period.hours
     if group.clocked and hour is None:  # at any hour
         hour = np.tile(_ANY_HOUR, len(states))
         W, states = (np.repeat(of, len(_ANY_HOUR), axis=axis) for of, axis in ((W / len(_ANY_HOUR), 1), (states, 0)))
@@ -255,13 +260,14 @@ def _averages(group: Group, present: Present) -> tuple[Averages, tuple[int, ...]
         states = np.column_stack([states, np.zeros(len(states))])
     X = encoder.encode(states, np.zeros(len(states), dtype=np.int64))
     kernel, columns = group.evidence.kernel.context, tuple(setting_columns(encoder))
-    return Averages(kernel, X, W, columns, encoder.space.features), hours
+    return Averages(kernel, X, W, columns, encoder.space.features)
 
 
 def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules) -> _Draft | LeftAlone:
     """Return the best change of a station that keeps the floors; where nothing is better, its present configuration."""
     evidence = group.evidence
-    averages, hours = _averages(group, present)
+    period = _period(group, present)
+    averages = _averages(group, period)
     whole = replace(averages, W=averages.W[:1])
     C = covariances(evidence, whole, task, arms)
     own = evidence.mean + evidence.means(C)
@@ -299,7 +305,7 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
         reason="",
     )
     merit = float(score[chosen] - score[here])
-    return _Draft(change, task, int(arms[chosen]), arm, averages, hours, len(arms), merit)
+    return _Draft(change, task, int(arms[chosen]), arm, averages, period, len(arms), merit)
 
 
 _LOOKS = 8  # settings that are held against floors at a time, after the best one, which most often keeps them
@@ -357,12 +363,12 @@ class _Sums:
 
     Attributes:
         mean, variance: (2,) or (2 + hours,).
-        without: The gain with each day of the period left out, (D,).
+        by_state: The gain in each state of the period, (T,), where it is asked for by hour.
     """
 
     mean: FloatArray
     variance: FloatArray
-    without: FloatArray
+    by_state: FloatArray
 
     @property
     def std(self) -> FloatArray:
@@ -377,8 +383,8 @@ def _believed(evidence: Evidence, drafts: Sequence[_Draft], *, hours: bool = Tru
     begins = [0, *ends[:-1]]
     taken = (V**2).sum(axis=0)
     found = [
-        _Sums(evidence.means(C), prior - taken[begin:end], without)
-        for (C, prior, without), begin, end in zip(parts, begins, ends, strict=True)
+        _Sums(evidence.means(C), prior - taken[begin:end], by_state)
+        for (C, prior, by_state), begin, end in zip(parts, begins, ends, strict=True)
     ]
     return found, V[:, begins]
 
@@ -386,17 +392,21 @@ def _believed(evidence: Evidence, drafts: Sequence[_Draft], *, hours: bool = Tru
 def _sums(evidence: Evidence, draft: _Draft, *, hours: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour.
 
-    And what is expected of the gain with each day left out, (D,).
+    And what is expected of the gain in each state of the period, (T,).
     """
     averages = replace(draft.averages, kernel=evidence.kernel.context)
     averages = averages if hours else replace(averages, W=averages.W[:1])
-    alike, q = evidence.kernel.K_Z[draft.task, evidence.told.tasks], 1 + len(draft.hours) if hours else 1
-    both = averages.with_rows(evidence.told.X, np.array([draft.arm, draft.present])) * alike[:, None, None]
+    alike, arms = evidence.kernel.K_Z[draft.task, evidence.told.tasks], np.array([draft.arm, draft.present])
+    both = averages.with_rows(evidence.told.X, arms) * alike[:, None, None]
     gains = both[:, :, 0] - both[:, :, 1]
     of_new, of_old = (averages.between(arm, arm) for arm in (draft.arm, draft.present))
-    apart = (of_new + of_old - 2.0 * averages.between(draft.arm, draft.present))[:q]
+    apart = of_new + of_old - 2.0 * averages.between(draft.arm, draft.present)
     prior = evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
-    return np.hstack([both[:, :1, 0], gains[:, :q]]), prior, evidence.means(gains[:, q:])
+    by_state = np.zeros(0)
+    if hours and draft.period.days is not None:
+        new, old = averages.expected(evidence.told.X, alike * evidence.weights, arms).T
+        by_state = (new - old).reshape(len(draft.period.states), -1).mean(axis=1)  # over hours, where any may be meant
+    return np.hstack([both[:, :1, 0], gains]), prior, by_state
 
 
 def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
@@ -404,7 +414,7 @@ def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
     weight = 0.0 if group.around is None else float(group.around[1][draft.task])
     if not weight:
         return None
-    return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.without)
+    return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.by_state)
 
 
 def _with_gain(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
@@ -416,9 +426,8 @@ def _with_gain(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
         together = own
     else:
         variance = own.variance + beside.variance
-        together = _Sums(own.mean + beside.mean, variance, own.without + beside.without)
-    std = together.std[1:]
-    std[0] = np.hypot(std[0], np.sqrt(sampling_variance(together.without)))
+        together = _Sums(own.mean + beside.mean, variance, own.by_state + beside.by_state)
+    std = np.sqrt(together.std[1:] ** 2 + draft.period.day_variances(together.by_state))
     gains = [normal(float(mean), float(one)) for mean, one in zip(together.mean[1:], std, strict=True)]
     by_hour = dict(zip(draft.hours, gains[1:], strict=True)) if draft.change.moves else {}
     around = None if beside is None else normal(float(beside.mean[1]), float(beside.std[1]))

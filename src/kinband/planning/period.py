@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, IntArray
+from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -76,15 +76,27 @@ class Period:
         at = (self.hours[None] == found[:, None]).astype(np.float64)
         return np.vstack([self.weights, at / at.sum(axis=1, keepdims=True)]), tuple(found.tolist())
 
-    def without_days(self) -> FloatArray:
-        """Return the weights of the mean with each day left out in turn, (D, T); none where days say nothing."""
-        if self.days is None or len(found := np.unique(self.days)) < 2:
-            return np.empty((0, len(self.states)))
-        W = np.zeros((len(found), len(self.states)))
-        for row, day in zip(W, found, strict=True):
-            rows = np.flatnonzero(self.days != day)
-            row[rows] = Period(self.states[rows], None if self.hours is None else self.hours[rows]).weights
-        return W
+    def day_variances(self, values: FloatArray) -> FloatArray:
+        """Return how much the mean of values (T,), and that of each hour, may differ in the days to come, (1 + H,).
+
+        Example:
+            >>> two_days = Period(np.zeros((4, 0)), np.array([7, 20, 7, 20]), np.array([1, 1, 2, 2]))
+            >>> two_days.day_variances(np.array([1.0, 1.0, 3.0, 1.0])).round(3).tolist()
+            [0.321, 1.286, 0.0]
+        """
+        W, hours = self.sums()
+        variances = np.zeros(len(W))
+        if self.days is not None:
+            for i, rows in enumerate([W[0] > 0, *(self.hours == hour for hour in hours)]):
+                days = np.unique(self.days[rows])
+                without = [self._mean(values, rows & (self.days != day)) for day in days if len(days) > 1]
+                variances[i] = sampling_variance(np.array(without))
+        return variances
+
+    def _mean(self, values: FloatArray, rows: BoolArray) -> float:
+        """The mean of values (T,) over some rows (T,)."""
+        hours = None if self.hours is None else self.hours[rows]
+        return float(Period(self.states[rows], hours).weights @ values[rows])
 
 
 def sampling_variance(without: FloatArray) -> float:
