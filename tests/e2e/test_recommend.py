@@ -506,6 +506,32 @@ def test_of_a_plan_with_hours_the_worst_is_named(folder: Path, capsys: pytest.Ca
     page = (folder / "plan" / "plan.html").read_text(encoding="utf-8")
     assert "Gain by hour of the day" in page
     assert "672 rows of 2 stations, 2024-03-04 00:00 to 2024-03-17 23:00." in page
+    assert re.search(
+        "What runs now is from</dt><dd>the last row of each station in .*, of 2024-03-17 23:00, .* days b", page
+    )
+    assert "hour of the day." in page
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_the_page_has_no_hints_for_the_command_line(explore: bool, tmp_path: Path) -> None:
+    """Of stations, times, notes and what was never tried."""
+    rng = np.random.default_rng(4)
+    cells = np.repeat(["a", "b", "c"], 40)
+    tilt = np.where(cells == "c", 4, rng.integers(1, 6, 120))
+    log = {"Cell Name": cells, "Time": [f"2024-03-{1 + i % 40 // 24:02d} {i % 24:02d}:00" for i in range(120)]}
+    log |= {"tilt": tilt, "good": (0.8 - 0.03 * abs(tilt - 3) + 0.01 * rng.normal(size=120)).round(4)}
+    file = write(tmp_path / "export.csv", log)
+    options = ["--configuration", "tilt", "--reward", "good", "--explore" if explore else "--exploit"]
+    assert main(["recommend", str(file), *options, "--out", str(tmp_path / "plan")]) == 0
+    page = (tmp_path / "plan" / "plan.html").read_text(encoding="utf-8").partition("<body")[2]
+    assert "is taken for the station, by its name</li>" in page
+    assert not re.search(r"\s--[a-z]|`|kinband design", page)
+
+
+def test_the_page_says_which_file_has_what_runs_now(folder: Path) -> None:
+    assert recommend(folder) == 0
+    page = (folder / "plan" / "plan.html").read_text(encoding="utf-8")
+    assert "What runs now is from</dt><dd>the file states.csv, last changed on 20" in page
 
 
 def test_the_page_says_what_was_read_what_limits_it_and_how_to_undo_it(
@@ -519,11 +545,11 @@ def test_the_page_says_what_was_read_what_limits_it_and_how_to_undo_it(
         "from export.csv",
         "90 rows of 3 stations.",
         "threshold_dbm moves by at most 4.",
-        "Guard rails: threshold_dbm is -104 to -88.",
+        "Guard rails: threshold_dbm is −104 to −88.",
         "Guard rails freeze 1 station: 0012.",
         "At most 3 stations may change.",
         "<code>set_threshold_dbm</code>",
-        "threshold_dbm -92 at 1 station",
+        "threshold_dbm −92 at 1 station",
     ):
         assert said in page
     assert "Where they are" not in page

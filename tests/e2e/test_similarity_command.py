@@ -45,7 +45,7 @@ def test_like_stations_are_grouped_and_drawn(log: Path, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "4 stations with 25 rows each" in printed
     assert "[red]north" in printed
-    assert "note: the median rule" in printed
+    assert "note: similarity is a ranking" in printed
     assert (log.parent / "out" / "similarity.png").read_bytes().startswith(b"\x89PNG")
     stored = [TaskMatrix.load(log.parent / "out" / f"similarity.{suffix}") for suffix in ("npz", "csv")]
     for alike in stored:

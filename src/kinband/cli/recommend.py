@@ -1,10 +1,12 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
+import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -52,8 +54,8 @@ from kinband.planning import (
     share_text,
 )
 from kinband.planning.design import trial_stations
-from kinband.planning.network import planning_cost
-from kinband.planning.period import DAYS, days_in_period
+from kinband.planning.network import Network, planning_cost
+from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
@@ -62,6 +64,7 @@ from kinband.trace import Trace
 from kinband.trace.answers import LogQuestions, listed
 from kinband.trace.files import located, names_in
 from kinband.trace.guesses import guessed_places
+from kinband.trace.table import station_numbers
 
 _SHOWN = 20  # stations listed on the screen; the files list all
 
@@ -168,10 +171,17 @@ def recommend(
                 max_changes=max_changes, steps=steps, rails=hard, workers=workers, ray=ray,
                 tick=lambda done: tick("planning", done), reward=columns.reward or "reward", period=meant,
             )  # fmt: skip
+    made = datetime.now().astimezone()
     origin = Origin(
-        made=datetime.now().astimezone(), log=log.name, read=_read(asked), notes=tuple(notes),
-        places=places.at, metres=places.metres,
-    )  # fmt: skip
+        made=made,
+        log=log.name,
+        read=_read(asked, network),
+        notes=tuple(filter(None, map(without_hints, notes))),
+        places=places.at,
+        metres=places.metres,
+        present=_present_in_words(log, trace, now, made, skip_bad=columns.skip_bad),
+        ranges=_ranges(space),
+    )
     files = plan.write(out, replace=replace, origin=origin)
     if as_json:
         read = {"rows": len(trace), "rows_used": len(used), "groups": len(network.groups), "similarity": network.method}
@@ -200,21 +210,70 @@ def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOpt
     return Places({})
 
 
-def _read(asked: LogQuestions) -> tuple[str, ...]:
+def _read(asked: LogQuestions, network: Network) -> tuple[str, ...]:
     """What the log holds, for a reader who has not seen it."""
     rows = f"{asked.rows_used:,} of {asked.rows:,} rows" if asked.rows_used < asked.rows else f"{asked.rows:,} rows"
     when = "" if asked.period is None else f", {asked.period[0]} to {asked.period[1]}"
     low, _, high = asked.tried
     each = f"{low}" if low == high else f"{low} to {high}"
-    state = f"States that gains may depend on: {listed(asked.state)}." if asked.state else "No states."
+    states = [*asked.state, *(["hour of the day"] if set(HOUR_OF_DAY) <= set(network.encoder.state.names) else [])]
+    state = f"States that gains may depend on: {listed(states)}." if states else "No states."
     tried = f"{counted(asked.configurations, 'setting')} tried, {each} a station."
     return f"{rows} of {counted(asked.stations, 'station')}{when}.", tried, state
+
+
+def _present_in_words(log: Path, trace: Trace, now: Path | None, made: datetime, *, skip_bad: bool) -> str:
+    """From where and when it is known what the stations run now."""
+    if now is not None:
+        changed = datetime.fromtimestamp(now.stat().st_mtime).astimezone()
+        return f"the file {now.name}, last changed on {changed:%Y-%m-%d at %H:%M}{_ago(made - changed)}"
+    if trace.time is None:
+        return f"the last row of each station in {log.name}, which has no times"
+    station = station_numbers(trace)
+    order = np.lexsort((trace.time, station))
+    ends = trace.time[order][np.append(np.flatnonzero(np.diff(station[order])), len(order) - 1)]
+    last, dated = ends.max(), trace.time.dtype.kind == "M"
+    when = str(last.astype("datetime64[m]")).replace("T", " ") if dated else f"{last:g}"
+    ago = _ago(made.replace(tzinfo=None) - last.astype("datetime64[s]").item()) if dated else ""
+    older = int((ends < last).sum())
+    first = str(ends.min().astype("datetime64[m]")).replace("T", " ") if dated else f"{ends.min():g}"
+    some = f"; that of {counted(older, 'station')} is older, the oldest of {first}" if older else ""
+    skipped = ", which may be one that was skipped" if skip_bad else ""
+    return f"the last row of each station in {log.name}{skipped}, of {when}{ago}{some}"
+
+
+def _ago(age: timedelta) -> str:
+    """How long before the plan that was, where it is a day or more."""
+    return f", {counted(age.days, 'day')} before this plan" if age.days >= 1 else ""
+
+
+def _ranges(space: ConfigurationSpace) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value of knobs that have more than two."""
+    knobs = {name: space.knob(name)[1] for name in space.knobs}
+    quantities = {name: knob.values for name, knob in knobs.items() if not knob.categorical and len(knob.values) > 2}
+    return {name: (float(min(values)), float(max(values))) for name, values in quantities.items()}
+
+
+def without_hints(note: str) -> str:
+    """Return a note without what it says of options and commands, for a page that others read.
+
+    Example:
+        >>> without_hints("column 'Cell' is taken for the station, by its name: --station says otherwise")
+        "column 'Cell' is taken for the station, by its name"
+        >>> without_hints("at most 3 of 30 try something at once (--max-changes); `kinband design` finds those ...")
+        'at most 3 of 30 try something at once'
+    """
+    note = re.sub(r" \([^()]*(--\w|columns=|duplicates=)[^()]*\)", "", note)
+    kept = [part for part in re.split(r"(?<=[:;,.]) ", note) if not re.search(r"--[a-z]|`|\w=(True|'|\{)", part)]
+    return " ".join(kept).rstrip(" :;,")
 
 
 def _files_in_words(plan: ChangePlan, files: Sequence[Path]) -> list[str]:
     """Return which file to open, and which undoes the plan."""
     rollback, made, left, page = files
     lines = [f"Open: {page}, then {made} (what to set) and {left}."]
+    if "never tried" in plan.why_left:
+        lines.append("Trials: `kinband design` plans those that the log lacks.")
     if plan.changes:
         lines.append(f"Undo: {rollback} sets {counted(len(plan.changes), 'station')} back to what runs now.")
     return lines

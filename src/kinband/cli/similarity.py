@@ -46,9 +46,9 @@ _SHOWN = 20  # groups of a large network listed on the screen; groups.csv lists 
 _PAIRS = 3  # most and least alike pairs shown
 _ROUNDING = 1e-9
 _ALIKE = 0.7  # similarity within a group; joint, which knows how much all have in common, begins from there
-_MEDIAN = (
-    "the median rule calls the median pair about 0.61 alike in any log: read similarity as a ranking, "
-    "or let the log decide how much to share with --sigma likelihood"
+_RANKING = (
+    "similarity is a ranking, who is more alike than whom: the median pair has about 0.61 in any log, however alike "
+    "stations are"
 )
 
 
@@ -132,7 +132,7 @@ def similarity(
         shards = _measured(used, method, sigma=sigma, seed=seed, workers=workers, ray=ray)
         files = _write(shards, out)
     if method is Method.embedding and sigma in (None, Sigma.median):
-        notes.append(_MEDIAN)
+        notes.append(_RANKING)
     if method is Method.coregionalisation and (dropped := _not_looked_at(shards, used)):
         notes.append(dropped)
     results = _results(shards, used, alike=alike) | {"files": [str(file) for file in files], "notes": notes}

@@ -5,6 +5,7 @@ folded on a screen is on the paper. Of thousands of stations it lists the first 
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,7 +17,8 @@ from markupsafe import Markup
 from kinband.arrays import FloatArray
 from kinband.html import environment, style_sheet
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
-from kinband.planning.plan import Change, ChangePlan, Origin, Why, decimals_of
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Why, decimals_of
+from kinband.planning.reasons import reworded
 from kinband.stats import Estimate, counted
 from kinband.version import __version__
 
@@ -28,20 +30,23 @@ LISTED = 300
 
 TO_DO: Mapping[Why, str] = {
     "best already": "nothing",
-    "gain not certain": "log more, or let a few stations try it (--explore, kinband design)",
-    "gain too small": "nothing, or lower --least-gain",
-    "never tried": "let a few stations try other settings (kinband design)",
+    "gain not certain": "collect more rows, or let a few stations try it",
+    "gain too small": "nothing",
+    "never tried": "let a few stations try other settings",
     "no other choice": "widen the steps or guard rails, if they may be wider",
     "beyond the limit": "take it in the next plan",
     "beside a change": "take it in the next plan, when its neighbour is done",
     "frozen": "nothing while guard rails freeze it",
-    "a floor would be broken": "look at the limit, or log more",
-    "not in the log": "log it first, or describe it (--descriptors)",
+    "a floor would be broken": "look at the limit, or collect more rows",
+    "not in the log": "collect rows of it first",
     "state unfamiliar": "check the units of its state",
     "state incomplete": "complete its state",
-    "configuration unknown": "say what it runs, or log it",
+    "configuration unknown": "say what it runs",
 }
 """What to do about a station that is left alone, by the reason."""
+
+LARGE = 0.5
+"""Share of a knob's range beyond which a move is a large one."""
 
 # --- The page -------------------------------------------------------------------------------------------------------
 
@@ -72,6 +77,10 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
         places=plan_map(plan, origin.places, metres=origin.metres),
         hours=hour_chart(plan),
         undone=_undone(plan),
+        sentence=lambda one: _sentence(plan, one),
+        doubts=lambda change: _doubts(change, origin),
+        doubted=_doubted(plan, origin),
+        neighbours=any(change.around is not None for change in plan.changes),
     )
 
 
@@ -79,6 +88,7 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
 def _template() -> "Template":
     made = environment("kinband.planning")
     made.filters |= {"signed": _signed, "interval": _interval, "configuration": _configuration, "moves": _moves}
+    made.filters |= {"minus": _minus}
     made.globals |= {
         "style": style_sheet(),
         "version": __version__,
@@ -100,14 +110,14 @@ def _title(plan: ChangePlan) -> str:
 def _words(plan: ChangePlan) -> str:
     """The plan in one sentence."""
     if not plan.changes and plan.left_alone and all(left.why == "never tried" for left in plan.left_alone):
-        return "The log cannot tell what to set: it holds no trials. kinband design plans the few that it lacks."
+        return "The log cannot tell what to set: it holds no trials. A few would tell."
     if not plan.changes:
         return "No change is worth making: what was found of each station is said below."
     if plan.explore:
         return "These are trials of what is little known: each may lose, and all teach something."
     if all(change.gain.low > 0 for change in plan.changes):
         sure = "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
-        return f"{sure} But {losing}" if (losing := plan.losing()) else sure
+        return f"{sure} But {_minus(losing)}" if (losing := plan.losing()) else sure
     return "Not all of these changes are certain to gain: see the intervals of their gains."
 
 
@@ -118,7 +128,42 @@ def _mean(values: Any) -> float:
 
 def _signed(value: float, decimals: int) -> str:
     """A gain, with a sign and a typographer's minus."""
-    return f"{value:+,.{decimals}f}".replace("-", "−")
+    return _minus(f"{value:+,.{decimals}f}")
+
+
+def _minus(text: Any) -> str:
+    """Text with a typographer's minus before its negative numbers."""
+    return re.sub(r"(?<![\w.)-])-(?=\.?\d)", "−", str(text))
+
+
+def _sentence(plan: ChangePlan, one: Change | LeftAlone) -> str:
+    """A reason with the reward's own name, and with the page's precision and minus."""
+    return _minus(reworded(one.reason, one, explore=plan.explore, reward=plan.reward, decimals=plan.decimals))
+
+
+def _doubts(change: Change, origin: Origin) -> list[str]:
+    """What a change board would ask about a change: large moves, and what the station never ran."""
+    found = [f"large move of {knob}" if len(change.present) > 1 else "large move" for knob in _large(change, origin)]
+    return [*found, "new here"] if change.support and not change.support.own else found
+
+
+def _large(change: Change, origin: Origin) -> list[str]:
+    """The knobs that move over more than half of their range."""
+    within = {knob: origin.ranges[knob] for knob in change.moves if knob in origin.ranges}
+    return [
+        knob
+        for knob, (low, high) in within.items()
+        if abs(change.proposed[knob] - change.present[knob]) > LARGE * (high - low)
+    ]
+
+
+def _doubted(plan: ChangePlan, origin: Origin) -> str:
+    """How many changes are large, and how many are to what a station never ran."""
+    large = sum(bool(_large(change, origin)) for change in plan.changes)
+    new = sum(change.support is not None and not change.support.own for change in plan.changes)
+    said = [f"{large:,} move a knob over more than half of its range"] if large else []
+    said += [f"{new:,} set what the station itself never ran"] if new else []
+    return f"Look twice: of {counted(len(plan.changes), 'change')}, {', and '.join(said)}." if said else ""
 
 
 def _interval(gain: Estimate, decimals: int) -> str:
@@ -127,12 +172,14 @@ def _interval(gain: Estimate, decimals: int) -> str:
 
 def _configuration(values: Mapping[str, Any]) -> str:
     """A configuration as words, such as "tilt 4, power 43"; the value alone where there is one knob."""
-    return ", ".join(str(value) if len(values) == 1 else f"{knob} {value}" for knob, value in values.items())
+    return _minus(
+        ", ".join(str(value) if len(values) == 1 else f"{knob}\u00a0{value}" for knob, value in values.items())
+    )
 
 
 def _moves(change: Change) -> list[tuple[str, Any, Any]]:
     """The knobs that move, each with what it is now and what it is to be."""
-    return [(knob, change.present[knob], value) for knob, value in change.moves.items()]
+    return [(knob, _minus(change.present[knob]), _minus(value)) for knob, value in change.moves.items()]
 
 
 _NAMED = 6  # configurations of a roll-back that are named
@@ -143,7 +190,7 @@ def _undone(plan: ChangePlan) -> str:
     knobs = Counter(", ".join(f"{knob} {value}" for knob, value in one.present.items()) for one in plan.changes)
     named = [f"{text} at {counted(count, 'station')}" for text, count in knobs.most_common(_NAMED)]
     rest = sum(knobs.values()) - sum(count for _, count in knobs.most_common(_NAMED))
-    return "; ".join([*named, f"others at {rest:,}"] if rest else named)
+    return _minus("; ".join([*named, f"others at {rest:,}"] if rest else named))
 
 
 # --- Gains as whiskers ----------------------------------------------------------------------------------------------

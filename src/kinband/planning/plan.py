@@ -117,7 +117,11 @@ class Change:
     @property
     def moves(self) -> dict[str, Any]:
         """The new values of the knobs that move."""
-        return {knob: value for knob, value in self.proposed.items() if value != self.present[knob]}
+        return _moves(self.present, self.proposed)
+
+
+def _moves(present: Mapping[str, Any], proposed: Mapping[str, Any]) -> dict[str, Any]:
+    return {knob: value for knob, value in proposed.items() if value != present[knob]}
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,11 @@ class LeftAlone:
     proposed: Mapping[str, Any] | None = None
     gain: Estimate | None = None
 
+    @property
+    def moves(self) -> dict[str, Any]:
+        """The new values of the knobs that would have moved."""
+        return _moves(self.present, self.proposed or {})
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -156,6 +165,8 @@ class Origin:
         notes: What else a reader should know.
         places: How far to the east and to the north each station is.
         metres: Whether that is in metres.
+        present: From where and when it is known what stations run now, in a sentence.
+        ranges: The lowest and the highest value of knobs that the log has, of which a move may be a large part.
 
     Example:
         >>> Origin(log="export.csv", places={"a": (0.0, 500.0)}).metres
@@ -168,6 +179,8 @@ class Origin:
     notes: tuple[str, ...] = ()
     places: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     metres: bool = True
+    present: str = ""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def mean_gain_of(gains: Sequence[Estimate]) -> Estimate:

@@ -5,10 +5,10 @@ import numpy as np
 from kinband.arrays import BoolArray, IntArray
 from kinband.controller.explain import configuration_text, listed
 from kinband.planning.beside import breaks
-from kinband.planning.plan import Change, Support
+from kinband.planning.plan import Change, LeftAlone, Support
 from kinband.planning.seen import Tried
 from kinband.policies.kpi_floors import KpiFloor
-from kinband.stats import Estimate, counted
+from kinband.stats import REACH, Estimate, counted
 
 NOT_IN_LOG = "The log has no rows of this station, so it is not known which others it resembles."
 
@@ -21,23 +21,33 @@ def share_text(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _gain_text(gain: Estimate) -> str:
-    return f"a gain of {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})"
+def _gain_text(gain: Estimate, decimals: int | None = None) -> str:
+    spec = _spec(decimals)
+    return f"a gain of {gain.value:+{spec}} (95 % interval {gain.low:+{spec}} to {gain.high:+{spec}})"
 
 
-def promise(change: Change) -> str:
-    """Return what a change is expected to bring."""
-    return f"{configuration_text(change.moves, -1)} is expected to bring {_gain_text(change.gain)}"
+def _spec(decimals: int | None, digits: int = 3) -> str:
+    """How numbers are written: with so many decimals, or else so many digits."""
+    return f".{digits}g" if decimals is None else f".{decimals}f"
 
 
-def gain_reason(change: Change, *, explore: bool) -> str:
+def promise(change: Change | LeftAlone, decimals: int | None = None) -> str:
+    """Return what a change is expected to bring; nothing where none was looked at."""
+    if change.proposed is None or change.gain is None:
+        return ""
+    return f"{configuration_text(change.moves, -1)} is expected to bring {_gain_text(change.gain, decimals)}"
+
+
+def gain_reason(change: Change, *, explore: bool, reward: str = "reward", decimals: int | None = None) -> str:
     """Return why a station should change."""
-    instead = f"{change.expected:.4g} instead of {change.expected_unchanged:.4g}"
+    spec, gain = _spec(decimals, 4), _gain_text(change.gain, decimals)
+    expected = f"Expected {reward} {change.expected:{spec}} instead of {change.expected_unchanged:{spec}}"
     trial = "A trial, which may lose. " if explore and change.gain.low <= 0 else ""
     if change.around is None:
-        return f"{trial}Expected reward {instead}, {_gain_text(change.gain)}."
-    there = f"its neighbours {'gain' if change.around.value >= 0 else 'lose'} {abs(change.around.value):.3g} by it"
-    return f"{trial}Expected reward {instead}, and {there}: together {_gain_text(change.gain)}."
+        return f"{trial}{expected}, {gain}."
+    verb = "gain" if change.around.value >= 0 else "lose"
+    there = f"its neighbours {verb} {abs(change.around.value):{_spec(decimals)}} by it"
+    return f"{trial}{expected}, and {there}: together {gain}."
 
 
 def _kpi_text(name: str, expected: Estimate) -> str:
@@ -57,28 +67,28 @@ def broken_reason(floor: KpiFloor, expected: Estimate, today: float) -> str:
     return f"{said}; today it is {today:.4g}, and might become worse" if breaks(floor, today) else said
 
 
-def evidence_reason(change: Change) -> str:
-    """Return whose experience an estimate rests on, and what it would be worth without the others."""
+def evidence_reason(change: Change, decimals: int | None = None) -> str:
+    """Return whose rows an estimate rests on, and how certain it would be without those of others."""
     own = f"its own {counted(change.own_rows, 'row')}"
+    known, alone = (f"±{REACH * std:{_spec(decimals, 2)}}" for std in (change.std, change.std_alone))
     if change.borrowed < NEGLIGIBLE:
-        return f"The evidence is {own} (standard deviation {change.std:.2g})."
+        return f"This is learned from {own}, and known to {known}."
     named = [f"{name} ({share_text(share)})" for name, share in change.lenders if share >= NEGLIGIBLE]
     most = f", most from {listed(named)}" if named else ""
     if not change.own_rows:
-        return f"It has no rows of its own: all evidence is borrowed{most} (standard deviation {change.std:.2g})."
-    return (
-        f"{share_text(change.borrowed)} of the evidence is borrowed{most}; from {own} alone the standard deviation "
-        f"would be {change.std_alone:.2g}, not {change.std:.2g}."
-    )
+        return f"It has no rows of its own: all is learned from other stations{most}, and known to {known}."
+    without = f", with {own} alone to {alone}" if alone != known else ""
+    return f"{share_text(change.borrowed)} of this is learned from other stations{most}; known to {known}{without}."
 
 
-def worst_reason(change: Change) -> str:
+def worst_reason(change: Change, decimals: int | None = None) -> str:
     """Return in which hour of the day a change gains least, where it may lose in one."""
     if (worst := change.worst_hour) is None or worst[1].low > 0:
         return ""
     hour, gain = worst
-    verb = "loses" if gain.high < 0 else "may lose"
-    return f"At {hour:02d} h it {verb}: {gain.value:+.3g} (95 % interval {gain.low:+.3g} to {gain.high:+.3g})."
+    verb, spec = "loses" if gain.high < 0 else "may lose", _spec(decimals)
+    interval = f"95 % interval {gain.low:+{spec}} to {gain.high:+{spec}}"
+    return f"At {hour:02d} h it {verb}: {gain.value:+{spec}} ({interval})."
 
 
 def tried_reason(change: Change, support: Support, *, between: bool) -> str:
@@ -109,7 +119,7 @@ def never_reason(tried: Tried, rows: BoolArray) -> str:
     if not tried.compared(rows):
         return (
             "Never tried here, and no station that it can learn from ran two settings: what looks like a difference of "
-            "settings may be one of stations. `kinband design` plans trials."
+            "settings may be one of stations. Trials would tell."
         )
     return "No other choice lies within what was tried by any station that it can learn from."
 
@@ -119,4 +129,17 @@ def never_here_reason(tried: Tried, ran: IntArray) -> str:
     known = (
         f"It never ran anything but {configuration_text(tried.space[int(ran[0])], -1)}" if len(ran) else "It never ran"
     )
-    return f"{known}: whether another setting is better here is not known. `kinband design` plans trials."
+    return f"{known}: whether another setting is better here is not known. A trial would tell."
+
+
+def reworded(text: str, one: Change | LeftAlone, *, explore: bool, reward: str, decimals: int) -> str:
+    """Return a reason with the reward's own name, and its gains with so many decimals."""
+    pairs = [(promise(one), promise(one, decimals))]
+    if isinstance(one, Change):
+        said = gain_reason(one, explore=explore)
+        pairs.append((said, gain_reason(one, explore=explore, reward=reward, decimals=decimals)))
+        pairs.append((worst_reason(one), worst_reason(one, decimals)))
+        pairs.append((evidence_reason(one), evidence_reason(one, decimals)))
+    for before, after in pairs:
+        text = text.replace(before, after) if before else text
+    return text

@@ -12,6 +12,7 @@ import pytest
 from kinband.planning import Change, ChangePlan, LeftAlone, Origin, Support
 from kinband.planning.page import LISTED, TO_DO, plan_map, plan_page
 from kinband.planning.plan import Why, mean_gain_of
+from kinband.planning.reasons import evidence_reason, gain_reason, promise, worst_reason
 from kinband.stats import Estimate
 
 VOID = {"meta", "input", "br"}
@@ -88,7 +89,7 @@ def test_the_page_says_what_changes_what_it_brings_and_what_is_left_alone() -> N
         "40 here 900 at 31 others",
         "30 % b",
         "A good reason.",
-        "never tried 1 let a few stations try other settings (kinband design)",
+        "never tried 1 let a few stations try other settings",
         "z 2 best already Nothing is better.",
         "set_tilt",
         "(tilt 2 at 2 stations)",
@@ -156,6 +157,50 @@ def test_that_gains_are_certain_is_said_only_where_they_are() -> None:
     certain, rest = "the whole 95 % interval of its gain lies above zero", "Not all of these changes are certain"
     texts = [Checked(plan_page(plan(change("a"), change("b", gain)), Origin())).text for gain in (0.1, 0.03)]
     assert [(certain in text, rest in text) for text in texts] == [(True, False), (False, True)]
+
+
+def test_sentences_have_the_precision_and_the_minus_of_the_page_and_the_name_of_the_reward() -> None:
+    hour = {3: Estimate(-0.012345, -0.09, 0.06)}
+    made = change(present={"dbm": -102}, proposed={"dbm": -98}, by_hour=hour)
+    reasons = (gain_reason(made, explore=False), worst_reason(made), evidence_reason(made))
+    made = replace(made, reason=" ".join(reasons))
+    unsure = Estimate(0.000726, -0.0315, 0.0328)
+    rest = LeftAlone("y", {"dbm": -102}, "gain not certain", "", {"dbm": -98}, unsure)
+    rest = replace(rest, reason=f"{promise(rest)}, which may be a loss.")
+    assert "-0.0123 (95 % interval -0.09 to +0.06)" in made.reason
+    page = plan_page(ChangePlan(("dbm",), (made,), (rest,), reward="good_share"), Origin())
+    text = Checked(page).text
+    assert "Expected good_share 0.90 instead of 0.80, a gain of +0.10 (95 % interval +0.06 to +0.14)." in text
+    assert "At 03 h it may lose: −0.01 (95 % interval −0.09 to +0.06)." in text
+    assert "30 % of this is learned from other stations" in text
+    assert "dbm=−98 is expected to bring a gain of +0.00 (95 % interval −0.03 to +0.03), which may be a loss." in text
+    assert "−102 → −98" in text
+    assert not re.search(r"[\s(=]-\d", text[text.index("Change plan by") :])
+
+
+def test_large_moves_and_settings_new_to_a_station_are_flagged() -> None:
+    bold = change("a", present={"tilt": 0}, proposed={"tilt": 6}, support=Support(0, 900, 31))
+    made = plan(bold, change("b"))
+    text = Checked(plan_page(made, Origin(ranges={"tilt": (0.0, 8.0)}))).text
+    assert "0 → 6 large move new here" in text
+    assert "2 → 4 +0.10" in text
+    twice = "Look twice: of 2 changes, 1 move a knob over more than half of its range, and 1 set what"
+    assert twice in text
+    assert "Look twice" not in Checked(plan_page(plan(change("b")), Origin(ranges={"tilt": (0.0, 8.0)}))).text
+
+
+def test_whether_neighbours_count_is_said() -> None:
+    alone = Checked(plan_page(plan(change()), Origin())).text
+    assert "What a change does to its neighbours is not counted." in alone
+    counted = Checked(plan_page(plan(change(around=Estimate(0.01, 0.0, 0.02))), Origin())).text
+    assert "What a change does to its neighbours is counted in its gain." in counted
+    assert "is not counted" not in counted
+
+
+def test_where_what_runs_now_is_known_from_is_said() -> None:
+    text = Checked(plan_page(plan(change()), Origin(present="the file now.csv, 3 days before this plan"))).text
+    assert "What runs now is from the file now.csv, 3 days before this plan" in text
+    assert "(from the file now.csv, 3 days before this plan)" in text
 
 
 def test_trials_are_called_so() -> None:
