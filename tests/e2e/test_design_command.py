@@ -119,6 +119,19 @@ def test_rails_and_several_settings_hold(network: Network, capsys: pytest.Captur
     assert max(trial["setting"]["tilt"] for trial in trials) == 6
 
 
+def test_a_log_that_can_answer_is_said_to_before_any_trials(
+    network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert network.design() == 0
+    assert "already compares" not in capsys.readouterr().out
+    network.rows += [network.row(name, 31, 8) for name in list(network.level)[:12]]
+    network.write()
+    assert network.design("--replace") == 0
+    said, trials = "already compares settings at 12 of 30 stations, and `kinband recommend` answers now", "trials at"
+    printed = " ".join(capsys.readouterr().out.split())
+    assert 0 < printed.find(said) < printed.find(trials)
+
+
 def test_a_log_of_one_setting_needs_values_to_try(network: Network, capsys: pytest.CaptureFixture[str]) -> None:
     network.rows = [row | {"tilt": 4} for row in network.rows]
     network.write()

@@ -77,6 +77,30 @@ def test_a_profile_remembers_the_options_and_those_given_go_before_it(
     assert {one["name"]: one["role"] for one in other["columns"]}["Last größe"] == "reward"
 
 
+def test_a_profile_names_what_was_guessed_and_says_when_rows_would_be_refused(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "vendor.yaml"
+    found = looked(capsys, str(export), *OPTIONS, "--save-profile", str(profile))
+    assert any("repeat this with --skip-bad" in note for note in found["notes"])
+    assert {"station: Cell Name", "time: Date+Hour"} <= set(profile.read_text(encoding="utf-8").splitlines())
+    found = looked(capsys, str(export), "--profile", str(profile), "--skip-bad", "--save-profile", str(profile))
+    assert not any("repeat this" in note or "is taken for" in note for note in found["notes"])
+    assert looked(capsys, str(export), "--profile", str(profile))["needed"] is None
+
+
+@pytest.mark.parametrize("station", [[], ["--station", "Date"]])
+def test_a_column_of_words_is_no_reward(station: list[str], export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = export.read_text(encoding="cp1252").replace(";0012;", ";North;").replace(";0013;", ";South;")
+    export.write_text(text, encoding="cp1252")
+    words = ["--configuration", "RET tilt", "--reward", "Cell Name", "--skip-bad", *station]
+    assert main(["similarity", str(export), *words]) == 2
+    error = capsys.readouterr().err
+    said = "column 'Cell Name' is to be the reward, but holds words such as 'North', and a reward is a number"
+    assert f"{said}: name another column with --reward" in error
+    assert len(error.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -402,6 +402,13 @@ def test_a_file_of_states_is_what_a_plan_is_for(folder: Path, capsys: pytest.Cap
     answer = planned(folder, capsys, "--for", str(folder / "event.csv"))
     assert [change["station"] for change in answer["changes"]] == ["a"]
     assert answer["period"] == "the states of event.csv"
+    assert [
+        note for note in answer["notes"] if "one row of 1 of 2 stations, so that the plan is for one instant" in note
+    ]
+    (folder / "event.csv").write_text("cell,users\na,5\na,6\nb,50\nb,60\n", encoding="utf-8")
+    assert not [
+        note for note in planned(folder, capsys, "--for", str(folder / "event.csv"))["notes"] if "instant" in note
+    ]
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,7 @@ _HINTS = {
     "no_knob_varies": "name the knobs with --configuration",
     "no_outcome": "leave outcomes of failed runs empty, or mark them in a column, --failed",
     "no_ray": "pip install 'kinband[ray]', or leave --ray out",
+    "no_reward": "name another column with --reward",
     "no_time": "name its column with --time",
     "nothing_in_common": "name the knobs with --configuration, or run some configurations on every task",
     "nothing_to_try": "name more values of a knob with --values, or widen --step and --rails",

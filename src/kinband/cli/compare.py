@@ -12,6 +12,7 @@ import typer
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import (
+    LOG_KINDS,
     AsJson,
     KeptFolder,
     LogOptions,
@@ -254,7 +255,7 @@ def compare(
         str,
         typer.Argument(
             metavar="LOG",
-            help="The log or, with --measured, the table: .csv, .csv.gz or .parquet; or: bundled, and with --measured "
+            help=f"The log or, with --measured, the table: {LOG_KINDS}; or: bundled, and with --measured "
             f"{', '.join(BUNDLED)}.",
             show_default=False,
         ),

@@ -47,6 +47,7 @@ from kinband.similarity import TaskMatrix
 from kinband.similarity.shards import Shards
 from kinband.space import Categories, ConfigurationSpace
 from kinband.stats import REACH, counted
+from kinband.trace.answers import LogQuestions
 from kinband.trace.table import station_numbers
 
 
@@ -63,7 +64,9 @@ def design(
     values: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KNOB=V,V,...", help="Values that a knob may take beside those of the log; repeat for several."
+            metavar="KNOB=V,V,...",
+            help="Values that trials may set a knob to, too; those of the log they may in any case. Repeat for several "
+            "knobs.",
         ),
     ] = None,
     step: Annotated[
@@ -105,6 +108,8 @@ def design(
                 f"random: trials are weighed with every row, and that goes up to {LARGEST_LOG:,}"
             )
         asked = first_lines(trace, used, quiet=as_json)
+        if not as_json and (known := _known_already(asked)):
+            say(known)
         if not isinstance(alike, TaskMatrix | Shards):
             shards = similarity_in_shards(used.with_space(space), alike, shards=None, seed=seed)
             if shards is not None:
@@ -128,6 +133,17 @@ def design(
         return
     _print(plan, network=len(trace.stations))
     echo_lines(*(f"note: {note}" for note in notes), f"trials: {files[1]}", f"roll-back: {files[0]}")
+
+
+def _known_already(asked: LogQuestions) -> str:
+    """Say where a log compares settings already, so that nobody tries what it can tell; nothing where it cannot."""
+    own = asked.stations - len(asked.one_setting)
+    if not own:
+        return ""
+    return (
+        f"No trials are needed to begin with: the log already compares settings at {own:,} of "
+        f"{counted(asked.stations, 'station')}, and `kinband recommend` answers now. Trials would tell more:"
+    )
 
 
 def _with_values(space: ConfigurationSpace, given: Sequence[str]) -> ConfigurationSpace:

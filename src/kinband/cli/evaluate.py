@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray
 from kinband.cli.options import (
+    LOG_KINDS,
     AsJson,
     LogOptions,
     RayAddress,
@@ -44,7 +45,7 @@ _STATIONS = 5  # with the fewest effective rows, shown
 def evaluate(
     trace: Annotated[
         str,
-        typer.Argument(metavar="[LOG]", help="The log: .csv, .csv.gz or .parquet; or: bundled.", show_default=True),
+        typer.Argument(metavar="[LOG]", help=f"The log: {LOG_KINDS}; or: bundled.", show_default=True),
     ] = "bundled",
     policy: Annotated[
         list[str] | None,

@@ -18,6 +18,10 @@ from kinband.trace.answers import log_questions
 from kinband.trace.describe import Described, described
 from kinband.trace.files import bundled_file
 
+_REPEAT = (
+    "commands refuse rows that cannot be used, with this profile too: repeat this with --skip-bad, and the profile "
+    "leaves them out"
+)
 _COLUMNS, _WIDE = 40, 6  # rows of the table of columns, and columns of the first rows that are shown
 
 
@@ -43,7 +47,9 @@ def look(
     trace, needed = _trace(log, columns, notes)
     answers = _answers(trace)
     if save_profile is not None:
-        write_profile(save_profile, {**asdict(columns), "profile": None})
+        write_profile(save_profile, {**asdict(columns), **_guessed(found, columns), "profile": None})
+        if found.bad_rows and not columns.skip_bad:
+            notes.append(_REPEAT)
     files = [] if save_profile is None else [save_profile]
     if as_json:
         said = {"needed": needed, "answers": answers, "notes": notes, "files": list(map(str, files))}
@@ -52,6 +58,12 @@ def look(
     _print(found)
     ready = [] if trace is None else [f"ready: {trace!r}"]
     echo_lines(*ready, *([f"needed: {needed}"] if needed else []), *answers, notes=notes, files=files)
+
+
+def _guessed(found: Described, columns: LogOptions) -> dict[str, str]:
+    """The columns that were taken for station and time without being named, so that a profile names them."""
+    roles = {one.role: one.name for one in found.columns if one.role in ("station", "time")}
+    return {role: name for role, name in roles.items() if getattr(columns, role) is None}
 
 
 def _trace(log: Path, columns: LogOptions, notes: list[str]) -> tuple[Trace | None, str | None]:

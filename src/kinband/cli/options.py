@@ -53,12 +53,8 @@ def _column(help_text: str) -> Any:
     return _log_option(metavar="COLUMN", help=help_text)
 
 
-LogFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="LOG", help="The log: .csv, .tsv or .txt, also as .gz or .zip; .xlsx or .parquet.", show_default=False
-    ),
-]
+LOG_KINDS = ".csv, .tsv or .txt, also as .gz or .zip; .xlsx or .parquet"
+LogFile = Annotated[Path, typer.Argument(metavar="LOG", help=f"The log: {LOG_KINDS}.", show_default=False)]
 Rows = Annotated[int | None, _log_option(min=1, help="Rows of each station to use, drawn at random; all if not given.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results for machines.")]

@@ -1,7 +1,7 @@
 """`kinband recommend`: from a log and the present state of the stations to a change plan and its roll-back."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -149,6 +149,7 @@ def recommend(
         space = _tried(trace.space())
         present = _present(log, trace, now, columns, instant=period == "now")
         periods, meant = _periods(trace, period, hours, columns)
+        notes += _instants(periods, present, meant)
         steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
         heeded = beside.heeded(trace, space, columns, notes)
         alike = similarity_of(similarity)
@@ -314,6 +315,19 @@ def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) 
             **columns.written,
         )  # fmt: skip
     return found, f"the states of {file.name}{when}"
+
+
+def _instants(periods: Mapping[str, Period], present: Mapping[str, Present], meant: str) -> list[str]:
+    """A note on stations whose period is a single row; none where there are no such stations."""
+    known = [len(periods[name].states) for name in present if name in periods and len(periods[name].states)]
+    single = known.count(1)
+    if not single:
+        return []
+    who = "each station" if single == len(present) else f"{single:,} of {counted(len(present), 'station')}"
+    return [
+        f"{meant}: one row of {who}, so that the plan is for one instant there: a setting runs for many, give rows of "
+        "every hour"
+    ]
 
 
 def hours_of_text(text: str) -> list[int]:

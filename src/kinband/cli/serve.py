@@ -13,6 +13,7 @@ import typer
 from kinband.cli.beside import BesideOptions
 from kinband.cli.ledger import LEDGER, needs_service
 from kinband.cli.options import (
+    LOG_KINDS,
     LogOptions,
     RayAddress,
     Rows,
@@ -62,7 +63,7 @@ class StartOptions:
         Path | None,
         _start_option(
             metavar="LOG|FOLDER",
-            help="What an empty ledger starts with: a log (.csv, .parquet), or a folder of Controller.save.",
+            help=f"What an empty ledger starts with: a log ({LOG_KINDS}), or a folder of Controller.save.",
         ),
     ] = None
     mode: Annotated[

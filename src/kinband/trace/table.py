@@ -684,9 +684,26 @@ def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
     ]
 
 
+def _check_reward(table: Any, columns: Any) -> None:
+    """Refuse a column of words for the reward, whatever else may be wrong."""
+    import pyarrow as pa
+
+    name = columns.get("reward", "reward") if isinstance(columns, Mapping) else "reward"
+    if not isinstance(name, str) or table.column_names.count(name) != 1:
+        return
+    column = table.column(name)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        word = next((value for value in column.to_pylist() if value is not None), "")
+        raise BadInputError(
+            f"column {name!r} is to be the reward, but holds words such as {word!r:.40}, and a reward is a number",
+            hint="name another column", code="no_reward", argument="reward",
+        )  # fmt: skip
+
+
 def _roles(reading: Reading, columns: ColumnMap) -> Any:
     """The roles of the columns; where one is not known, options that would name it are proposed."""
     table = reading.cleaned.table
+    _check_reward(table, columns)
     try:
         return roles_of(table_of(table), columns)
     except RowError:
