@@ -338,6 +338,31 @@ class Journal:
                 self._shaping.append(entry)
         self._moved = self._moved or isinstance(entry, Newcomer | Left | Returned)
 
+    def take_back(self, count: int) -> list[Entry] | None:
+        """Forget the entries after the first `count`, and return them, the last first.
+
+        None, and nothing is forgotten, where there is more among them than questions, what ran and what was called off:
+        those alone never change what is believed.
+        """
+        gone = self._entries[count:][::-1]
+        if not all(isinstance(entry, Asked | Ran | CalledOff) for entry in gone):
+            return None
+        del self._entries[count:]
+        for entry in gone:
+            match entry:
+                case Asked():
+                    del self._asked[entry.decision.id]
+                    self._ran.pop(entry.decision.id, None)
+                case CalledOff():
+                    self._called_off.discard(entry.id)
+        for key in {entry.id for entry in gone if isinstance(entry, Ran) and entry.id in self._asked}:
+            self._ran.pop(key, None)
+            said = (entry for entry in reversed(self._entries) if isinstance(entry, Ran) and entry.id == key)
+            before = next(said, None)
+            if before is not None and before.arm != self._asked[key].decision.arm:
+                self._ran[key] = before
+        return gone
+
     def put_right(self, entry: Corrected) -> dict[str, Told]:
         """Return what was told of every decision that a correction changes, as it is after it."""
         told = self._told[entry.id]

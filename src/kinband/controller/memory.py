@@ -127,6 +127,11 @@ class Watch:
             case Told() if self._rule is not None:
                 self._judge(entry, journal)
 
+    def take_back(self, journal: Journal) -> None:
+        """Show the time of the journal's last decision: those after it were taken back."""
+        last = next(reversed(journal.asked.values()), None)  # type: ignore[call-overload]
+        self._latest = None if last is None or self._column is None else float(last.x[self._column])
+
     def change_points(self, told: Told, current: CurrentSetup, journal: Journal) -> Sequence[ChangePoint]:
         """Return the entry with which the station of a reward starts anew, if it has changed."""
         asked = journal.asked[told.id]
@@ -204,6 +209,18 @@ class DeployedState:
                 self._count(entry.id, journal)
             case Ran():
                 self._count(entry.id, journal)
+
+    def take_back(self, gone: Iterable[Entry], journal: Journal) -> None:
+        """Forget entries that the journal has taken back, the last first."""
+        for entry in gone:
+            match entry:
+                case Asked(decision=decision):
+                    self._made[entry.task].pop()
+                    self._open.pop(decision.id, None)
+                case CalledOff() | Ran():
+                    self._called_off -= {entry.id} if isinstance(entry, CalledOff) else set()
+                    if entry.id in journal.asked:
+                        self._count(entry.id, journal)
 
     def _count(self, key: str, journal: Journal) -> None:
         lower = held_lower(journal.policy_state(key)) if self._budget else None
@@ -430,6 +447,28 @@ class Memory:
             self.rounds = entry.decision.round + 1
         if isinstance(entry, Ran):
             self.drop(entry.id)
+
+    def take_back(self, count: int) -> bool:
+        """Forget the entries after the first `count` as if nobody had asked; False where beliefs rest on them.
+
+        Example:
+            >>> from kinband import ConfigurationSpace, Controller
+            >>> controller = Controller(ConfigurationSpace(tilt=[2, 4]), ["a"])
+            >>> decision = controller.ask("a")
+            >>> memory = Memory(controller.setup, controller.journal)
+            >>> memory.take_back(0), len(memory.journal)
+            (True, 0)
+        """
+        gone = self.journal.take_back(count)
+        if gone is None:
+            return False
+        self.deployed.take_back(gone, self.journal)
+        self.watch.take_back(self.journal)
+        decisions = [entry.decision for entry in gone if isinstance(entry, Asked)]
+        self.rounds = min([self.rounds, *(made.round for made in decisions if made.round is not None)])
+        for made in decisions:
+            self.drop(made.id)
+        return True
 
     def keep(self, decision_id: str, cache: Any) -> None:
         """Keep the work done while asking, for when the reward comes."""

@@ -219,6 +219,10 @@ class FollowingController(Controller):
             if isinstance(entry, Told):
                 self._memory.drop(entry.id)
 
+    def take_back(self, count: int) -> bool:
+        """Forget what the journal holds beyond so many entries; False where beliefs rest on it (`Memory.take_back`)."""
+        return self._memory.take_back(count)
+
     @classmethod
     def resumed(
         cls, setup: Setup, entries: Iterable[Entry], beliefs: Mapping[str, Any] | None = None

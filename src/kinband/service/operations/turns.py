@@ -74,9 +74,9 @@ class Mutex:
 # --- Turns: how a controller in memory and a ledger are kept as one -------------------------------------------------
 #
 # A turn takes the ledger's write lock, takes in what other processes have recorded since the last one, lets the
-# controller decide or learn, appends what that added to its journal, and commits. If anything fails on the way, memory
-# that has gone ahead of the ledger is thrown away and read again from it, the next time it is needed. The lock is held
-# while deciding: that is what makes it impossible to decide the same twice.
+# controller decide or learn, appends what that added to its journal, and commits. If anything fails on the way,
+# decisions are taken back in memory; what was learned cannot be, so that memory is read again from the ledger then. The
+# lock is held while deciding: that is what makes it impossible to decide the same twice.
 #
 # The read model follows the events beside the controller. It is shown what is recorded, never what is about to be, so
 # that it stays right when a turn fails, and can be looked at while the database is away.
@@ -224,7 +224,7 @@ class Turns:
                     yield turn
                     turn.write()
             except BaseException:
-                if self._controller is not None and len(self._controller.journal) != self._mark:
+                if self._controller is not None and not self._controller.take_back(self._mark):
                     self._controller = None
                 raise
             self._seen, self._mark = (writer.last, writer.checksum), len(controller.journal)
