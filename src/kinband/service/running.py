@@ -270,7 +270,13 @@ def application(
         limits: How much callers may ask for.
     """
     known = limits or Limits.usual()
-    pages = dashboard_router(operations, tokens=tokens, insecure_local=insecure_local, failures=known.failures)
+    pages = dashboard_router(
+        operations,
+        tokens=tokens,
+        insecure_local=insecure_local,
+        failures=known.failures,
+        requests=known.requests,
+    )
     return create_app(
         operations,
         tokens=tokens,

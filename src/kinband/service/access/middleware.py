@@ -107,6 +107,16 @@ def failure_limits(*, clock: Callable[[], float] = monotonic) -> Limiter:
     return Limiter(rate=0.1, burst=10, clock=clock)
 
 
+def bucket_of(caller: str, path: str) -> str:
+    """Return whose permit a request takes: a stop takes its own, so that it does not wait for what else one sends.
+
+    Example:
+        >>> bucket_of("k3Vq90Xz", "/v1/plan"), bucket_of("k3Vq90Xz", "/v1/stop")
+        ('k3Vq90Xz', 'k3Vq90Xz stop')
+    """
+    return f"{caller} stop" if path.endswith("/stop") else caller
+
+
 def address_of(host: str | None) -> str:
     """Return the key of an address; of IPv6 that is its network of 64 bits, of which one caller has all addresses."""
     try:

@@ -6,7 +6,7 @@ from math import ceil
 from starlette.requests import Request
 
 from kinband.errors import BadInputError
-from kinband.service.access.middleware import LOG, Limiter, address_of, failure_limits, request_limits
+from kinband.service.access.middleware import LOG, Limiter, address_of, bucket_of, failure_limits, request_limits
 from kinband.service.access.sessions import check_origin
 from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
 from kinband.service.api.errors import RefusedError
@@ -120,7 +120,7 @@ class Authenticator:
         if self.insecure_local:
             check_origin(request.method, request.headers)
         identity = Identity.local() if self.insecure_local else self._known(request)
-        wait = self.limits.requests.take(identity.id or identity.name)
+        wait = self.limits.requests.take(bucket_of(identity.id or identity.name, request.url.path))
         if wait:
             raise _later(wait, "too many requests")
         identity.require(role)

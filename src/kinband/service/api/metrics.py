@@ -40,7 +40,7 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
         last: Rewards to look at; those without a prediction count, and give nothing.
     """
     found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
-    for key, told in islice(reversed(rewards.items()), last):
+    for key, told in list(islice(reversed(rewards.items()), last)):  # at once: others may tell meanwhile
         predicted = journal.predicted(key)
         if predicted is not None:
             mean, std = predicted
@@ -92,7 +92,7 @@ class Network(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give every figure; the read model is held for as short as possible."""
         operations = self._operations
-        setup = operations.setup
+        setup, journal = operations.setup, operations.turns.at_hand.journal
         with operations.looking() as read_model:
             seq, records, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
             stopped = read_model.stopped is not None or operations.guard.rails.stop
@@ -105,8 +105,7 @@ class Network(Collector):
                 sum(station_state.active for station_state in read_model.stations.values()),
                 read_model.pending,
             )
-            judged = setup.config.policy not in NO_DEVIATIONS
-            z = recent_z(operations.controller.journal, noise=setup.noise) if judged else []
+        z = [] if setup.config.policy in NO_DEVIATIONS else recent_z(journal, noise=setup.noise)
         statuses, refusals = self._tallied(seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)

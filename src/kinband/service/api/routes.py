@@ -338,8 +338,9 @@ def thaw(name: StationName, operations: Service, caller: Caller, key: Key = None
 
 
 def _station(operations: Operations, name: str) -> Station:
+    sites = operations.sites
     with operations.looking() as read_model:
-        return _shown(operations, read_model, name, operations.sites)
+        return _shown(operations, read_model, name, sites)
 
 
 def _shown(operations: Operations, read_model: ReadModel, name: str, sites: Mapping[str, schemas.Site]) -> Station:

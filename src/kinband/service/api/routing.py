@@ -18,6 +18,7 @@ from kinband.service.api.authentication import ROLES, Authenticator
 from kinband.service.api.requests import ReadRequest
 from kinband.service.operations import Operations
 from kinband.service.paths import read
+from kinband.service.threads import DOORS, LEARNING, LONG, REQUEST, SWITCHES, Threads, on
 
 # --- Routes that let in first and read then -------------------------------------------------------------------------
 #
@@ -29,11 +30,23 @@ STALE = "X-Kinband-Stale"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
+THREADS: dict[str, Threads] = {
+    "stop": SWITCHES, "resume": SWITCHES, "freeze": SWITCHES, "thaw": SWITCHES, "ready": DOORS, "correct": LEARNING,
+    "explain": LONG, "get_outlook": LONG, "export_decisions": LONG, "export_events": LONG, "export_outcomes": LONG,
+}  # fmt: skip
+"""Operations with threads of their own."""
+
+
 class GuardedRoute(APIRoute):
-    """A route that needs the role of its operation (`ROLES`)."""
+    """A route that needs the role of its operation (`ROLES`), on the threads of its operation (`THREADS`)."""
 
     yaml_field = ""
     """The field of the body that YAML goes to, where a route takes it."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **said: Any) -> None:
+        self.threads = THREADS.get(str(said.get("operation_id")))
+        apart = endpoint if self.threads is None else on(lambda _: self.threads, endpoint)
+        super().__init__(path, apart, **said)
 
     def get_route_handler(self) -> Handler:
         """Return what answers: first authentication, then the reader, then the handler."""
@@ -41,9 +54,11 @@ class GuardedRoute(APIRoute):
         reads = self.body_field is not None
 
         async def guarded(request: Request) -> Response:
+            REQUEST.set(request)
             if role is not None:
                 authenticator: Authenticator = request.app.state.authenticator
-                request.state.identity = await run_in_threadpool(authenticator.admit, request, role)
+                admit = run_in_threadpool if self.threads is not SWITCHES else SWITCHES.run
+                request.state.identity = await admit(authenticator.admit, request, role)
             known = ReadRequest(request, field=self.yaml_field)
             if reads:
                 await known.read()

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError
-from kinband.service.access.middleware import Limiter, failure_limits
+from kinband.service.access.middleware import Limiter, failure_limits, request_limits
 from kinband.service.access.tokens import Tokens
 from kinband.service.dashboard import audit, decision, overview, plan, rails, similarity, stations
 from kinband.service.dashboard.dashboard import Dashboard
@@ -29,6 +29,7 @@ def dashboard_router(
     tokens: Tokens | None,
     insecure_local: bool = False,
     failures: Limiter | None = None,
+    requests: Limiter | None = None,
 ) -> APIRouter:
     """Return the routes of the dashboard, to be included at the root of an application.
 
@@ -37,14 +38,17 @@ def dashboard_router(
         tokens: What one signs in with; None only without access control.
         insecure_local: Whether there is no access control.
         failures: How often an address may fail to sign in; as usual if not given.
+        requests: How many pages a visitor may ask for; as usual if not given.
     """
     if tokens is None and not insecure_local:
         raise BadInputError(
             "the dashboard needs tokens", hint="give them, or insecure_local to run without access control",
             argument="tokens",
         )  # fmt: skip
-    router = APIRouter(route_class=PageRoute, include_in_schema=False)
-    dashboard = Dashboard(router, operations, Visitors(tokens, insecure_local=insecure_local))
+    visitors = Visitors(tokens, insecure_local=insecure_local, requests=requests or request_limits())
+    known = type("PageRoute", (PageRoute,), {"known": staticmethod(visitors.of)})
+    router = APIRouter(route_class=known, include_in_schema=False)
+    dashboard = Dashboard(router, operations, visitors)
     add_sign_in(router, dashboard.visitors, failures=failures or failure_limits())
     for page in (overview, stations, decision, plan, audit, similarity, rails):
         page.add_pages(dashboard)

@@ -153,7 +153,7 @@ def evidence_shares(operations: Operations, found: Outlook, last: str | None, *,
         known = {} if whole.evidence is None else whole.evidence.shares
         untold = why_not(whole, last) or "No reward known so far says anything about this state."
         return shown | {"shares": known, "of": last, "untold": "" if known else untold}
-    return shown | _untold(found, outlooks.rewards_known(operations.controller), last)
+    return shown | _untold(found, outlooks.rewards_known(operations.turns.at_hand), last)
 
 
 def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:

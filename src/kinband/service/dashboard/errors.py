@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
@@ -22,6 +23,7 @@ from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.dashboard.rendering import plain_page, redirect
 from kinband.service.dashboard.text import own_path, with_query
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
+from kinband.service.threads import DOORS, LONG, REQUEST, SWITCHES, Threads, on
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,16 +90,49 @@ def public_words(error: KinbandError) -> str:
     return "somebody else recorded something first: load the page again and repeat the step"
 
 
+_SWITCHES = ("/stop", "/resume", "/freeze", "/thaw")  # how the addresses of their forms end
+_DOORS = ("/sign-in", "/sign-out")
+
+
+def threads_of(request: Request | None) -> Threads | None:
+    """Return the threads that a page or a form has of its own; None for the usual ones."""
+    if request is None:
+        return None
+    path = request.url.path
+    if path.endswith(_SWITCHES) and request.method == "POST":
+        return SWITCHES
+    if path in _DOORS:
+        return DOORS
+    return LONG if path.endswith(".csv") or request.query_params.get("evidence") == "1" else None
+
+
 class PageRoute(APIRoute):
-    """A route whose errors are pages, and which sends those who are nobody to sign in."""
+    """A route whose errors are pages, and which sends those who are nobody to sign in.
+
+    Args:
+        path: Its address.
+        endpoint: What answers, on threads of its own where it has some (`threads_of`).
+        said: What else is said of it.
+    """
+
+    known: Callable[[Request], object] | None = None
+    """What says who comes, before somebody who works long finds a place."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **said: Any) -> None:
+        super().__init__(path, on(threads_of, endpoint), **said)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler with errors turned into pages."""
-        handler = super().get_route_handler()
+        handler, known = super().get_route_handler(), self.known
 
         async def handled(request: Request) -> Response:
             try:
+                REQUEST.set(request)
+                if known is not None and threads_of(request) is LONG:
+                    await run_in_threadpool(known, request)
                 return await handler(request)
+            except ClientDisconnect:
+                raise
             except NotSignedInError:
                 return redirect(with_query("/sign-in", next=_asked_for(request)))
             except Exception as error:
@@ -130,7 +165,9 @@ def _complaint(request: Request, error: Exception) -> Response:
     visitor = getattr(request.state, "visitor", None)
     match error:
         case HTTPException():
-            return error_page(error.status_code, str(error.detail or ""), visitor=visitor)
+            answer = error_page(error.status_code, str(error.detail or ""), visitor=visitor)
+            answer.headers.update(error.headers or {})
+            return answer
         case RequestValidationError():
             sentence = "a field of the form or of the address is missing or has a wrong form"
             return error_page(422, sentence, visitor=visitor)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kinband.service.dashboard.text import knobs, value_text
-from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState, outlooks
+from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState
 from kinband.service.operations.records import expected_gain
 from kinband.service.schemas import Site
 from kinband.space import ConfigurationSpace
@@ -55,7 +55,7 @@ def names_of(operations: Operations) -> Names:
 
 def sites_of(operations: Operations) -> dict[str, Site]:
     """Return where sectors stand; nobody who decides is waited for."""
-    return outlooks.sites_of(operations.controller.current.descriptors)
+    return operations.sites
 
 
 class Held(NamedTuple):

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.service.access.middleware import Limiter, address_of
+from kinband.service.access.middleware import Limiter, address_of, bucket_of
 from kinband.service.access.sessions import (
     COOKIE,
     COOKIE_ATTRIBUTES,
@@ -48,6 +48,11 @@ class Visitor:
         """The name that goes on record."""
         return self.session.identity.name
 
+    @property
+    def id(self) -> str:
+        """The id of the token that was signed in with; empty without access control."""
+        return self.session.identity.id
+
     def may(self, role: str) -> bool:
         """Return whether the visitor may do what a role may."""
         return self.session.identity.may(Role.of(role))
@@ -59,14 +64,18 @@ class Visitors:
     Args:
         tokens: What one signs in with; None only without access control.
         insecure_local: Whether the service runs without access control.
+        requests: How many pages a visitor may ask for.
     """
 
-    def __init__(self, tokens: Tokens | None, *, insecure_local: bool = False) -> None:
-        self.local = insecure_local
+    def __init__(self, tokens: Tokens | None, *, requests: Limiter, insecure_local: bool = False) -> None:
+        self.local, self._requests = insecure_local, requests
         self.sessions = None if tokens is None else Sessions(tokens)
 
     def of(self, request: Request) -> Visitor:
         """Return who sends a request, or refuse with `NotSignedInError`; error pages find it in the request's state."""
+        known: Visitor | None = getattr(request.state, "visitor", None)
+        if known is not None:
+            return known
         if self.local:
             visitor = Visitor(Session(Identity.local(), "", 0), "local", local=True)
         else:
@@ -76,6 +85,9 @@ class Visitors:
             session = self.sessions.read_session(value, reading=request.method in ("GET", "HEAD"))
             visitor = Visitor(session, hashlib.sha256(value.encode()).hexdigest()[:16])
         request.state.visitor = visitor
+        if wait := self._requests.take(bucket_of(visitor.id or visitor.name, request.url.path)):
+            seconds = str(max(1, ceil(wait)))
+            raise HTTPException(429, f"too many pages at once: wait {seconds} s", headers={"Retry-After": seconds})
         return visitor
 
     def sender(self, request: Request, *, csrf: str, role: str) -> Visitor:

@@ -4,9 +4,14 @@ SQLite: one file, a write-ahead log, every commit synced to disk (`synchronous=F
 before it reads (`BEGIN IMMEDIATE`), so that what it decides on cannot change under it. PostgreSQL: the same by an
 advisory lock that ends with the transaction, which also works behind a connection pool; commits are synchronous
 whatever the server's default is. So an acknowledged event survives whatever comes.
+
+Deciding and learning may take long, and a stop must not wait for it. So there is a second lock, for who decides, held
+all the while; the write lock is taken at its end, for as long as a commit takes. With SQLite it is that of an empty
+file beside the ledger, with PostgreSQL another advisory lock.
 """
 
 import logging
+import os
 import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -189,13 +194,14 @@ def patient_connection(seconds: float, *args: Any, **named: Any) -> PatientConne
 
 # --- Engines --------------------------------------------------------------------------------------------------------
 
-WRITES = "kinband_writes"
-"""The execution option of a connection that is going to write."""
+LOCK = "kinband_lock"
+"""The execution option of a connection that is going to write, or whose process is going to decide: which lock."""
+
+WRITING, DECIDING = 0x6B696E62616E64, 0x6B696E62616E65  # "kinband" and the number after it
+"""PostgreSQL's advisory locks: who has the one writes at once, who has the other decides, which may take a while."""
 
 PING = 2.0
 """Seconds in which a connection that was used before has to say that it still answers."""
-
-_LOCK = 0x6B696E62616E64  # "kinband": the number of PostgreSQL's advisory lock
 
 
 def ledger_url(url: str | PathLike[str]) -> URL:
@@ -324,12 +330,30 @@ def _write_ahead(connection: Any, *, until: float) -> None:
             sleep(0.02)
 
 
+@contextmanager
+def only_one(file: Path, *, seconds: float) -> Iterator[None]:
+    """Hold the lock of a file between processes, which ends with the process; SQLite has it where there is no other."""
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(file, timeout=seconds, isolation_level=None, check_same_thread=False)
+        connection.execute("BEGIN IMMEDIATE")
+    except OSError as error:
+        raise _unavailable(f"{file} cannot be opened ({error})", "away", known=True) from error
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise _unavailable("another process decides", "busy", known=True) from error
+    try:
+        yield
+    finally:
+        connection.close()
+
+
 def _begin(connection: Connection, timeout: float) -> None:
     """Begin a transaction; one that is going to write waits for its turn first."""
-    writes = connection.get_execution_options().get(WRITES, False)
+    lock = connection.get_execution_options().get(LOCK)
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-    elif writes:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if lock else "BEGIN")
+    elif lock:
         wishes = {
             "lock_timeout": f"{round(1000 * timeout)}ms",
             "synchronous_commit": "on",
@@ -337,4 +361,4 @@ def _begin(connection: Connection, timeout: float) -> None:
         }
         for name, value in wishes.items():
             connection.execute(text("SELECT set_config(:name, :value, true)"), {"name": name, "value": value})
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock})

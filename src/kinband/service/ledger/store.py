@@ -2,12 +2,13 @@
 
 Every write is one transaction that holds the ledger's one write lock from its first read to its commit. So a writer
 knows everything that was recorded before it, numbers have no gaps, and the chain of checksums has no forks, however
-many processes there are. What a writer wants to append is recorded together or not at all.
+many processes there are. What a writer wants to append is recorded together or not at all. Who decides holds another
+lock all the while and writes at the end, so that a commit is all that a stop ever waits for.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,22 +17,28 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Select, case, select
+from sqlalchemy import URL, Connection, Engine, Select, case, exc, select
 
 from kinband.arrays import positive_number
 from kinband.errors import KinbandError, NotFoundError, SavedStateError
 from kinband.service.ledger import schema
 from kinband.service.ledger.engines import (
-    WRITES,
+    DECIDING,
+    LOCK,
+    WRITING,
     LedgerUnavailableError,
     in_one_sentence,
     ledger_url,
     name_of,
+    only_one,
     open_engine,
     unhurried,
 )
 from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, check_chain
 from kinband.service.ledger.schema import events
+
+DECIDES = "-turn"
+"""How the name of the file ends whose lock says which process decides; it is empty."""
 
 _AT_ONCE = 1000  # rows of one fetch or one insert
 
@@ -159,6 +166,25 @@ class Ledger:
             yield Writer(connection, self)
 
     @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """Be the only one, of all processes, who decides or learns; others may write meanwhile what needs neither."""
+        self._check_file()
+        if self._file is not None:
+            with only_one(self._file.with_name(self._file.name + DECIDES), seconds=self.timeout):
+                yield
+            return
+        with in_one_sentence(self.name):
+            connection = self.engine.connect().execution_options(**{LOCK: DECIDING})
+        try:
+            with in_one_sentence(self.name):
+                connection.begin()
+            yield
+        finally:
+            with suppress(exc.DBAPIError):  # a lock that is lost is given up as well
+                connection.rollback()
+            connection.close()
+
+    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection to read with."""
         with self.connected(writes=False) as connection:
@@ -169,7 +195,7 @@ class Ledger:
         """Give a connection in a transaction that is committed at the end; one that failed is not used again."""
         self._check_file()
         with in_one_sentence(self.name):
-            connection = self.engine.connect().execution_options(**{WRITES: writes})
+            connection = self.engine.connect().execution_options(**{LOCK: WRITING if writes else None})
         try:
             with in_one_sentence(self.name):
                 transaction = connection.begin()
@@ -205,39 +231,20 @@ class Ledger:
         return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class Writer:
-    """What may be done while holding the write lock; see `Ledger.writing`.
+class Reader:
+    """What a turn looks up.
 
     Attributes:
         connection: The connection, in its transaction.
         last: Number of the last event.
         checksum: Its checksum.
-        made: What was appended so far.
     """
 
-    def __init__(self, connection: Connection, ledger: Ledger) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.made: list[Event] = []
-        self._ledger = ledger
         newest = select(events.c.seq, events.c.checksum).order_by(events.c.seq.desc()).limit(1)
         row = connection.execute(newest).one_or_none()
         self.last, self.checksum = (0, FIRST) if row is None else (int(row.seq), str(row.checksum))
-
-    def append(self, drafts: Sequence[Draft]) -> list[Event]:
-        """Add events after the last one; they are recorded when the lock is given up."""
-        made, at = [], self._ledger.now()
-        last, checksum = self.last, self.checksum
-        for draft in drafts:
-            event = Event(last + 1, draft.kind, at, draft.actor, draft.station, draft.decision, draft.round,
-                          draft.slot, draft.key, draft.text, "")  # fmt: skip
-            last, checksum = event.seq, event.expected(checksum)
-            made.append(replace(event, checksum=checksum))
-        for first in range(0, len(made), _AT_ONCE):
-            rows = [dict(zip(_NAMES, event.columns, strict=True)) for event in made[first : first + _AT_ONCE]]
-            self.connection.execute(events.insert(), rows)
-        self.last, self.checksum = last, checksum
-        self.made += made
-        return made
 
     def read(self, *, after: int) -> list[Event]:
         """Return all events after a number."""
@@ -261,6 +268,35 @@ class Writer:
     def _first(self, wanted: Select[Any]) -> Event | None:
         found = list(_fetched(self.connection, wanted.limit(1)))
         return found[0] if found else None
+
+
+class Writer(Reader):
+    """What may be done while holding the write lock; see `Ledger.writing`.
+
+    Attributes:
+        made: What was appended so far.
+    """
+
+    def __init__(self, connection: Connection, ledger: Ledger) -> None:
+        super().__init__(connection)
+        self.made: list[Event] = []
+        self._ledger = ledger
+
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Add events after the last one; they are recorded when the lock is given up."""
+        made, at = [], self._ledger.now()
+        last, checksum = self.last, self.checksum
+        for draft in drafts:
+            event = Event(last + 1, draft.kind, at, draft.actor, draft.station, draft.decision, draft.round,
+                          draft.slot, draft.key, draft.text, "")  # fmt: skip
+            last, checksum = event.seq, event.expected(checksum)
+            made.append(replace(event, checksum=checksum))
+        for first in range(0, len(made), _AT_ONCE):
+            rows = [dict(zip(_NAMES, event.columns, strict=True)) for event in made[first : first + _AT_ONCE]]
+            self.connection.execute(events.insert(), rows)
+        self.last, self.checksum = last, checksum
+        self.made += made
+        return made
 
 
 _NAMES = [column.name for column in events.columns]

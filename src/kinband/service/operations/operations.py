@@ -144,7 +144,7 @@ class Operations:
         read_model = ReadModel(setup)
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
-        turns.refresh()
+        turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
         operations = cls(turns, in_force, read_model, clock or (lambda: datetime.now(UTC)))
         operations._begin(checked, rails_text, actor=actor)
         return operations
@@ -152,11 +152,14 @@ class Operations:
     def _begin(self, mode: Mode, rails_text: str, *, actor: str) -> None:
         """Put on record what holds from now on, where that is new."""
         digest = digest_of(rails_text)
-        with self.turns.turn(Call(call_digest("begin"), None, actor)) as turn:
+
+        def put(turn: Turn) -> None:
             if not self.read_model.moded:
                 turn.note("mode", {"mode": mode, "stations": None, "comment": "the mode to start with"})
             if digest != self.read_model.rails.digest:
                 turn.note("rails", {"digest": digest, "text": rails_text})
+
+        self.turns.turn(Call(call_digest("begin"), None, actor), put)
 
     @property
     def ledger(self) -> Ledger:
@@ -172,12 +175,12 @@ class Operations:
     def controller(self) -> Controller:
         """The controller as of the last call, to look at; `refresh` brings it up to what others have recorded."""
         with self.turns.mutex:
-            return self.turns.present()
+            return self.turns.caught_up()
 
     @property
     def sites(self) -> dict[str, Site]:
         """Where sectors stand, as far as their descriptors say."""
-        return sites_of(self.controller.current.descriptors)
+        return sites_of(self.turns.at_hand.current.descriptors)
 
     def now(self) -> datetime:
         """Return the time, UTC."""
@@ -205,13 +208,12 @@ class Operations:
         """Return if everything is there to decide with, else raise why not: the ledger is read, loaded and writable."""
         self.events(limit=1)
         self._writable.check()
-        with self.looking():
-            return
+        self.turns.check_loaded()
 
     @contextmanager
     def looking(self) -> Iterator[ReadModel]:
-        """Give the read model for a look during which nothing changes; calls wait meanwhile, so keep it short."""
-        with self.turns.mutex:
+        """Give the read model for a look during which nothing in it changes; keep it short, and decide nothing then."""
+        with self.read_model.lock:
             self.turns.watched()
             yield self.read_model
 
@@ -255,13 +257,16 @@ class Operations:
         """Return what `ask` does, and whether any of it was decided now and not answered from the record."""
         asked = requests_of(self.space, states, allowed=allowed, running=running, time=time)
         call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
-        with self.turns.mutex:
-            with self.turns.turn(call) as turn:
-                made = self._made_before(turn, asked)
-                missing = {station: request for station, request in asked.items() if station not in made}
-                if missing:
-                    made |= {station: decision.id for station, decision in self._decided(turn, missing).items()}
-            return [self.read_model.decisions[made[station]] for station in asked], bool(missing)
+
+        def decide(turn: Turn) -> tuple[dict[str, str], bool]:
+            made = self._made_before(turn, asked)
+            missing = {station: request for station, request in asked.items() if station not in made}
+            if missing:
+                made |= {station: decision.id for station, decision in self._decided(turn, missing).items()}
+            return made, bool(missing)
+
+        made, decided = self.turns.turn(call, decide)
+        return self._records([made[station] for station in asked]), decided
 
     def _made_before(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, str]:
         """Return what was decided by the same call before, or for the same slot, as ids by station."""
@@ -326,9 +331,8 @@ class Operations:
             check_whole(self.read_model, ids)
             turn.controller.tell_all(**said)
 
-        with self.turns.mutex:
-            self.turns.do("outcome", Call(call_digest("tell", **said), key, actor), learn)
-            return self._records(ids)
+        self.turns.do("outcome", Call(call_digest("tell", **said), key, actor), learn)
+        return self._records(ids)
 
     def correct(
         self,
@@ -341,16 +345,14 @@ class Operations:
     ) -> DecisionRecord:
         """Put a reward right that was told before; see `Controller.correct`."""
         call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
-        with self.turns.mutex:
-            self.turns.do("correction", call, lambda turn: turn.controller.correct(decision_id, reward, kpis=kpis))
-            return self.decision(decision_id)
+        self.turns.do("correction", call, lambda turn: turn.controller.correct(decision_id, reward, kpis=kpis))
+        return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
         """Say that a reward will not come."""
         call = Call(call_digest("call_off", id=decision_id), key, actor)
-        with self.turns.mutex:
-            self.turns.do("outcome", call, lambda turn: turn.controller.call_off(decision_id))
-            return self.decision(decision_id)
+        self.turns.do("outcome", call, lambda turn: turn.controller.call_off(decision_id))
+        return self.decision(decision_id)
 
     def applied(
         self,
@@ -375,9 +377,8 @@ class Operations:
         """
         arm = None if configuration is None else _arm_of(configuration, self.space.index)
         call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
-        with self.turns.mutex:
-            self.turns.do("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
-            return self.decision(decision_id)
+        self.turns.do("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
+        return self.decision(decision_id)
 
     def _report(self, turn: Turn, decision_id: str, arm: int | None, *, comment: str) -> None:
         """Record what a station runs in the slot of its present decision."""
@@ -401,9 +402,8 @@ class Operations:
             )
 
     def _records(self, ids: list[str]) -> list[DecisionRecord]:
-        with self.turns.mutex:
-            self.turns.watched()
-            return [self.read_model.decision(key) for key in dict.fromkeys(ids)]
+        with self.looking() as read_model:
+            return [read_model.decision(key) for key in dict.fromkeys(ids)]
 
     # What people do; every act is an event
 
@@ -437,9 +437,8 @@ class Operations:
             for record in records:
                 self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=at)
 
-        with self.turns.mutex:
-            self.turns.do("approval", call, judge)
-            return self._records(listed)
+        self.turns.do("approval", call, judge)
+        return self._records(listed)
 
     def _waiting(self, decision_id: str) -> DecisionRecord:
         record = self.read_model.decision(decision_id)
@@ -476,9 +475,9 @@ class Operations:
         awaited, is called off: it earned part of it with another configuration.
         """
         call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment)), key, actor)
-        with self.turns.mutex:
-            self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment=comment))
-            return self.read_model.station(station)
+        self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment=comment))
+        with self.looking() as read_model:
+            return read_model.station(station)
 
     def _roll_back(self, turn: Turn, station: str, *, comment: str) -> None:
         station_state = self.read_model.station(station)
@@ -525,9 +524,8 @@ class Operations:
             text: The rails, as in their file; what is wrong with them is an error with the line.
         """
         guard = self._guard_of(text)
-        with self.turns.mutex:
-            self.turns.watched()
-            records = self.read_model.waiting()
+        with self.looking() as read_model:
+            records = read_model.waiting()
             verdicts = self._reviewed_again(guard, records, self.now())
         refused = [record for record in records if verdicts[record.station].arm != record.wanted]
         return [replace(record, verdict=verdicts[record.station]) for record in refused]
@@ -553,9 +551,9 @@ class Operations:
             if said["digest"] != self.read_model.rails.digest:
                 turn.note("rails", said)
 
-        with self.turns.mutex:
-            self.turns.do("rails", call, put)
-            return self.read_model.rails
+        self.turns.do("rails", call, put)
+        with self.looking() as read_model:
+            return read_model.rails
 
     def _guard_of(self, text: str) -> Guard:
         with self.looking() as read_model:
@@ -583,20 +581,17 @@ class Operations:
 
     def _switch(self, event: Frozen | Thawed | Stopped | Resumed, why: str, call: Call) -> None:
         station = event.station if isinstance(event, Frozen | Thawed) else ""
-
-        def note(turn: Turn) -> None:
-            if station:
-                self.read_model.station(station)
-            turn.note("switch", {"event": event.to_dict(), "comment": why}, station=station)
-
-        self.turns.do("switch", call, note)
+        if station:
+            with self.looking() as read_model:
+                read_model.station(station)
+        self.turns.switch(call, {"event": event.to_dict(), "comment": why}, station=station)
 
     # Rails, stations, and looking at all of it
 
     @property
     def guard(self) -> Guard:
         """The guard with the rails last put on record: a person or another process may have put others there."""
-        with self.turns.mutex:
+        with self.read_model.lock:
             return self._rails.guard(self.read_model.rails, self.read_model.stations)
 
     def rails_in_force(self) -> tuple[RailsOnRecord, Rails]:
@@ -645,13 +640,16 @@ class Operations:
             most_rows: Up to how many rewards it is worked out whose evidence it rested on.
         """
         with self.turns.mutex:
-            found = self.turns.present().explain(decision_id, most_rows=most_rows)
+            found = self.turns.caught_up().explain(decision_id, most_rows=most_rows)
             return explained(found, self.decision(decision_id), self.space)
 
     def outlook(self, station: str) -> Outlook:
         """Return what is believed of every configuration of a station now, in the state it was last asked with."""
-        with self.looking() as read_model:
-            return self._outlooks.of(self.turns.present(), read_model.station(station), seq=read_model.seq)
+        with self.turns.mutex:
+            controller = self.turns.caught_up()
+            with self.looking() as read_model:
+                known, seq = replace(read_model.station(station)), read_model.seq
+            return self._outlooks.of(controller, known, seq=seq)
 
     def similarity(self) -> TaskMatrix:
         """Return how much the stations share."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
+from threading import RLock
 from typing import Any
 
 from kinband.controller import Setup
@@ -81,6 +82,7 @@ class ReadModel:
         setup: What the controller was made with.
 
     Attributes:
+        lock: Held by who looks while nothing may change; never for long, since a stop is shown here too.
         seq: Number of the last event taken in.
         mode: The mode of stations that join.
         moded: Whether a mode was ever set.
@@ -99,7 +101,7 @@ class ReadModel:
     """
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+        self.setup, self.lock = setup, RLock()
         self.begin()
 
     def begin(self) -> None:
@@ -127,20 +129,22 @@ class ReadModel:
 
     def take(self, event: Event, entry: Entry | None) -> None:
         """Take in a recorded event."""
-        self.seq = event.seq
-        if entry is not None:
-            self._take_entry(event, entry)
-        elif (taking := self._notes.get(event.kind)) is not None:
-            taking(self, event, event.payload)
+        with self.lock:
+            self.seq = event.seq
+            if entry is not None:
+                self._take_entry(event, entry)
+            elif (taking := self._notes.get(event.kind)) is not None:
+                taking(self, event, event.payload)
 
     # What can be seen. Screens ask for the same sums again and again, so that those are kept.
 
     @property
     def history(self) -> History:
         """The past as the guard needs it."""
-        if self._fresh:
-            self._history, self._fresh = self._history.after(self._fresh), []
-        return self._history
+        with self.lock:
+            if self._fresh:
+                self._history, self._fresh = self._history.after(self._fresh), []
+            return self._history
 
     @property
     def pending(self) -> int:

@@ -2,21 +2,20 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from kinband.controller.events import Asked, Entry
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.events import FIRST, check_chain, draft_of
+from kinband.service.ledger.events import ENTRIES, FIRST, check_chain, draft_of
 from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored, write_snapshot
-from kinband.service.ledger.store import Writer
+from kinband.service.ledger.store import Reader, Writer
 from kinband.service.operations.read_model import ReadModel
 
 # --- A lock between threads that nobody waits for longer than for the database --------------------------------------
@@ -73,16 +72,25 @@ class Mutex:
 
 # --- Turns: how a controller in memory and a ledger are kept as one -------------------------------------------------
 #
-# A turn takes the ledger's write lock, takes in what other processes have recorded since the last one, lets the
-# controller decide or learn, appends what that added to its journal, and commits. If anything fails on the way,
-# decisions are taken back in memory; what was learned cannot be, so that memory is read again from the ledger then. The
-# lock is held while deciding: that is what makes it impossible to decide the same twice.
+# A turn takes the ledger's lock for deciding, takes in what other processes have recorded since the last one, lets the
+# controller decide or learn, and only then takes the write lock, appends what was added to the journal, and commits. So
+# it is impossible to decide the same twice, and however long it takes to decide or to learn, others can write meanwhile
+# what needs no controller: a switch that somebody turns. Who finds one when about to write takes it in, takes back
+# what was decided, and decides again, under the write lock this time: no change goes out past a stop on record. What
+# was learned stays as it is, since beliefs know nothing of switches.
 #
-# The read model follows the events beside the controller. It is shown what is recorded, never what is about to be, so
-# that it stays right when a turn fails, and can be looked at while the database is away.
+# If anything fails on the way, decisions are taken back in memory; what was learned cannot be, so that memory is read
+# again from the ledger then.
+#
+# The read model follows the events beside the controller, under a lock of its own that is never held for long. It is
+# shown what is recorded, never what is about to be, so that it stays right when a turn fails, and can be looked at
+# while the database is away, or while somebody decides.
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+_SOON = 0.5  # seconds that a probe waits for a ledger to be read
 _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be written, on average
 
 
@@ -103,35 +111,60 @@ class Call:
     slot: str | None = None
 
 
-class Turn:
-    """One turn: a controller that has taken in everything, and the lock of its ledger.
+class Act:
+    """What somebody does at once, in one go.
 
     Attributes:
-        controller: To decide or learn with.
-        writer: To record with.
+        reader: To look things up with.
+        drafts: What is to be recorded, with entries of the journal where it is those.
     """
 
-    def __init__(self, controller: FollowingController, writer: Writer, call: Call) -> None:
-        self.controller = controller
-        self.writer = writer
+    def __init__(self, reader: Reader, call: Call) -> None:
+        self.reader, self.drafts = reader, list[tuple[Draft, Entry | None]]()
         self._call = call
-        self._mark = len(controller.journal)
-        self._drafts: list[tuple[Draft, Entry | None]] = []
-        self.entries: dict[int, Entry] = {}  # of what was recorded, by the number of the event
 
     def answered(self, kind: str) -> Event | None:
         """Return what an earlier call with the same key recorded; refuse a key that was used for another call."""
         key = self._call.key
-        found = None if key is None else self.writer.keyed(kind, key)
+        found = None if key is None else self.reader.keyed(kind, key)
         if found is not None and found.payload.get("call") != self._call.digest:
             raise ConflictError(
                 f"the key {key!r:.80} was used before for another call (event {found.seq}): give every call its own key"
             )
         return found
 
+    def note(self, kind: str, payload: Mapping[str, Any], *, station: str = "", decision: str | None = None) -> None:
+        """Append what happened around the controller."""
+        self._add(Draft(kind, payload, station, decision), None)
+
+    def write(self, writer: Writer) -> dict[int, Entry]:
+        """Write what was appended, in its order, and return the entries of the journal by number of the event."""
+        made = writer.append([draft for draft, _ in self.drafts])
+        pairs = zip(made, self.drafts, strict=True)
+        return {event.seq: entry for event, (_, entry) in pairs if entry is not None}
+
+    def _add(self, draft: Draft, entry: Entry | None) -> None:
+        """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
+        if not self.drafts and self._call.key is not None:
+            draft = replace(draft, key=self._call.key, payload={**draft.payload, "call": self._call.digest})
+        self.drafts.append((replace(draft, actor=self._call.actor), entry))
+
+
+class Turn(Act):
+    """One turn: an act with a controller that has taken in everything.
+
+    Attributes:
+        controller: To decide or learn with.
+    """
+
+    def __init__(self, controller: FollowingController, reader: Reader, call: Call) -> None:
+        super().__init__(reader, call)
+        self.controller = controller
+        self._mark = len(controller.journal)
+
     def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
         """Return the decisions of stations for the slot of the call, by station."""
-        return {} if self._call.slot is None else self.writer.slots(stations, self._call.slot)
+        return {} if self._call.slot is None else self.reader.slots(stations, self._call.slot)
 
     def append(self, asked: Mapping[str, Request] | None = None) -> None:
         """Append what the controller has added to its journal."""
@@ -143,23 +176,6 @@ class Turn:
             draft = draft_of(entry, journal, **further)
             self._add(replace(draft, slot=self._call.slot) if draft.kind == "decision" else draft, entry)
         self._mark = len(journal)
-
-    def note(self, kind: str, payload: Mapping[str, Any], *, station: str = "", decision: str | None = None) -> None:
-        """Append what happened around the controller."""
-        self._add(Draft(kind, payload, station, decision), None)
-
-    def write(self) -> None:
-        """Write what was appended, in one go, in its order."""
-        made = self.writer.append([draft for draft, _ in self._drafts])
-        pairs = zip(made, self._drafts, strict=True)
-        self.entries |= {event.seq: entry for event, (_, entry) in pairs if entry is not None}
-        self._drafts = []
-
-    def _add(self, draft: Draft, entry: Entry | None) -> None:
-        """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
-        if not self._drafts and self._call.key is not None:
-            draft = replace(draft, key=self._call.key, payload={**draft.payload, "call": self._call.digest})
-        self._drafts.append((replace(draft, actor=self._call.actor), entry))
 
 
 class Turns:
@@ -185,6 +201,7 @@ class Turns:
         self._shown: tuple[int, str] | None = None  # the same of the read model; None where it has to begin anew
         self._mark = 0  # entries of the journal that are on record
         self._snapshot = (0, 0)  # number and size of the last one
+        self._loading: threading.Thread | None = None
 
     def present(self) -> FollowingController:
         """Return the controller, read anew from the ledger where memory may differ from it."""
@@ -195,48 +212,109 @@ class Turns:
             self._mark, self._controller = len(found.controller.journal), found.controller
         return self._controller
 
+    @property
+    def at_hand(self) -> FollowingController:
+        """The controller as it is, perhaps at work: for what never changes in place; mostly nobody is waited for."""
+        found = self._controller
+        if found is None:
+            with self.mutex:
+                found = self.present()
+        return found
+
+    def caught_up(self) -> FollowingController:
+        """Return the controller with everything that the read model shows; who has the mutex may ask."""
+        found = self.present()
+        if self._shown is not None and self._shown[0] > self._seen[0]:
+            with self.ledger.reading() as connection:
+                found = self._caught_up(Reader(connection))
+        return found
+
+    def check_loaded(self, *, seconds: float = _SOON) -> None:
+        """Return if there is a controller to decide with; where there is none it is read, and waited for so long."""
+        if self._controller is None and not (self._loading and self._loading.is_alive()):
+            self._loading = threading.Thread(target=self._load, daemon=True)
+            self._loading.start()
+            self._loading.join(seconds)
+        if self._controller is None:
+            raise LedgerUnavailableError(f"the ledger {self.ledger.name} is being read: try again later", code="busy")
+
+    def _load(self) -> None:
+        try:
+            with self.mutex:
+                self.present()
+        except KinbandError as error:
+            _log.warning("the ledger could not be read: %s", error)
+
     def watched(self) -> None:
-        """See to it that the read model has taken in what was recorded; the database is asked only if it has not."""
-        if self._shown is None:
-            self._controller = None
-            self.present()
+        """See to it that the read model has begun; the ledger is read only if it has not."""
+        with self._read_model.lock:
+            if self._shown is None:
+                self._read_model.begin()
+                self._shown = 0, FIRST
+                for event in self.ledger.read():
+                    self._show(event, self._reader.maybe(event))
 
     def refresh(self) -> None:
-        """Take in what others have recorded since; while the database is asked, nobody has to wait for this."""
-        with self.mutex:
-            self.present()
-            seq = self._seen[0]
+        """Show what was recorded since, by whomever; while the database is asked, nobody has to wait for this."""
+        self.watched()
+        seq, checksum = self._shown or (0, FIRST)
         events = list(self.ledger.read(after=seq))
-        with self.mutex:
-            self.present()
-            self._take_in([event for event in events if event.seq > self._seen[0]])
+        check_chain(events, after=seq, checksum=checksum)
+        with self._read_model.lock:
+            if self._shown is not None and self._shown[0] >= seq:
+                self._show_all((event, self._reader.maybe(event)) for event in events)
 
-    @contextmanager
-    def turn(self, call: Call) -> Iterator[Turn]:
-        """Give one turn; what it appends is recorded when the block ends without an error."""
+    def turn(self, call: Call, act: Callable[[Turn], T]) -> T:
+        """Let somebody act, record what that appends, all or nothing, and return what `act` returned.
+
+        It acts twice where a switch was turned meanwhile: what it does is to come from the turn that it is given.
+        """
         with self.mutex:
             self.mutex.check_answered()
             self.present()
             try:
-                with self.ledger.writing() as writer:
-                    controller = self._caught_up(writer)
-                    turn = Turn(controller, writer, call)
-                    yield turn
-                    turn.write()
+                with self.ledger.deciding():
+                    with self.ledger.reading() as connection:
+                        reader = Reader(connection)
+                        turn = Turn(self._caught_up(reader), reader, call)
+                        found = act(turn)
+                    if not turn.drafts:
+                        return found
+                    with self.ledger.writing() as writer:
+                        if self._overtaken(writer):
+                            turn = Turn(self.present(), writer, call)
+                            found = act(turn)
+                        entries = turn.write(writer)
             except BaseException:
                 if self._controller is not None and not self._controller.take_back(self._mark):
                     self._controller = None
                 raise
-            self._seen, self._mark = (writer.last, writer.checksum), len(controller.journal)
-            self._show_all((event, turn.entries.get(event.seq)) for event in writer.made)
+            self._seen, self._mark = (writer.last, writer.checksum), len(turn.controller.journal)
+            self._show_all((event, entries.get(event.seq)) for event in writer.made)
             self._snapshot_if_due()
+            return found
 
     def do(self, kind: str, call: Call, act: Callable[[Turn], object]) -> None:
         """Let somebody act in a turn, unless a call with the same key has recorded an event of this kind."""
-        with self.turn(call) as turn:
+
+        def once(turn: Turn) -> None:
             if turn.answered(kind) is None:
                 act(turn)
                 turn.append()
+
+        self.turn(call, once)
+
+    def switch(self, call: Call, payload: Mapping[str, Any], *, station: str = "") -> None:
+        """Record that somebody turns a switch: nobody is waited for who decides or learns, whatever that takes."""
+        with self.ledger.writing() as writer:
+            act = Act(writer, call)
+            if act.answered("switch") is None:
+                act.note("switch", payload, station=station)
+                act.write(writer)
+        try:
+            self.refresh()
+        except LedgerUnavailableError as error:  # it is on record, and whoever decides next takes it in
+            _log.warning("a switch is on record, but cannot be shown yet: %s", error)
 
     def snapshot(self) -> bool:
         """Store the present beliefs; False where the policy's cannot be stored."""
@@ -247,18 +325,37 @@ class Turns:
             self._snapshot = seq, write_snapshot(self.ledger, seq, policy.state(), every=self._every)
             return True
 
-    def _caught_up(self, writer: Writer) -> FollowingController:
+    def _caught_up(self, reader: Reader) -> FollowingController:
         """Take in what others have recorded since the last turn."""
+        self._check_not_back(reader)
+        if reader.last > self._seen[0]:
+            self._take_in(reader.read(after=self._seen[0]))
+        return self.present()
+
+    def _check_not_back(self, reader: Reader) -> None:
+        """Refuse to go on where the ledger does not hold what was seen."""
         seq, checksum = self._seen
-        if writer.last < seq or (writer.last == seq and writer.checksum != checksum):
+        if reader.last < seq or (reader.last == seq and reader.checksum != checksum):
             self._controller = None
             raise LedgerUnavailableError(
-                f"the ledger {self.ledger.name} went back to event {writer.last} from {seq}, perhaps restored from a "
+                f"the ledger {self.ledger.name} went back to event {reader.last} from {seq}, perhaps restored from a "
                 "backup: nothing was recorded, try again and it is read anew"
             )
-        if writer.last > seq:
-            self._take_in(writer.read(after=seq))
-        return self.present()
+
+    def _overtaken(self, writer: Writer) -> bool:
+        """Take in what was recorded while somebody acted; whether that took back what was decided."""
+        self._check_not_back(writer)
+        events = writer.read(after=self._seen[0]) if writer.last > self._seen[0] else []
+        if all(event.kind == "access" for event in events):  # tokens, which no decision depends on
+            back = False
+        else:
+            back = self.present().take_back(self._mark)
+            if not back and any(event.kind in ENTRIES for event in events):
+                raise LedgerUnavailableError(
+                    f"the ledger {self.ledger.name} is busy: another process did not wait for its turn", code="busy"
+                )
+        self._take_in(events)
+        return back
 
     def _take_in(self, events: list[Event]) -> None:
         """Follow events that others have recorded; half of them taken in is as good as none."""
@@ -266,37 +363,39 @@ class Turns:
         try:
             seen = check_chain(events, after=seq, checksum=checksum)
             read = [(event, self._reader.maybe(event)) for event in events]
-            follow(controller, (entry for _, entry in read if entry is not None), name=self.ledger.name)
+            entries = [entry for _, entry in read if entry is not None]
+            follow(controller, entries, name=self.ledger.name)
         except BaseException:
             self._controller = None
             raise
-        self._seen, self._mark = seen, len(controller.journal)
+        self._seen, self._mark = seen, self._mark + len(entries)
         self._show_all(read)
 
     def _look_back(self) -> None:
         """Have the read model begin anew where the ledger no longer holds what it was shown."""
-        if self._shown is not None:
-            seq, checksum = self._shown
-            if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
-                return
-        self._read_model.begin()
-        self._shown = 0, FIRST
+        with self._read_model.lock:
+            if self._shown is not None:
+                seq, checksum = self._shown
+                if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
+                    return
+            self._read_model.begin()
+            self._shown = 0, FIRST
 
     def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
         for event, entry in read:
             self._show(event, entry)
 
     def _show(self, event: Event, entry: Entry | None) -> None:
-        """Show the read model an event that it has not seen; one on which it fails has it begin anew."""
-        seq, _ = self._shown or (0, FIRST)
-        if event.seq <= seq:
-            return
-        try:
-            self._read_model.take(event, entry)
-        except BaseException:
-            self._shown = None
-            raise
-        self._shown = event.seq, event.checksum
+        """Show the read model the event that follows what it has seen; one on which it fails has it begin anew."""
+        with self._read_model.lock:
+            if self._shown is None or event.seq != self._shown[0] + 1:
+                return
+            try:
+                self._read_model.take(event, entry)
+            except BaseException:
+                self._shown = None
+                raise
+            self._shown = event.seq, event.checksum
 
     def _snapshot_if_due(self) -> None:
         (seq, size), last = self._snapshot, self._seen[0]

@@ -20,11 +20,11 @@ from kinband.kernels import RBF
 from kinband.kpis import KpiFloor, NeighbourReward
 from kinband.policies import POLICIES
 from kinband.policies.safety import Conservative, Floor
-from kinband.records import Samples
+from kinband.records import Decision, Samples
 from kinband.service.ledger import Draft, Ledger
 from kinband.service.operations import Operations, RailsOnRecord
 from kinband.service.operations.outlooks import sites_of
-from kinband.service.operations.turns import Call
+from kinband.service.operations.turns import Call, Turn
 
 
 @pytest.fixture
@@ -418,9 +418,13 @@ def test_events_of_others_do_not_disturb_the_picture(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     ledger.append([Draft("observation", {"load": 0.3}, station="a"), Draft("access", {"token": "t"})])
     operations.refresh()
-    with operations.turns.turn(Call("past the guard")) as turn:  # and so taken to have run
+
+    def decide(turn: Turn) -> Decision:
         made = turn.controller.ask("b", want(4))
         turn.append()
+        return made
+
+    made = operations.turns.turn(Call("past the guard"), decide)  # and so taken to have run
     assert (operations.read_model.stations["b"].running, operations.decision(made.id).verdict) == (4, None)
     record = ask(operations, b=4)["b"]
     assert (record.status, record.running) == ("kept", 4)

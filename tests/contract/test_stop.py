@@ -1,0 +1,148 @@
+"""Nobody takes the stop switch away, on either store: it waits for nobody, and no change goes out past it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.operations_life import ask, begin, whole
+
+from kinband.service.ledger import Ledger
+from kinband.service.operations import Operations
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    with postgres_server() as found:
+        yield found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "ledger.db")
+    return fresh_database(request.getfixturevalue("server"))
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Callable[[], Operations]]:
+    """Operations of as many processes as a test wants; whoever waits for a lock gives up after two seconds."""
+    ledgers: list[Ledger] = []
+
+    def another() -> Operations:
+        ledgers.append(Ledger.open(url, timeout=2))
+        return begin(ledgers[-1], mode="autonomous")
+
+    yield another
+    for ledger in ledgers:
+        ledger.close()
+
+
+def kinds(operations: Operations) -> list[str]:
+    return [event.kind for event in operations.ledger.read(kinds=["decision", "correction", "switch", "applied"])]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_stop_does_not_wait_for_somebody_who_learns(
+    opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    busy = opened()
+    who = opened() if elsewhere else busy
+    made = ask(busy, a=2)["a"]
+    busy.tell({made.id: 0.5})
+    at_work, go_on = threading.Event(), threading.Event()
+    correct = type(busy.controller).correct
+
+    def long(*given: Any, **said: Any) -> None:
+        at_work.set()
+        assert go_on.wait(30)
+        correct(*given, **said)
+
+    monkeypatch.setattr(type(busy.controller), "correct", long)
+    working = threading.Thread(target=busy.correct, args=(made.id, 0.7))
+    working.start()
+    assert at_work.wait(30)
+    who.stop(why="outage", key="stop 1")
+    who.stop(why="outage", key="stop 1")
+    who.check_ready()
+    with who.looking() as read_model:
+        assert read_model.stopped == "outage"
+    go_on.set()
+    working.join(30)
+    assert kinds(busy) == ["decision", "applied", "switch", "correction"]
+    assert busy.decision(made.id).reward == 0.7
+    assert ask(busy, b=3)["b"].status == "refused"
+    assert whole(opened()) == whole(busy)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_change_that_was_decided_before_a_stop_does_not_go_out_after_it(
+    opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    operations = opened()
+    who = opened() if elsewhere else operations
+    decided = Operations._decided
+    before: list[str] = []
+
+    def stopped_meanwhile(self: Operations, turn: Any, asked: Any) -> Any:
+        made = decided(self, turn, asked)
+        if not before:
+            before.extend(decision.id for decision in made.values())
+            who.stop(why="outage")
+        return made
+
+    monkeypatch.setattr(Operations, "_decided", stopped_meanwhile)
+    record = ask(operations, a=2)["a"]
+    assert (record.id, record.status, record.arm) == (*before, "refused", 0)
+    assert kinds(operations) == ["switch", "decision"]
+    assert len(operations.controller.journal.asked) == 1
+    who.resume()
+    assert ask(operations, a=2)["a"].status == "applied"
+    assert whole(opened()) == whole(operations)
+
+
+def test_what_waits_and_is_approved_while_somebody_stops_is_refused(
+    opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations = opened()
+    operations.set_mode("assist")
+    record = ask(operations, a=2)["a"]
+    reviewed = Operations._reviewed_again
+
+    def stopped_meanwhile(self: Operations, *given: Any) -> Any:
+        found = reviewed(self, *given)
+        if not list(operations.ledger.read(kinds=["switch"])):
+            operations.stop()
+        return found
+
+    monkeypatch.setattr(Operations, "_reviewed_again", stopped_meanwhile)
+    assert operations.approve([record.id])[0].status == "refused"
+    assert kinds(operations) == ["decision", "switch"]
+
+
+def test_two_processes_do_not_decide_at_once(opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = opened(), opened()
+    deciding: list[str] = []
+    decided = Operations._decided
+
+    def watched(self: Operations, turn: Any, asked: Any) -> Any:
+        deciding.append("in")
+        assert deciding.count("in") - deciding.count("out") == 1
+        threading.Event().wait(0.05)
+        made = decided(self, turn, asked)
+        deciding.append("out")
+        return made
+
+    monkeypatch.setattr(Operations, "_decided", watched)
+    threads = [threading.Thread(target=ask, args=(each,), kwargs={name: 1}) for each in (one, other) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(deciding) == 12
+    one.refresh()
+    other.refresh()
+    assert whole(one) == whole(other)
+    assert len(one.controller.journal.asked) == 6

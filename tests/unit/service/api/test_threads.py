@@ -1,0 +1,123 @@
+"""Who works long, or waits, keeps neither switches nor probes waiting, and only so many of them find a place."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from tests.support.http_service import Served, served
+
+from kinband.service.dashboard import dashboard_router
+from kinband.service.operations import Operations
+from kinband.service.threads import Threads
+
+MANY = 60  # more than the framework has threads
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as found:
+        yield found
+
+
+class Gate:
+    """Work that does not end before a test lets it."""
+
+    def __init__(self) -> None:
+        self.begun, self._open = threading.Semaphore(0), threading.Event()
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        self.begun.release()
+        assert self._open.wait(60)
+        raise ConnectionError("enough")
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def test_requests_that_fill_all_threads_do_not_keep_a_stop_waiting(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.app.include_router(dashboard_router(service.operations, tokens=service.tokens))
+    gate = Gate()
+    monkeypatch.setattr(Operations, "decide", gate)
+    with ThreadPoolExecutor(MANY) as callers, service.client() as client:
+        asked = [
+            callers.submit(client.post, "/v1/decisions", json={"states": {"a": {"load": 0.5}}}) for _ in range(MANY)
+        ]
+        for _ in range(40):
+            assert gate.begun.acquire(timeout=30)
+        try:
+            stopped = client.post("/v1/stop", json={"why": "outage"})
+            assert (stopped.status_code, stopped.json()["stopped"]) == (200, "outage")
+            assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
+            signed_in = client.post("/sign-in", data={"token": service.texts["operator"]})
+            assert signed_in.status_code == 303
+            resumed = client.post("/v1/resume")
+            assert resumed.json()["stopped"] is None
+        finally:
+            gate.open()
+        assert {one.result().status_code for one in asked} == {500}
+
+
+def test_what_takes_long_is_bounded_for_each_caller_and_in_all(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    monkeypatch.setattr(Operations, "explain", gate)
+    for number in range(4):
+        service.texts[f"more {number}"] = service.tokens.create(f"more {number}", "viewer").token
+    with ThreadPoolExecutor(20) as callers:
+        clients = [service.client(f"more {number}") for number in range(4)]
+        path = "/v1/decisions/d000001/explanation"
+        refused: list[Any] = []
+        try:
+            asked = [callers.submit(client.get, path) for client in clients for _ in range(5)]
+            while len(refused) < 4:
+                refused = [one for one in asked if one.done()]
+            assert {one.result().status_code for one in refused} == {429}
+            with service.client("viewer") as another:
+                answer = another.get(path)
+            assert (answer.status_code, "Retry-After" in answer.headers) == (503, True)
+        finally:
+            gate.open()
+        assert sorted(one.result().status_code for one in asked) == [429] * 4 + [500] * 16
+
+
+class Caller:
+    """A request of somebody who leaves."""
+
+    def __init__(self) -> None:
+        self.state = type("State", (), {})()
+        self.gone = False
+
+    async def is_disconnected(self) -> bool:
+        return self.gone
+
+
+def test_who_leaves_gives_the_place_up_and_what_was_not_begun_is_never_done() -> None:
+    threads, open_, done = Threads("work", 1, most=2, each=2), threading.Event(), list[str]()
+
+    async def both() -> None:
+        first = asyncio.create_task(threads.run(open_.wait, 30))
+        await asyncio.sleep(0)
+        gone: Any = Caller()
+        second = asyncio.create_task(threads.run(done.append, "second", request=gone))
+        await asyncio.sleep(0)
+        with pytest.raises(HTTPException):
+            await threads.run(done.append, "third")
+        gone.gone = True
+        with pytest.raises(ClientDisconnect):
+            await second
+        third = asyncio.create_task(threads.run(done.append, "third"))
+        await asyncio.sleep(0)
+        open_.set()
+        await asyncio.gather(first, third)
+
+    asyncio.run(both())
+    assert done == ["third"]
