@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import event, exc, text
+from sqlalchemy import Connection, event, exc, text
 from tests.support.journals import Written
 from tests.support.ledger_stores import STATIONS, OnRecord, fresh_database, live, new_controller, postgres_server
 from typer.testing import CliRunner
@@ -33,6 +34,9 @@ from kinband.service.ledger import (
 from kinband.service.ledger import events as events_module
 from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.restoring import newest_snapshot
+from kinband.service.ledger.schema import set_triggers
+
+TABLES = ("events", "meta")
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +59,17 @@ def ledger(url: str) -> Iterator[Ledger]:
     opened.close()
 
 
-def without_triggers(ledger: Ledger) -> None:
-    """What somebody with all rights can do."""
+@contextmanager
+def forging(ledger: Ledger) -> Iterator[Connection]:
+    """What somebody with all rights can do, who puts the triggers back afterwards."""
     names = ["events_stay_UPDATE", "events_stay_DELETE", "meta_stay_UPDATE"]
-    with ledger.engine.begin() as connection:
-        if ledger.engine.dialect.name == "sqlite":
-            for name in names:
-                connection.execute(text(f"DROP TRIGGER {name}"))
-        else:
-            connection.execute(text("DROP TRIGGER events_stay ON events"))
-            connection.execute(text("DROP TRIGGER meta_stay ON meta"))
+    sqlite = ledger.engine.dialect.name == "sqlite"
+    away = [f"DROP TRIGGER {name}" for name in names] if sqlite else [f"DROP TRIGGER {t}_stay ON {t}" for t in TABLES]
+    with ledger.connected(writes=True) as connection:
+        for statement in away:
+            connection.execute(text(statement))
+        yield connection
+        set_triggers(connection)
 
 
 # --- The ledger ---------------------------------------------------------------------------------------------
@@ -101,8 +106,7 @@ def test_history_cannot_be_changed(ledger: Ledger, statement: str) -> None:
 
 def test_a_changed_event_is_found(ledger: Ledger) -> None:
     ledger.append([Draft("observation", {"load": load}) for load in (0.1, 0.2, 0.3)])
-    without_triggers(ledger)
-    with ledger.connected(writes=True) as connection:
+    with forging(ledger) as connection:
         connection.execute(text("UPDATE events SET payload = :text WHERE seq = 2"), {"text": '{"load":0.9}'})
     with pytest.raises(SavedStateError, match="event 2 of the ledger or one before it was changed"):
         ledger.verify()
@@ -110,8 +114,7 @@ def test_a_changed_event_is_found(ledger: Ledger) -> None:
 
 def test_a_missing_event_is_found(ledger: Ledger) -> None:
     ledger.append([Draft("observation", {"load": load}) for load in (0.1, 0.2, 0.3)])
-    without_triggers(ledger)
-    with ledger.connected(writes=True) as connection:
+    with forging(ledger) as connection:
         connection.execute(text("DELETE FROM events WHERE seq = 2"))
     with pytest.raises(SavedStateError, match="gap: event 3 follows event 1"):
         ledger.verify()
@@ -119,10 +122,9 @@ def test_a_missing_event_is_found(ledger: Ledger) -> None:
 
 def test_changed_settings_are_found(ledger: Ledger) -> None:
     OnRecord(ledger, new_controller(3))
-    without_triggers(ledger)
-    with ledger.connected(writes=True) as connection:
+    with forging(ledger) as connection:
         connection.execute(text("UPDATE meta SET text = replace(text, '\"seed\": 3', '\"seed\": 4')"))
-    with pytest.raises(SavedStateError, match=r"settings of the ledger .* were changed"):
+    with pytest.raises(SavedStateError, match=r"the settings are not those that the controller was made with"):
         OnRecord(ledger)
 
 
@@ -427,8 +429,7 @@ def test_a_ledger_that_went_back_is_read_anew(url: str, ledger: Ledger) -> None:
     life = OnRecord(ledger, new_controller(59))
     for load in (0.1, 0.2, 0.3):
         life.ask("a", {"load": load})
-    without_triggers(ledger)
-    with ledger.connected(writes=True) as connection:
+    with forging(ledger) as connection:
         connection.execute(text("DELETE FROM events WHERE seq > 5"))
     with pytest.raises(LedgerUnavailableError, match="went back to event 5 from "):
         life.ask("a", {"load": 0.4})
@@ -463,10 +464,9 @@ def test_a_forged_decision_with_a_mended_chain_is_found(url: str, ledger: Ledger
     life = OnRecord(ledger, new_controller(67))
     live(life, np.random.default_rng(7), 40)
     std = life.controller.decision("d000002").std
-    without_triggers(ledger)
-    checksum = FIRST
-    with ledger.connected(writes=True) as connection:
-        for row in list(ledger.read()):
+    checksum, rows = FIRST, list(ledger.read())
+    with forging(ledger) as connection:
+        for row in rows:
             mine = row.decision == "d000002" and row.kind == "decision"
             forged = row.text.replace(repr(std), "0.123") if mine else row.text
             checksum = replace(row, text=forged).expected(checksum)

@@ -28,6 +28,12 @@ LEDGER: dict[str, Any] = {
     "help": "The ledger of the service: an SQLite file, or postgresql://user@host/name.",
 }
 """What a ledger is called, as an argument and as an option."""
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", envvar="KINBAND_LEDGER_KEY", help="The key that the ledger is sealed with, if it is."
+    ),
+]
 LedgerArgument = Annotated[str, typer.Argument(**LEDGER)]
 
 
@@ -41,11 +47,11 @@ def needs_service() -> Iterator[None]:
 
 
 @contextmanager
-def opened_ledger(url: str, *, create: bool = False) -> "Iterator[Ledger]":
+def opened_ledger(url: str, *, create: bool = False, key: Path | None = None) -> "Iterator[Ledger]":
     """Open a ledger for a while."""
     with needs_service():
-        from kinband.service.ledger import Ledger
-    opened = Ledger.open(url, create=create)
+        from kinband.service.ledger import Key, Ledger
+    opened = Ledger.open(url, create=create, key=None if key is None else Key.read(key))
     try:
         yield opened
     finally:
@@ -67,26 +73,59 @@ def info(ledger: LedgerArgument, as_json: AsJson = False) -> None:
         return
     typer.echo(f"{found.name}: {found.events:,} events, schema {found.schema}, {found.snapshots} snapshot(s)")
     if found.events:
-        typer.echo(f"from {found.first} to {found.last}, last checksum {found.checksum}")
+        typer.echo(f"from {found.first} to {found.last}, head {found.events}:{found.checksum}")
         typer.echo(", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items()))
 
 
 @ledger_app.command()
-def verify(ledger: LedgerArgument) -> None:
-    """Check every checksum from the first event to the last; exit code 2 says where the chain breaks.
+def verify(
+    ledger: LedgerArgument,
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="HEAD", help="A head that was noted before, such as 4711:3f0aa17b2c4d: it must be there."),
+    ] = None,
+    key: KeyOption = None,
+) -> None:
+    """Check every checksum, the database itself, settings and tokens, and the seal; exit code 2 says what is wrong.
 
     Example: kinband ledger verify ledger.db
     """
+    with opened_ledger(ledger, key=key) as opened, stage("reading every event"):
+        from kinband.service.ledger import Head
+
+        count = opened.verify(expect=None if expect is None else Head.read(expect))
+        name, head = opened.name, opened.head()
+    seal = "no key was given for a seal" if key is None else "its seal holds"
+    typer.echo(f"{name} is intact: {count:,} events, every checksum holds, {seal}; head {head}")
+
+
+@ledger_app.command()
+def seal(
+    ledger: LedgerArgument,
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="The file with the key; made if not there.")],
+) -> None:
+    """Check a ledger and seal it with a key: from then on nobody without the key can write to it unnoticed.
+
+    Keep the key where those who can write to the database cannot read it, and give it to every command by --key or
+    KINBAND_LEDGER_KEY.
+
+    Example: kinband ledger seal ledger.db --key /etc/kinband/ledger.key
+    """
+    with needs_service():
+        from kinband.service.ledger import Key
     with opened_ledger(ledger) as opened, stage("reading every event"):
-        count = opened.verify()
-        name = opened.name
-    typer.echo(f"{name} is intact: {count:,} events, every checksum holds")
+        opened.verify()
+    if not key.exists():
+        Key.make(key)
+    with opened_ledger(ledger, create=True, key=key) as opened:
+        typer.echo(f"{opened.name} is sealed, head {opened.seal()}")
 
 
 @ledger_app.command()
 def backup(
     ledger: LedgerArgument,
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="The file to write; it must not exist.")],
+    key: KeyOption = None,
 ) -> None:
     """Copy an SQLite ledger while the service runs, and check the copy.
 
@@ -94,9 +133,9 @@ def backup(
     """
     from kinband.service.ledger.backups import back_up
 
-    with opened_ledger(ledger) as opened, stage("copying"):
-        back_up(opened, copy)
-    typer.echo(f"{copy}: a whole copy, every checksum holds")
+    with opened_ledger(ledger, key=key) as opened, stage("copying"):
+        head = back_up(opened, copy)
+    typer.echo(f"{copy}: a whole copy, every checksum holds; head {head}")
 
 
 @ledger_app.command("check-rails")

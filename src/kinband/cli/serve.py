@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from kinband.cli.beside import BesideOptions
-from kinband.cli.ledger import LEDGER, needs_service
+from kinband.cli.ledger import LEDGER, KeyOption, needs_service
 from kinband.cli.options import (
     LOG_KINDS,
     LogOptions,
@@ -213,6 +213,7 @@ _demo = partial(typer.Option, rich_help_panel="The demonstration")
 @with_options
 def serve(
     ledger: Annotated[str | None, typer.Option(**LEDGER)] = None,
+    key: KeyOption = None,
     rails: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record stay in force if not given."),
@@ -263,7 +264,9 @@ def serve(
         serve_demo(DemoOptions(stations, speed, said.seed, ledger), place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
         mode = None if said.mode is None else checked_mode(said.mode)
-        _serve(ledger, said, place, rails=rails, mode=mode, ray=ray, insecure_local=insecure_local, level=level)
+        _serve(
+            ledger, said, place, key=key, rails=rails, mode=mode, ray=ray, insecure_local=insecure_local, level=level
+        )
 
 
 def _serve(
@@ -271,6 +274,7 @@ def _serve(
     said: StartOptions,
     place: "Place",
     *,
+    key: Path | None,
     rails: Path | None,
     mode: "Mode | None",
     ray: str | None,
@@ -280,13 +284,13 @@ def _serve(
     """Serve what is on record in a ledger until a signal comes."""
     from kinband.service import running
     from kinband.service.access.tokens import Tokens
-    from kinband.service.ledger import Ledger
+    from kinband.service.ledger import Key, Ledger
     from kinband.service.starting import open_operations, setup_on_record
 
     with ExitStack() as stack:
         taken = stack.enter_context(running.take_socket(place))
         made = said.made_before_the_file(where, rails)
-        ledger = stack.enter_context(closing(Ledger.open(where)))
+        ledger = stack.enter_context(closing(Ledger.open(where, key=None if key is None else Key.read(key))))
         if (setup := setup_on_record(ledger)) is not None:
             said.tell_unused(setup.config.reward_range)
         start = None if said.start is None else said.controller if made is None else lambda: made

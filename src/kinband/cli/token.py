@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from kinband.cli.ledger import LEDGER, needs_service, opened_ledger
+from kinband.cli.ledger import LEDGER, KeyOption, needs_service, opened_ledger
 from kinband.cli.options import AsJson
 from kinband.cli.render import echo_json, show, table
 from kinband.errors import BadInputError
@@ -40,6 +41,7 @@ def create(
     expires: Annotated[
         str, typer.Option("--expires", metavar="TIME", help="When it ends: 12h, 90d, 4w, or never.")
     ] = "90d",
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token and print it, alone, on standard output; it is shown this once.
@@ -50,7 +52,7 @@ def create(
     """
     expires_in = _lifetime(expires)
     _check(name, role)
-    with _tokens(ledger, create=True) as tokens:
+    with _tokens(ledger, create=True, key=key) as tokens:
         made = tokens.create(name, role, expires_in=expires_in, by=_caller())
         where = tokens.ledger.name
     if as_json:
@@ -88,13 +90,14 @@ def list_tokens(
 def revoke(
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="The id or the name of the token.")],
     ledger: LedgerOption,
+    key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """End a token and every session that was opened with it, within seconds.
 
     Example: kinband token revoke nms --ledger ledger.db
     """
-    with _tokens(ledger) as tokens:
+    with _tokens(ledger, key=key) as tokens:
         record = tokens.revoke(token, by=_caller())
     if as_json:
         echo_json(record.to_dict() | {"state": "revoked"})
@@ -111,9 +114,9 @@ def _check(name: str, role: str) -> None:
 
 
 @contextmanager
-def _tokens(ledger: str, *, create: bool = False) -> Iterator["Tokens"]:
+def _tokens(ledger: str, *, create: bool = False, key: Path | None = None) -> Iterator["Tokens"]:
     """Give the tokens of a ledger."""
-    with opened_ledger(ledger, create=create) as opened:
+    with opened_ledger(ledger, create=create, key=key) as opened:
         from kinband.service.access.tokens import Tokens
 
         yield Tokens(opened)

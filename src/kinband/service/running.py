@@ -366,8 +366,9 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 
 
 def store_beliefs(operations: Operations) -> None:
-    """Store what is believed at the end, so that the next start is quick."""
+    """Store what is believed at the end, so that the next start is quick, and log the head."""
     try:
         operations.turns.snapshot()
+        _LOG.info("the head of the ledger %s is %s", operations.ledger.name, operations.ledger.head())
     except KinbandError as error:  # the next start takes longer, that is all
         _LOG.warning("no snapshot could be stored at the end: %s", error)

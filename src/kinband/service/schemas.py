@@ -457,6 +457,7 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     version: str = Field(description="Of kinband.")
+    warnings: list[str] = Field(default=[], description="What is known to be wrong and does not keep it from working.")
 
 
 class Problem(BaseModel):

@@ -113,6 +113,10 @@ def open_operations(
         controller = start()
         setup = controller.setup
     found, text = rails_for(ledger, setup, rails)
-    return Operations.open(
+    for warning in ledger.warnings:
+        _LOG.warning(warning)
+    operations = Operations.open(
         ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor="service"
     )
+    _LOG.info("the head of the ledger %s is %s", ledger.name, ledger.head())
+    return operations

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, or_, select
 
 from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundError
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger.integrity import token_digest
 from kinband.service.ledger.schema import tokens
 
 # --- Who may not come in, and who may not do what: the two refusals of access ---------------------------------------
@@ -409,7 +410,7 @@ class Tokens:
             found = next(found for found in iter(new_id, "") if found not in taken)
             record = TokenRecord(found, name, role, now, _end(now, expires_in), None, by)
             row = record.to_dict() | {"hash": hash_of(proof_of(secret))}
-            writer.append([_draft("created", record, by=by)])  # which also checks who
+            writer.append([_draft("created", record, by=by, digest=token_digest(row))])  # which also checks who
             writer.connection.execute(tokens.insert().values(row))
         return Created(f"kb_{record.id}_{secret}", record)
 
@@ -520,8 +521,8 @@ def _record(row: Any) -> TokenRecord:
     return TokenRecord(row.id, row.name, role, row.created, row.expires, row.revoked, row.by, row.last_used)
 
 
-def _draft(action: str, record: TokenRecord, *, by: str) -> Draft:
-    payload = {"id": record.id, "name": record.name, "role": record.role.value, "action": action}
+def _draft(action: str, record: TokenRecord, *, by: str, **further: str) -> Draft:
+    payload = {"id": record.id, "name": record.name, "role": record.role.value, "action": action, **further}
     return Draft("access", payload, actor=by)
 
 

@@ -94,7 +94,7 @@ class Network(Collector):
         operations = self._operations
         setup, journal = operations.setup, operations.turns.at_hand.journal
         with operations.looking() as read_model:
-            seq, records, waiting = read_model.seq, list(read_model.decisions.values()), len(read_model.waiting())
+            head, records, waiting = read_model.head, list(read_model.decisions.values()), len(read_model.waiting())
             stopped = read_model.stopped is not None or operations.guard.rails.stop
             made, told, recent = (
                 read_model.counts.get("decisions", 0),
@@ -106,7 +106,7 @@ class Network(Collector):
                 read_model.pending,
             )
         z = [] if setup.config.policy in NO_DEVIATIONS else recent_z(journal, noise=setup.noise)
-        statuses, refusals = self._tallied(seq, records)
+        statuses, refusals = self._tallied(head.seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
         yield _by("kinband_decisions", "Decisions by what became of them.", "status", statuses)
@@ -115,7 +115,12 @@ class Network(Collector):
         yield _gauge("kinband_waiting", "Decisions that wait for a person.", waiting)
         yield _gauge("kinband_stations", "Stations that are decided for.", stations)
         yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
-        yield _gauge("kinband_ledger_events", "Events on record.", seq)
+        yield _gauge("kinband_ledger_events", "Events on record.", head.seq)
+        yield _gauge(
+            "kinband_ledger_head_checksum",
+            "The first 12 digits of the last event's checksum, as a number.",
+            head.number,
+        )
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
         yield from calibration(z)
 

@@ -496,7 +496,7 @@ def ready(operations: Service) -> Health:
             raise
         LOG.error("not ready: %s", error)
         raise RefusedError(503, NO_ROOM, headers={"Retry-After": str(AGAIN)}) from error
-    return Health(status="ok", version=__version__)
+    return Health(status="ok", version=__version__, warnings=operations.ledger.warnings)
 
 
 @probes.get("/metrics", operation_id="metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)

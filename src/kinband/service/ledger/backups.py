@@ -14,7 +14,9 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from kinband.errors import BadInputError
+from kinband.service.ledger.events import Head
 from kinband.service.ledger.schema import events, schema_of, snapshots
+from kinband.service.ledger.seals import Key
 from kinband.service.ledger.store import Ledger
 
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database
@@ -57,8 +59,8 @@ def summary_of(ledger: Ledger) -> LedgerSummary:
     return LedgerSummary(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
 
 
-def back_up(ledger: Ledger, copy: Path) -> None:
-    """Copy an SQLite ledger into a new file, whole, while others go on writing to it.
+def back_up(ledger: Ledger, copy: Path) -> Head:
+    """Copy an SQLite ledger into a new file, whole, while others go on writing to it, and return the copy's head.
 
     The copy is written under another name first, so that a file of that name is always a whole ledger.
     """
@@ -76,9 +78,10 @@ def back_up(ledger: Ledger, copy: Path) -> None:
         with ledger.reading() as connection, _writing(copy):
             _copied(connection.connection.driver_connection, part)
         with _writing(copy):
-            _check(part)
+            head = _check(part, ledger.key)
             _synced(part)
             part.rename(copy)
+            return head
     finally:
         _remove(part)
 
@@ -106,11 +109,12 @@ def _writing(copy: Path) -> Iterator[None]:
         ) from error
 
 
-def _check(part: Path) -> None:
+def _check(part: Path, key: Key | None) -> Head:
     """Read the copy back: a backup that was never read is a hope."""
-    copied = Ledger.open(part, create=False)
+    copied = Ledger.open(part, create=False, key=key)
     try:
         copied.verify()
+        return copied.head()
     finally:
         copied.close()
 

@@ -319,6 +319,26 @@ def _prepare_sqlite(connection: Any, timeout: float, *, create: bool) -> None:
         raise
 
 
+MENDED = (3, 51, 3)
+"""The first SQLite in which a write-ahead log that is begun anew cannot damage the database (sqlite.org/wal.html)."""
+
+
+def warnings_of_sqlite(version: tuple[int, ...]) -> list[str]:
+    """Return what is known to be wrong with a version of SQLite.
+
+    Example:
+        >>> warnings_of_sqlite((3, 51, 3)), len(warnings_of_sqlite((3, 51, 2)))
+        ([], 1)
+    """
+    if version >= MENDED:
+        return []
+    is_, mended = (".".join(map(str, one)) for one in (version, MENDED))
+    return [
+        f"SQLite {is_} has a rare fault by which two processes that write at once can damage a ledger: use Python with "
+        f"SQLite {mended} or later, or let one process alone open it"
+    ]
+
+
 def _write_ahead(connection: Any, *, until: float) -> None:
     """Turn on the write-ahead log of a new file, for which SQLite does not wait on others by itself."""
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":

@@ -11,6 +11,7 @@ they are kept in the same order and never change what is believed.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -148,6 +149,45 @@ class Event:
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last event of a ledger: noted elsewhere, it tells later whether anything up to there was changed or lost.
+
+    Attributes:
+        seq: Its number; 0 where there is none.
+        checksum: Its checksum, which covers all before it; the first digits of it where it was read from a text.
+
+    Example:
+        >>> Head.read("4711:3f0aa17b2c4d").seq
+        4711
+        >>> str(Head(0, FIRST))[:6]
+        '0:0000'
+    """
+
+    seq: int
+    checksum: str
+
+    @classmethod
+    def read(cls, text: str) -> "Head":
+        """Return the head that a text names: a number, and at least 12 digits of the checksum."""
+        match = _HEAD.fullmatch(text.strip().lower())
+        if match is None:
+            raise BadInputError(
+                f"a head is a number and a checksum of 12 to 64 digits, such as 4711:3f0aa17b2c4d, got {text!r:.90}"
+            )
+        return cls(int(match[1]), match[2])
+
+    def __str__(self) -> str:
+        """Number and checksum, as `read` takes them."""
+        return f"{self.seq}:{self.checksum}"
+
+    @property
+    def number(self) -> int:
+        """The first 12 digits of the checksum as a number, for figures that are numbers."""
+        return int(self.checksum[:12], 16)
+
+
+_HEAD = re.compile(r"(\d{1,18}):([0-9a-f]{12,64})", re.ASCII)
 _COLUMNS = tuple(column.name for column in fields(Event))
 
 

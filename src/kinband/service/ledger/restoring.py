@@ -19,6 +19,7 @@ from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStat
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import ENTRIES, FIRST, Draft, Event, check_chain, draft_of
+from kinband.service.ledger.integrity import settings_digest, snapshot_data
 from kinband.service.ledger.schema import events, meta, parts, snapshots
 from kinband.service.ledger.store import Ledger, Writer
 from kinband.version import __version__
@@ -62,7 +63,7 @@ def begin(writer: Writer, start: Setup | Controller, *, actor: str) -> None:
         return
     values, arrays = setup_to_parts(setup)
     text, data = json.dumps(values, allow_nan=False), _packed(arrays)
-    checksum = hashlib.sha256(text.encode() + data).hexdigest()
+    checksum = settings_digest(text, data)
     writer.connection.execute(meta.insert().values(name=_NAME, text=text, data=data, checksum=checksum))
     payload = {"settings": checksum, "kinband": __version__, "stations": list(setup.stations)}
     writer.append([Draft("started", payload, actor=actor)])
@@ -82,8 +83,7 @@ def read_setup(ledger: Ledger, *, policy: PolicyFactory | None = None) -> Setup:
         started = connection.execute(select(events.c.payload).where(events.c.kind == "started")).scalar()
     if row is None or started is None:
         raise NotFoundError(f"the ledger {ledger.name} has no controller yet: give settings= to start one")
-    same = hashlib.sha256(row.text.encode() + row.data).hexdigest() == row.checksum == json.loads(started)["settings"]
-    if not same:
+    if not settings_digest(row.text, row.data) == row.checksum == json.loads(started)["settings"]:
         raise SavedStateError(f"the settings of the ledger {ledger.name} were changed: restore it from a backup")
     return _setup(row, policy)
 
@@ -151,10 +151,8 @@ def _sound(connection: Connection, rows: Any) -> Iterator[Snapshot]:
         if row.kinband != __version__:
             _log.info("the snapshot after event %d is of kinband %s: passed over", row.seq, row.kinband)
             continue
-        stored = select(parts.c.data).where(parts.c.seq == row.seq).order_by(parts.c.part)
-        data = b"".join(connection.execute(stored).scalars())
-        chained = connection.execute(select(events.c.checksum).where(events.c.seq == row.seq)).scalar()
-        if hashlib.sha256(data).hexdigest() != row.checksum or chained != row.chained:
+        data = snapshot_data(connection, row)
+        if data is None:
             _log.warning("the snapshot after event %d is damaged: passed over", row.seq)
             continue
         try:

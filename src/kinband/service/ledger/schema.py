@@ -1,10 +1,10 @@
 """The tables of a ledger, and how a database comes to hold them.
 
 `events` is append-only, which triggers see to. `snapshots` and their parts are a cache that may be thinned out or
-dropped. `meta` holds what the controller was made with. `tokens` and `secrets` belong to the room `access`; they share
-the database, so that every process knows who may come in. A token may be used, which notes when, and revoked, once;
-anything else about it stays as it was made, and it is never deleted, since the audit log names it. Keys may go: that
-ends every session.
+dropped. `meta` holds what the controller was made with, `seals` one row. `tokens` and `secrets` belong to the room
+`access`; they share the database, so that every process knows who may come in. A token may be used, which notes when,
+and revoked, once; anything else about it stays as it was made, and it is never deleted, since the audit log names it.
+Keys may go: that ends every session.
 
 A schema has a name, in a table that was alembic's. Every schema so far only added to the one before, so that a database
 of an earlier one gets what it lacks, within the transaction that is open and locked: two processes that start at once
@@ -30,10 +30,10 @@ from sqlalchemy import (
 
 from kinband.errors import SavedStateError
 
-SCHEMA = "v0003"
+SCHEMA = "v0004"
 """What this version of kinband reads and writes."""
 
-_EARLIER = ("v0001", "v0002")  # before there were tokens, and before the log could be filtered quickly
+_EARLIER = ("v0001", "v0002", "v0003")  # before tokens, before the log was filtered quickly, before seals
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
@@ -118,7 +118,16 @@ secrets = Table(
     Column("value", Text, nullable=False),
 )
 
+seals = Table(
+    "seals",
+    metadata,
+    Column("seq", _NUMBER, primary_key=True, autoincrement=False),
+    Column("mac", String(64), nullable=False),
+)
+
 _WORDS = "the ledger is append-only"
+FUNCTION = f" BEGIN RAISE EXCEPTION '{_WORDS}'; END "
+"""What PostgreSQL's triggers do."""
 _FIXED = 'id, name, role, hash, created, expires, "by"'
 _STAY = f"BEGIN SELECT RAISE(ABORT, '{_WORDS}'); END"
 _EACH, _REFUSE = "FOR EACH STATEMENT", "EXECUTE FUNCTION kinband_append_only()"
@@ -142,8 +151,7 @@ _TRIGGERS = {
         "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
     ],
     "postgresql": [
-        "CREATE OR REPLACE FUNCTION kinband_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{_WORDS}'; END $$",
+        f"CREATE OR REPLACE FUNCTION kinband_append_only() RETURNS trigger LANGUAGE plpgsql AS $${FUNCTION}$$",
         *(
             f"CREATE OR REPLACE TRIGGER {table}_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} {_EACH} {_REFUSE}"
             for table in ("events", "meta")
@@ -185,10 +193,15 @@ def bring_up(connection: Connection, *, where: str) -> None:
     metadata.create_all(connection)
     for index in (index for table in metadata.sorted_tables for index in table.indexes):
         index.create(connection, checkfirst=True)  # of a table that was there
-    for statement in _TRIGGERS[connection.dialect.name]:
-        connection.execute(text(statement))
+    set_triggers(connection)
     connection.execute(versions.delete())
     connection.execute(versions.insert().values(version_num=SCHEMA))
+
+
+def set_triggers(connection: Connection) -> None:
+    """Have the database refuse changes of history, where it does not yet."""
+    for statement in _TRIGGERS[connection.dialect.name]:
+        connection.execute(text(statement))
 
 
 def _check_known(found: str, where: str) -> None:

@@ -6,6 +6,7 @@ many processes there are. What a writer wants to append is recorded together or 
 lock all the while and writes at the end, so that a commit is all that a stop ever waits for.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Select, case, exc, select
 
 from kinband.arrays import positive_number
-from kinband.errors import KinbandError, NotFoundError, SavedStateError
+from kinband.errors import BadInputError, KinbandError, NotFoundError, SavedStateError
 from kinband.service.ledger import schema
 from kinband.service.ledger.engines import (
     DECIDING,
@@ -33,9 +34,12 @@ from kinband.service.ledger.engines import (
     only_one,
     open_engine,
     unhurried,
+    warnings_of_sqlite,
 )
-from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, check_chain
+from kinband.service.ledger.events import KINDS, Draft, Event, Head, check_chain
+from kinband.service.ledger.integrity import check_store
 from kinband.service.ledger.schema import events
+from kinband.service.ledger.seals import Key, checked_head, sealed_head, write_seal
 
 DECIDES = "-turn"
 """How the name of the file ends whose lock says which process decides; it is empty."""
@@ -63,8 +67,11 @@ class Ledger:
         >>> folder.cleanup()
     """
 
-    def __init__(self, engine: Engine, url: URL, *, clock: Clock, timeout: float = 10.0) -> None:
+    def __init__(
+        self, engine: Engine, url: URL, *, clock: Clock, timeout: float = 10.0, key: Key | None = None
+    ) -> None:
         self.engine = engine
+        self.key = key
         self.timeout = timeout
         self.name = name_of(url)
         self._file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
@@ -73,7 +80,13 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, url: str | PathLike[str], *, create: bool = True, timeout: float = 10.0, clock: Clock | None = None
+        cls,
+        url: str | PathLike[str],
+        *,
+        create: bool = True,
+        timeout: float = 10.0,
+        clock: Clock | None = None,
+        key: Key | None = None,
     ) -> "Ledger":
         """Open a ledger, and bring its tables up to date.
 
@@ -82,10 +95,11 @@ class Ledger:
             create: Whether to start one where there is none and to migrate an older one; if not, those are refused.
             timeout: Seconds to wait for the database or for another writer before `LedgerUnavailableError`.
             clock: What says the time of events; by default the system's clock.
+            key: What it is sealed with; one that is sealed is written to with its key alone.
         """
         found = ledger_url(url)
         engine = open_engine(found, timeout=positive_number(timeout, name="timeout"), create=create)
-        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)), timeout=timeout)
+        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)), timeout=timeout, key=key)
         try:
             if not create and engine.dialect.name == "sqlite" and not Path(str(found.database)).exists():
                 raise SavedStateError(f"{ledger.name} holds no ledger: there is no such file")
@@ -103,6 +117,11 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is known to be wrong with the database's own software, with what to do."""
+        return [] if self._file is None else warnings_of_sqlite(sqlite3.sqlite_version_info)
 
     def close(self) -> None:
         """Give back every connection."""
@@ -155,15 +174,65 @@ class Ledger:
             raise NotFoundError(f"no decision of the ledger {self.name} has the id {decision_id!r}: check the id")
         return found[0]
 
-    def verify(self) -> int:
-        """Check the whole chain of checksums and return how many events there are; an error says where it breaks."""
-        return check_chain(self.read())[0]
+    def head(self) -> Head:
+        """Return number and checksum of the last event."""
+        with self.reading() as connection:
+            return sealed_head(connection)[0]
+
+    def check(self) -> None:
+        """Check what a start relies on: indexes against tables, triggers, settings, tokens, and the seal."""
+        self._check(whole=False)
+
+    def verify(self, *, expect: Head | None = None) -> int:
+        """Check everything on record and return how many events there are; an error says what is wrong, and where.
+
+        Args:
+            expect: A head that was noted before: everything up to there must be as it was.
+        """
+        head = Head(*check_chain(self._expecting(expect)))
+        if expect is not None and head.seq < expect.seq:
+            raise SavedStateError(
+                f"the ledger {self.name} lost its tail: it ends with event {head.seq}, and event {expect.seq} was "
+                "there: restore it from a backup"
+            )
+        self._check(whole=True)
+        return head.seq
+
+    def _check(self, *, whole: bool) -> None:
+        with self.reading() as connection, unhurried(connection):
+            if connection.dialect.name == "postgresql":  # else others' commits come between one table and the next
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            check_store(connection, where=self.name, whole=whole)
+            checked_head(connection, self.key, where=self.name, writes=False)
+
+    def _expecting(self, expect: Head | None) -> Iterator[Event]:
+        """Give all events; the one that is expected must have the checksum that was noted."""
+        for event in self.read():
+            if expect is not None and event.seq == expect.seq and not event.checksum.startswith(expect.checksum):
+                raise SavedStateError(
+                    f"the ledger {self.name} was rewritten up to event {event.seq} or before it: its checksum is not "
+                    "the one that was noted; restore it from a backup"
+                )
+            yield event
+
+    def seal(self) -> Head:
+        """Seal a ledger that has no seal yet with its key, after it was verified; return its head."""
+        if self.key is None:
+            raise BadInputError("a ledger is sealed with a key: open it with one")
+        with self.connected(writes=True) as connection:
+            head, seal = sealed_head(connection)
+            if seal is None:
+                write_seal(connection, self.key, head)
+            return checked_head(connection, self.key, where=self.name, writes=True)
 
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
         """Hold the ledger's write lock; what the writer appends is recorded when the block ends without an error."""
         with self.connected(writes=True) as connection:
-            yield Writer(connection, self)
+            writer = Writer(connection, self)
+            yield writer
+            if self.key is not None and writer.made:
+                write_seal(connection, self.key, writer.head)
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
@@ -240,11 +309,15 @@ class Reader:
         checksum: Its checksum.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, head: Head | None = None) -> None:
         self.connection = connection
-        newest = select(events.c.seq, events.c.checksum).order_by(events.c.seq.desc()).limit(1)
-        row = connection.execute(newest).one_or_none()
-        self.last, self.checksum = (0, FIRST) if row is None else (int(row.seq), str(row.checksum))
+        found = sealed_head(connection)[0] if head is None else head
+        self.last, self.checksum = found.seq, found.checksum
+
+    @property
+    def head(self) -> Head:
+        """Number and checksum of the last event."""
+        return Head(self.last, self.checksum)
 
     def read(self, *, after: int) -> list[Event]:
         """Return all events after a number."""
@@ -278,7 +351,7 @@ class Writer(Reader):
     """
 
     def __init__(self, connection: Connection, ledger: Ledger) -> None:
-        super().__init__(connection)
+        super().__init__(connection, checked_head(connection, ledger.key, where=ledger.name, writes=True))
         self.made: list[Event] = []
         self._ledger = ledger
 

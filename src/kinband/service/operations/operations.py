@@ -137,6 +137,7 @@ class Operations:
             actor: Who starts it.
         """
         checked = checked_mode(mode)
+        ledger.check()
         if start is not None:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)

@@ -25,7 +25,8 @@ from kinband.guardrails import Changed, History, Rewarded, Verdict, event_from
 from kinband.guardrails.history import By
 from kinband.guardrails.history import Event as GuardEvent
 from kinband.records import Decision, alternative_of
-from kinband.service.ledger import Event
+from kinband.service.ledger import Event, Head
+from kinband.service.ledger.events import FIRST
 from kinband.service.operations.records import (
     DecisionRecord,
     Gain,
@@ -84,6 +85,7 @@ class ReadModel:
     Attributes:
         lock: Held by who looks while nothing may change; never for long, since a stop is shown here too.
         seq: Number of the last event taken in.
+        checksum: Its checksum.
         mode: The mode of stations that join.
         moded: Whether a mode was ever set.
         stations: Stations by name.
@@ -106,7 +108,7 @@ class ReadModel:
 
     def begin(self) -> None:
         """Forget everything; stations run what was declared for them."""
-        self.seq = 0
+        self.seq, self.checksum = 0, FIRST
         self.mode: Mode = "shadow"
         self.moded, self.rails = False, RailsOnRecord()
         self.decisions: dict[str, DecisionRecord] = {}
@@ -130,7 +132,7 @@ class ReadModel:
     def take(self, event: Event, entry: Entry | None) -> None:
         """Take in a recorded event."""
         with self.lock:
-            self.seq = event.seq
+            self.seq, self.checksum = event.seq, event.checksum
             if entry is not None:
                 self._take_entry(event, entry)
             elif (taking := self._notes.get(event.kind)) is not None:
@@ -145,6 +147,11 @@ class ReadModel:
             if self._fresh:
                 self._history, self._fresh = self._history.after(self._fresh), []
             return self._history
+
+    @property
+    def head(self) -> Head:
+        """Number and checksum of the last event taken in."""
+        return Head(self.seq, self.checksum)
 
     @property
     def pending(self) -> int:

@@ -401,6 +401,7 @@ class Turns:
         (seq, size), last = self._snapshot, self._seen[0]
         if not due(last - seq, every=self._every, size=size):
             return
+        _log.info("the head of the ledger %s is %s", self.ledger.name, self._read_model.head)
         self._snapshot = last, size  # one that cannot be stored is tried again as late as if it had been
         try:
             self.snapshot()

@@ -58,6 +58,7 @@ def test_decisions_refusals_and_rewards_are_counted(service: Served) -> None:
     with operations.looking() as read_model:
         assert found["kinband_waiting",] == len(read_model.waiting())
         assert found["kinband_ledger_events",] == read_model.seq
+        assert f"{int(found['kinband_ledger_head_checksum',]):012x}" == operations.ledger.head().checksum[:12]
     by_status = {key[1]: value for key, value in found.items() if key[0] == "kinband_decisions"}
     assert sum(by_status.values()) == 4
     assert by_status["status=waiting"] == found["kinband_waiting",]

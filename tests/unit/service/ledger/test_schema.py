@@ -5,7 +5,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from kinband.service.ledger.schema import SCHEMA, metadata
 
-V0003 = """
+V0004 = """
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, PRIMARY KEY (version_num))
 CREATE TABLE events (seq BIGINT NOT NULL, kind VARCHAR(32) NOT NULL, at VARCHAR(32) NOT NULL, actor TEXT NOT NULL,
  station TEXT NOT NULL, decision TEXT, round BIGINT, slot TEXT, key TEXT, payload TEXT NOT NULL,
@@ -20,6 +20,7 @@ CREATE INDEX events_station ON events (station, seq)
 CREATE INDEX events_station_kind ON events (station, kind, seq)
 CREATE TABLE meta (name VARCHAR(64) NOT NULL, text TEXT NOT NULL, data BYTEA NOT NULL, checksum VARCHAR(64) NOT NULL,
  PRIMARY KEY (name))
+CREATE TABLE seals (seq BIGINT NOT NULL, mac VARCHAR(64) NOT NULL, PRIMARY KEY (seq))
 CREATE TABLE secrets (name VARCHAR(64) NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name))
 CREATE TABLE snapshots (seq BIGINT NOT NULL, at VARCHAR(32) NOT NULL, kinband VARCHAR(64) NOT NULL,
  size BIGINT NOT NULL, chained VARCHAR(64) NOT NULL, checksum VARCHAR(64) NOT NULL, PRIMARY KEY (seq))
@@ -39,5 +40,5 @@ def test_a_table_that_changes_needs_another_schema() -> None:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
         found += [CreateIndex(index).compile(dialect=dialect) for index in indexes]
     written = [" ".join(str(statement).split()).replace("( ", "(").replace(" )", ")") for statement in found]
-    assert written == V0003.strip().replace("\n ", " ").splitlines()
-    assert SCHEMA == "v0003"
+    assert written == V0004.strip().replace("\n ", " ").splitlines()
+    assert SCHEMA == "v0004"
