@@ -7,6 +7,7 @@ made: what has been told since changes nothing about a decision of the past.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from kinband.controller.memory import starting_rows
 from kinband.controller.setup import Setup
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, components
-from kinband.posterior.base import Rows
+from kinband.posterior.base import LearnedRows, Rows
+from kinband.records import Observation
 
 # --- Beliefs as they were: one factor of all rows, in the order of telling, holds the beliefs after any number of
 # them
@@ -123,7 +125,10 @@ def told_rows_of(setup: Setup, journal: Journal, *, known: int | None = None) ->
     """
     start = starting_rows(setup.start)
     told = islice(journal.told.values(), None if known is None else max(known - len(start), 0))
-    learned = [*start[:known], *map(journal.observation, told)]
+    return _rows_of([*start[:known], *map(journal.observation, told)], setup)
+
+
+def _rows_of(learned: Sequence[Observation], setup: Setup) -> Rows:
     width = len(learned[0].x) if learned else 0
     return Rows(
         np.array([o.task for o in learned], dtype=np.int64),
@@ -131,6 +136,64 @@ def told_rows_of(setup: Setup, journal: Journal, *, known: int | None = None) ->
         np.array([o.reward for o in learned], dtype=np.float64),
         setup.noise + np.array([o.noise or 0.0 for o in learned], dtype=np.float64),
     )
+
+
+class KnownRows:
+    """Every row that a controller has learned from, as arrays that grow with its journal; threads may share it.
+
+    Widths and weights rest on where rows lie and not on what they earned, so that corrections change nothing here: of
+    `y` nothing is to be made.
+
+    Example:
+        >>> from kinband import ConfigurationSpace, Controller
+        >>> controller, known = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], noise=0.25), KnownRows()
+        >>> controller.tell(controller.ask("b").id, 0.5, noise=0.05)
+        >>> rows = known.of(controller.setup, controller.journal, known=1)
+        >>> rows.tasks, rows.noise
+        (array([1]), array([0.3]))
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._of: Journal | None = None
+        self._rows, self._told = LearnedRows(), 0
+
+    def of(self, setup: Setup, journal: Journal, *, known: int) -> Rows:
+        """Return the first rows, so many of them."""
+        with self._lock:
+            if self._of is not journal:
+                self._of, self._rows, self._told = journal, LearnedRows(), 0
+                self._append(starting_rows(setup.start), setup)
+            told = list(journal.told.values())  # at once: others may tell meanwhile
+            self._append([journal.observation(one) for one in told[self._told :]], setup)
+            self._told = len(told)
+            rows = self._rows
+            return Rows(rows.tasks[:known], rows.X[:known], rows.y[:known], rows.noise[:known])
+
+    def _append(self, learned: Sequence[Observation], setup: Setup) -> None:
+        if learned:
+            self._rows.append(_rows_of(learned, setup))
+
+
+def closest_rows(rows: Rows, task: int, x: FloatArray, *, most: int, setup: Setup, K_Z: FloatArray) -> Rows:
+    """Return those rows that f at a context (d,) of a task hangs together with most, in their order.
+
+    What an estimate rests on is weighed from these where there are too many to weigh all: the others are seen through
+    them (Vecchia 1988; Gramacy and Apley 2015 predict from such neighbourhoods). Of rows alike the later ones count.
+
+    Args:
+        rows: The rows.
+        task: Number of the station.
+        x: Its context.
+        most: How many are wanted.
+        setup: For the kernel.
+        K_Z: The task matrix to share by, (M, M).
+    """
+    nearness = np.abs(MultiTaskKernel(setup.kernel, K_Z).cross(rows.tasks, rows.X, np.array([task]), x[None])[:, 0])
+    own = np.sqrt(np.diagonal(K_Z)[rows.tasks])  # how far f goes at all, by station
+    order = np.argsort((nearness / own)[::-1], kind="stable")
+    chosen = np.sort(len(nearness) - 1 - order[-most:])
+    return Rows(rows.tasks[chosen], rows.X[chosen], rows.y[chosen], rows.noise[chosen])
 
 
 class Part:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.controller.asking import State, decision_from, queries_for, query_for, with_deployed
+from kinband.controller.attribution import KnownRows
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
 from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
@@ -473,11 +474,17 @@ class Controller:
             _log.warning(words, name, len(awaited), awaited[0])
         return awaited
 
-    def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explanation:
-        """Return why a decision was made, as of then; whose evidence it rests on is weighed up to so many rows."""
+    def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS, known: KnownRows | None = None) -> Explanation:
+        """Return why a decision was made, as of then; whose evidence it rests on is weighed up to so many rows.
+
+        Args:
+            decision_id: The decision.
+            most_rows: How many rows.
+            known: The rows at hand: with these, the closest are weighed where there are more.
+        """
         asked, reward = self.journal.find(decision_id), self.journal.reward(decision_id)
         setup = self._memory.current_at(asked)
-        return explain(asked, reward=reward, setup=setup, journal=self.journal, most_rows=most_rows)
+        return explain(asked, reward=reward, setup=setup, journal=self.journal, most_rows=most_rows, known=known)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by id."""

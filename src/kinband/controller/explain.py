@@ -13,11 +13,20 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.controller.asking import ALTERNATIVES
-from kinband.controller.attribution import Evidence, evidence_of, related, task_matrix_of, told_rows_of
+from kinband.controller.attribution import (
+    Evidence,
+    KnownRows,
+    closest_rows,
+    evidence_of,
+    related,
+    task_matrix_of,
+    told_rows_of,
+)
 from kinband.controller.events import Asked, Journal
 from kinband.controller.setup import Setup
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.policies.constraints import BUDGET, FLOOR
+from kinband.posterior.base import Rows
 from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
 from kinband.space import in_words
@@ -440,7 +449,7 @@ class Explanation:
         kind: "exploitation", "trial", "held back" (a rule of safety stepped in) or "unscored".
         against: The choice against the runner-up; None where there are no scores.
         evidence: Whose rewards the estimate rests on, and how much was borrowed; None where it was left out.
-        left_out: Why the evidence was left out, else empty.
+        left_out: What was left out of the evidence, or why all of it was; else empty.
         ran: Arm of what the station ran instead; None where nobody said that it ran something else.
 
     Example:
@@ -500,6 +509,7 @@ def explain(
     setup: Setup | None = None,
     journal: Journal | None = None,
     most_rows: int = MOST_ROWS,
+    known: KnownRows | None = None,
     ran: int | None = None,
 ) -> Explanation:
     """Return the explanation of a recorded decision.
@@ -509,7 +519,8 @@ def explain(
         reward: What it earned, if that is known.
         setup: Of the controller that made it; without them, nothing is said of evidence.
         journal: Likewise; the rows known then come from it.
-        most_rows: Up to how many rows evidence is weighed.
+        most_rows: Up to how many rows evidence is weighed; beyond, it is left out.
+        known: The rows at hand: with these, the `most_rows` closest are weighed where there are more.
         ran: Arm of what the station ran, where the journal does not say.
     """
     if isinstance(most_rows, bool) or not isinstance(most_rows, int | np.integer) or most_rows < 0:
@@ -519,7 +530,7 @@ def explain(
     ground = ground_of(decision, setup)
     explores = None if decision.mean is None else ground.kind == TRIAL
     evidence, C, left_out = _evidence_and_covariance(
-        asked, runner_up, setup=setup, journal=journal, most_rows=most_rows
+        asked, runner_up, setup=setup, journal=journal, most_rows=most_rows, known=known
     )
     against = _compared(decision, runner_up, C=C, setup=setup)
     learned = None if journal is None else journal.told.get(decision.id)
@@ -529,8 +540,8 @@ def explain(
         ground.text,
         kpis_text(decision, {} if setup is None else {kpi.name: kpi.floor.text() for kpi in setup.kpis}),
         against_text(runner_up, against),
-        left_out if evidence is None else evidence_text(evidence),
-        "" if evidence is None else approximate_text(decision, evidence),
+        "" if evidence is None else evidence_text(evidence),
+        left_out or ("" if evidence is None else approximate_text(decision, evidence)),
         _sharing(evidence, setup),
         ran_text(decision, ran, told=reward is not None),
         outcome_text(reward, None if learned is None else learned.reward),
@@ -564,17 +575,54 @@ def _evidence_and_covariance(
     setup: Setup | None,
     journal: Journal | None,
     most_rows: int,
+    known: KnownRows | None,
 ) -> tuple[Evidence | None, FloatArray | None, str]:
-    """Return the evidence, the covariance with the runner-up, and why one of them is missing."""
+    """Return the evidence, the covariance with the runner-up, and what was left out of them."""
     if setup is None or journal is None or asked.decision.mean is None:
         return None, None, ""
     K_Z = task_matrix_of(setup)
     if K_Z is None:
         return None, None, "Whose evidence it rests on is not known for this policy."
+    if known is not None:
+        return _from_the_closest(asked, runner_up, known, setup=setup, journal=journal, K_Z=K_Z, most=most_rows)
     count = _bearing(asked, setup, journal, K_Z)
     if count > most_rows:
         return None, None, _too_many(count, most_rows)
-    X, rows = _contexts(asked, runner_up, setup), told_rows_of(setup, journal, known=asked.decision.known)
+    rows = told_rows_of(setup, journal, known=asked.decision.known)
+    return _weighed(asked, runner_up, rows, setup=setup, K_Z=K_Z)
+
+
+def _from_the_closest(
+    asked: Asked,
+    runner_up: Alternative | None,
+    known: KnownRows,
+    *,
+    setup: Setup,
+    journal: Journal,
+    K_Z: FloatArray,
+    most: int,
+) -> tuple[Evidence | None, FloatArray | None, str]:
+    """Return the same from so many rows at most, the closest of those that bear on a decision."""
+    rows = known.of(setup, journal, known=asked.decision.known)
+    part = np.flatnonzero(np.isin(rows.tasks, related(K_Z, asked.task)))
+    if not most or len(part) <= most:
+        left_out = "" if len(part) <= most else _too_many(len(part), most)
+        return (None, None, left_out) if left_out else _weighed(asked, runner_up, rows, setup=setup, K_Z=K_Z)
+    bearing = Rows(rows.tasks[part], rows.X[part], rows.y[part], rows.noise[part])
+    closest = closest_rows(bearing, asked.task, asked.x, most=most, setup=setup, K_Z=K_Z)
+    evidence, C, left_out = _weighed(asked, runner_up, closest, setup=setup, K_Z=K_Z)
+    if evidence is not None:
+        own = int(np.count_nonzero(bearing.tasks == asked.task))
+        evidence = replace(evidence, own_rows=own, other_rows=len(part) - own)
+        left_out = f"(Weighed from the {most:,} rewards that are closest to it, of {len(part):,}.)"
+    return evidence, C, left_out
+
+
+def _weighed(
+    asked: Asked, runner_up: Alternative | None, rows: Rows, *, setup: Setup, K_Z: FloatArray
+) -> tuple[Evidence | None, FloatArray | None, str]:
+    """Return the evidence that rows are, and the covariance with the runner-up."""
+    X = _contexts(asked, runner_up, setup)
     try:
         evidence, C = evidence_of(rows, asked.task, X=X, setup=setup, K_Z=K_Z)
     except NotPositiveDefiniteError:
@@ -596,7 +644,7 @@ def _bearing(asked: Asked, setup: Setup, journal: Journal, K_Z: FloatArray) -> i
     kin = set(related(K_Z, asked.task).tolist())
     if len(kin) == len(K_Z) and not journal.joined:  # all share with all: no need to look at each
         return len(start) + min(known, len(journal.told))
-    decisions = map(journal.asked.__getitem__, islice(journal.told, known))
+    decisions = map(journal.asked.__getitem__, list(islice(journal.told, known)))  # at once: others may tell meanwhile
     return sum(task in kin for task in start) + sum([one.task in kin for one in decisions])
 
 

@@ -13,7 +13,16 @@ from tests.reference import naive
 from kinband import ConfigurationSpace, Controller
 from kinband.contexts import StateScaler
 from kinband.controller import Explanation
-from kinband.controller.attribution import Evidence, Hindsight, evidence_of, shares_of, worth_of
+from kinband.controller.attribution import (
+    Evidence,
+    Hindsight,
+    KnownRows,
+    closest_rows,
+    evidence_of,
+    shares_of,
+    told_rows_of,
+    worth_of,
+)
 from kinband.controller.events import Asked, Told
 from kinband.controller.explain import Comparison, against_text, evidence_text
 from kinband.errors import NotFoundError
@@ -213,6 +222,44 @@ def test_beyond_so_many_rows_evidence_is_left_out_and_said_to_be() -> None:
     assert whole.against is not None
     assert (short.against.deviation, short.against.needed_reward) == (None, None)
     assert short.against.needed_mean == whole.against.needed_mean
+
+
+def test_of_too_many_rows_the_closest_are_weighed_where_rows_are_at_hand() -> None:
+    controller, known = played(), KnownRows()
+    key = list(controller.journal.asked)[-1]
+    whole = controller.explain(key)
+    same, few = (controller.explain(key, most_rows=most, known=known) for most in (1_000, 6))
+    assert same.to_dict() == whole.to_dict()
+    assert few.evidence is not None
+    assert whole.evidence is not None
+    assert few.evidence.own_rows == whole.evidence.own_rows
+    assert few.evidence.other_rows == whole.evidence.other_rows
+    assert whole.evidence.std <= few.evidence.std <= few.evidence.prior_std
+    assert few.left_out.startswith("(Weighed from the 6 rewards that are closest")
+    assert few.left_out in few.text
+
+
+def test_the_closest_rows_are_those_of_the_largest_prior_correlation() -> None:
+    controller = played()
+    setup, rows = controller.setup, told_rows_of(controller.setup, controller.journal)
+    asked = controller.journal.asked[list(controller.journal.asked)[-1]]
+    kernel = RBF(SCALES, variance=VARIANCE)
+    near = [
+        abs(ALIKE[t, asked.task] * float(kernel(x[None], asked.x[None])[0, 0])) / ALIKE[t, t] ** 0.5
+        for t, x in zip(rows.tasks, rows.X, strict=True)
+    ]
+    found = closest_rows(rows, asked.task, asked.x, most=5, setup=setup, K_Z=setup.K_Z)
+    assert sorted(found.y) == sorted(rows.y[np.argsort(near)[-5:]])
+
+
+def test_rows_at_hand_grow_with_the_journal() -> None:
+    controller, known = played(), KnownRows()
+    for _ in range(2):
+        rows = known.of(controller.setup, controller.journal, known=len(controller) + 4)  # the log has 4
+        anew = told_rows_of(controller.setup, controller.journal)
+        for name in ("tasks", "X", "noise"):
+            assert np.array_equal(getattr(rows, name), getattr(anew, name))
+        controller.tell(controller.ask("a", {"load": 0.3}).id, 0.4)
 
 
 # --- The runner-up ------------------------------------------------------------------------------------------

@@ -1,29 +1,23 @@
 """A decision's page: why it was made, whose evidence it rests on, what the guard said, what became of it.
 
-Whose evidence that was is told at once where it is quick, and at the press of a button where it takes seconds: working
-it out costs the cube of the rewards that bear on a decision. Up to `AT_ONCE` of them operations do it, while others
-wait. For more it is done from the ledger alone, as `kinband replay` does it: nobody has to wait for that, but what was
-believed then is restored first. Beyond `MOST` the matrix would take too much memory beside a service, and the command
-is named instead. One button is worked at a time.
+Whose evidence that was is told at once where it is quick, and at the press of a button where it takes half a second. It
+is weighed from the rewards that are closest to the decision, so many at most, on threads of its own: nobody who decides
+waits for it.
 """
 
-import threading
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.controller import Explanation
-from kinband.controller.explain import MOST_ROWS
-from kinband.errors import KinbandError
 from kinband.html.svg import around
 from kinband.service.dashboard.charts import Belief
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import named_slot, names_of, row_of
 from kinband.service.dashboard.text import knobs, sentence
-from kinband.service.ledger import replay
 from kinband.service.operations import Operations, Outlook, outlooks
-from kinband.service.operations.outlooks import Explained, explained
+from kinband.service.operations.outlooks import Explained
 from kinband.service.paths import read
 from kinband.stats import counted
 
@@ -31,10 +25,6 @@ SHOWN = 12
 """How many of what was considered are drawn; a table has all."""
 QUICK = 50
 """Rewards up to which evidence is worked out without being asked for."""
-AT_ONCE = MOST_ROWS
-"""Rewards up to which operations work it out, while other calls wait."""
-MOST = 8_000
-"""Rewards up to which it is worked out at all: the matrix then takes half a gigabyte."""
 _MOST_LENDERS = 12
 _KIND_WORDS = {
     "exploitation": "It is expected to earn most.",
@@ -42,7 +32,6 @@ _KIND_WORDS = {
     "held back": "It stays as it is: a change would have scored better, but not by as much as changing has to bring.",
     "unscored": "The policy does not score configurations.",
 }
-_one = threading.Lock()
 
 
 def add_pages(dashboard: Dashboard) -> None:
@@ -89,7 +78,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         "drawn": SHOWN,
         "evidence": found.evidence,
         "lenders": [] if found.evidence is None else list(found.evidence.shares.items())[:_MOST_LENDERS],
-        "left_out": why_not(found, record.id) if evidence else "",
+        "left_out": whole.left_out if evidence else "",
         "still": evidence,
         "offered": bool(found.left_out) and not evidence,
         "history": [(event, sentence(event, names.configuration)) for event in events],
@@ -110,30 +99,10 @@ def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief
 
 
 def reason_of(operations: Operations, decision_id: str, *, evidence: bool) -> Explained:
-    """Return why a decision was made; with `evidence`, whose evidence it rested on, however many seconds that takes."""
-    if not evidence:
-        return operations.explain(decision_id, most_rows=QUICK)
-    whole = operations.explain(decision_id, most_rows=AT_ONCE)
-    if whole.of.evidence is not None or whole.record.decision.known <= AT_ONCE:
-        return whole
-    try:
-        with _one:
-            found = replay(operations.ledger, decision_id, most_rows=MOST).explanation
-    except KinbandError:  # as for a policy of one's own, which no ledger holds
-        return whole
-    return explained(found, whole.record, operations.space)
-
-
-def why_not(found: Explanation, decision_id: str) -> str:
-    """Return why it is not told whose evidence a decision rests on, and what tells it; empty where it is."""
-    if found.evidence is not None or not found.left_out:
-        return ""
-    if found.decision.known <= MOST:
-        return found.left_out
-    return (
-        f"More than {MOST:,} rewards bear on it, too many for a page. On the machine of the service: "
-        f"kinband replay LEDGER {decision_id} --most-rows {found.decision.known}"
-    )
+    """Return why a decision was made; with `evidence`, whose evidence it rested on, however many rewards there are."""
+    if evidence:
+        return operations.explain(decision_id)
+    return operations.explain(decision_id, most_rows=QUICK, closest=False)
 
 
 def evidence_shares(operations: Operations, found: Outlook, last: str | None, *, evidence: bool) -> dict[str, Any]:
@@ -149,9 +118,9 @@ def evidence_shares(operations: Operations, found: Outlook, last: str | None, *,
     if found.lenders:
         return shown
     if evidence and last is not None:
-        whole = reason_of(operations, last, evidence=True).of
-        known = {} if whole.evidence is None else whole.evidence.shares
-        untold = why_not(whole, last) or "No reward known so far says anything about this state."
+        whole = reason_of(operations, last, evidence=True)
+        known = {} if whole.of.evidence is None else whole.of.evidence.shares
+        untold = whole.left_out or "No reward known so far says anything about this state."
         return shown | {"shares": known, "of": last, "untold": "" if known else untold}
     return shown | _untold(found, outlooks.rewards_known(operations.turns.at_hand), last)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
-from kinband.controller.explain import MOST_ROWS
+from kinband.controller.attribution import KnownRows
 from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
@@ -36,7 +36,7 @@ from kinband.service.operations.checks import (
     checked_comment,
     informed,
 )
-from kinband.service.operations.outlooks import Explained, Outlooks, explained, sites_of
+from kinband.service.operations.outlooks import WEIGHED, Explained, Outlooks, explained, sites_of
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import DecisionRecord, Outlook, RailsOnRecord, StationState, checked_mode
 from kinband.service.operations.review import (
@@ -103,7 +103,7 @@ class Operations:
     def __init__(self, turns: Turns, rails: RailsInForce, read_model: ReadModel, clock: Clock) -> None:
         self.turns, self.read_model, self.space = turns, read_model, rails.space
         self._rails, self._clock, self._outlooks = rails, clock, Outlooks()
-        self._writable = Writable(turns.ledger)
+        self._writable, self._known_rows = Writable(turns.ledger), KnownRows()
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
     @classmethod
@@ -633,16 +633,19 @@ class Operations:
         """Return a decision with everything that happened to it."""
         return self._records([decision_id])[0]
 
-    def explain(self, decision_id: str, *, most_rows: int = MOST_ROWS) -> Explained:
-        """Return why a decision was made, as of then, and what the guard made of it.
+    def explain(self, decision_id: str, *, most_rows: int = WEIGHED, closest: bool = True) -> Explained:
+        """Return why a decision was made, as of then, and what the guard made of it; nobody who decides waits for it.
 
         Args:
             decision_id: The decision.
-            most_rows: Up to how many rewards it is worked out whose evidence it rested on.
+            most_rows: Up to how many rewards it is weighed whose evidence it rested on.
+            closest: Whether those closest to it are weighed where there are more; else it is left out then.
         """
         with self.turns.mutex:
-            found = self.turns.caught_up().explain(decision_id, most_rows=most_rows)
-            return explained(found, self.decision(decision_id), self.space)
+            controller = self.turns.caught_up()
+            known = self._known_rows if closest else None
+        found = controller.explain(decision_id, most_rows=most_rows, known=known)
+        return explained(found, self.decision(decision_id), self.space)
 
     def outlook(self, station: str) -> Outlook:
         """Return what is believed of every configuration of a station now, in the state it was last asked with."""

@@ -26,6 +26,8 @@ from kinband.space import ConfigurationSpace
 # words tell only half of a choice that was refused, replaced or never approved: here the other half is put where it
 # belongs, before what the station ran.
 
+WEIGHED = 1_500
+"""Rewards from which it is weighed at most whose evidence a decision rests on, those closest to it: half a second."""
 _TO_PROGRAMS = " (most_rows allows it)"  # advice that nobody can follow who asks a service
 
 
@@ -58,7 +60,7 @@ class Explained:
 
     @property
     def left_out(self) -> str:
-        """Why it is not told whose evidence it rested on, else empty."""
+        """What was left out when its evidence was weighed, or why it was not; else empty."""
         return self.of.left_out.replace(_TO_PROGRAMS, "")
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import pytest
 from tests.support.dashboard_network import Network, network
 
 from kinband.service.dashboard import decision
-from kinband.service.ledger import Ledger, Replayed, replay
-from kinband.service.operations import outlooks
+from kinband.service.operations import Operations, outlooks
 
 LENT = re.compile(r'<span class="what">(?:its own|<a [^>]*>([^<]*)</a>)</span><svg.*?</svg><span class="num">([^<]*)<')
 
@@ -67,46 +66,24 @@ def test_the_reason_why_nobody_is_named_is_the_true_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/stations/1217", "/decisions/{last}"])
-def test_what_would_keep_others_waiting_is_weighed_from_the_ledger_alone(
+def test_of_many_rewards_the_closest_are_weighed_while_somebody_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     with network(tmp_path) as web:
         web.play(4)
         monkeypatch.setattr(outlooks, "MOST_ROWS", 0)
+        monkeypatch.setattr(Operations.explain, "__kwdefaults__", {"most_rows": 5, "closest": True})
         with web.operations.looking() as read_model:
             last = str(read_model.station("1217").last)
-        client, address = web.browser(), f"{path.format(last=last)}?evidence=1"
-        before = lent(client.get(address).text)
-        assert len(before) == 2
-        monkeypatch.setattr(decision, "AT_ONCE", 2)
-        used = list[str]()
-
-        def counted(ledger: Ledger, decision_id: str, *, most_rows: int) -> Replayed:
-            used.append(decision_id)
-            return replay(ledger, decision_id, most_rows=most_rows)
-
-        monkeypatch.setattr(decision, "replay", counted)
-        assert lent(web.browser().get(address).text) == before
-        assert used == [last]
-
-
-def test_beyond_what_pages_weigh_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with network(tmp_path) as web:
-        web.play(4)
-        monkeypatch.setattr(outlooks, "MOST_ROWS", 0)
-        monkeypatch.setattr(decision, "AT_ONCE", 2)
-        monkeypatch.setattr(decision, "MOST", 3)
-        with web.operations.looking() as read_model:
-            last = str(read_model.station("1217").last)
-        for path in ("/stations/1217", f"/decisions/{last}"):
-            text = web.browser().get(f"{path}?evidence=1").text
-            assert not lent(text)
-            assert "More than 3 rewards bear on it, too many for a page" in text
-            assert f"kinband replay LEDGER {last} --most-rows" in text
+        address = f"{path.format(last=last)}?evidence=1"
+        monkeypatch.setattr(type(web.operations.ledger), "deciding", None)  # who looks takes no turn
+        text = web.browser().get(address).text
+        assert len(lent(text)) == 2
+        assert ("Weighed from the 5 rewards that are closest to it" in text) == path.startswith("/decisions")
 
 
 def test_the_guide_names_the_limits_that_hold() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "serve.md").read_text()
     assert f"up to {outlooks.MOST_ROWS:,} rewards" in guide
     assert f"more than {decision.QUICK}," in guide
-    assert f"up to {decision.MOST:,} rewards" in guide
+    assert f"the {outlooks.WEIGHED:,} that are closest" in guide
