@@ -75,6 +75,10 @@ class Witness:
     def of(self, station: str) -> list[Changed]:
         return [change for change in self.changes() if change.station == station]
 
+    def time(self, now: datetime) -> datetime:
+        """What time it is where a clock shows `now`: no earlier than the latest of what was done."""
+        return max([now, *(event.at for event in self.log if not isinstance(event, Rewarded))])
+
     def stopped(self) -> bool:
         switches = [isinstance(event, Stopped) for event in self.log if isinstance(event, Stopped | Resumed)]
         return self.rails.stop or switches[-1:] == [True]
@@ -178,6 +182,7 @@ class Witness:
 
     def expected(self, proposals: Sequence[Proposal], now: datetime) -> dict[str, int | None]:
         """What each station should run after a review of proposals whose `running` is true."""
+        clock, now = now, self.time(now)
         answer: dict[str, int | None] = {}
         made: list[Changed] = []
         for proposal in proposals:
@@ -191,7 +196,12 @@ class Witness:
             station, running = proposal.station, self.of(proposal.station)[-1].arm
             if station in answer:
                 continue
-            allowed = [arm for arm in proposal.arms if arm == running or self.may(station, arm, now=now, earlier=made)]
+            trusted = now - clock <= timedelta(minutes=1)
+            allowed = [
+                arm
+                for arm in proposal.arms
+                if arm == running or (trusted and self.may(station, arm, now=now, earlier=made))
+            ]
             answer[station] = allowed[0] if allowed else running
             if answer[station] != running:
                 made.append(Changed(now, station, allowed[0], running))

@@ -25,8 +25,9 @@ And of every change that is not a roll-back:
 8. It is not what was taken back less than `retry_after` ago.
 
 A roll-back returns a station to what it ran before its latest change, which a controller made, and is itself never
-rolled back. A station that runs something else than the history says does not change until the history says why. Times
-are compared by their distance, not their order, so that a clock set back opens no gap.
+rolled back. A station that runs something else than the history says does not change until the history says why. Time
+never runs backwards: it is no earlier than the latest event of the history, and while a clock shows less than that by
+more than `TOLERANCE` nothing changes but by roll-backs. Only a person sets it back (`ClockSet`).
 
 Two rails have counterparts in 3GPP's models (TS 28.541: `minimumTimeBetweenHoTriggerChange` is `min_time`,
 `maximumDeviationHoTrigger` a range), forbidden periods and fallback in its requirements on self-organising networks (TS
@@ -36,6 +37,7 @@ Two rails have counterparts in 3GPP's models (TS 28.541: `minimumTimeBetweenHoTr
 from kinband.guardrails.history import (
     CalledOff,
     Changed,
+    ClockSet,
     Event,
     Frozen,
     History,
@@ -47,12 +49,14 @@ from kinband.guardrails.history import (
 )
 from kinband.guardrails.model import Fallback, Freeze, KnobLimit, Rails, Window
 from kinband.guardrails.review import Guard, Outcome, Proposal, Verdict, changes_of
-from kinband.guardrails.rules import Code, Refusal
+from kinband.guardrails.rules import TOLERANCE, Code, Refusal
 from kinband.guardrails.yaml import example_text, rails_from_text, read_rails
 
 __all__ = [
+    "TOLERANCE",
     "CalledOff",
     "Changed",
+    "ClockSet",
     "Code",
     "Event",
     "Fallback",

@@ -1,7 +1,7 @@
 """What happened, rebuilt from an event log: the events that rails care about, and the history made of them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -40,6 +40,7 @@ class Changed(_Event):
         arm: What it runs since.
         before: What it ran before, None where nobody knows.
         by: Who changed it. A change by an operator counts as one, and is never rolled back.
+        epoch: How often the clock had been set right by then; a history fills it in.
 
     Example:
         >>> from datetime import UTC
@@ -51,6 +52,7 @@ class Changed(_Event):
     arm: int
     before: int | None
     by: By = "controller"
+    epoch: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,6 +80,12 @@ class CalledOff(_Event):
 class Rewarded(_Event):
     """What a station earned in the slot that began at a time; the last word on a slot counts.
 
+    Attributes:
+        at: When the slot began.
+        station: Which.
+        reward: What it earned.
+        epoch: How often the clock had been set right when the slot began; None for as often as by now.
+
     Example:
         >>> from datetime import UTC
         >>> Rewarded(datetime(2026, 3, 1, tzinfo=UTC), "3714", 0.9).reward
@@ -86,6 +94,7 @@ class Rewarded(_Event):
 
     station: str
     reward: float
+    epoch: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +152,22 @@ class Resumed(_Event):
     """
 
 
-Event = Changed | CalledOff | Rewarded | Frozen | Thawed | Stopped | Resumed
+@dataclass(frozen=True)
+class ClockSet(_Event):
+    """A person says that the clock is right, which was in doubt: `at` is what it shows.
+
+    Whatever bears a later time was recorded with a wrong clock, and happened no later than this.
+
+    Example:
+        >>> from datetime import UTC
+        >>> ClockSet(datetime(2026, 3, 1, tzinfo=UTC), why="the machine had been a day ahead").to_dict()["event"]
+        'clockset'
+    """
+
+    why: str = ""
+
+
+Event = Changed | CalledOff | Rewarded | Frozen | Thawed | Stopped | Resumed | ClockSet
 """Anything that may stand in an event log."""
 
 _KINDS = {kind.__name__.lower(): kind for kind in get_args(Event)}
@@ -170,11 +194,18 @@ def event_from(saved: Mapping[str, Any]) -> Event:
 # --- The past as rails need it: who changed when, what was earned, who is frozen, whether everything stands still ---
 #
 # A `History` is a value: it never changes, `after` returns the next one. It is rebuilt from an event log by
-# `History.of`, and depends on nothing but the events and their order. Changes are kept in the order of the log, which
-# is that in which they were made, whatever the clock said; rewards are kept by slot, so that late ones find their
-# place.
+# `History.of`, and depends on nothing but the events and their order.
+#
+# **The order of the log is the clock.** Time is never earlier than that of the latest event (`History.time`), whatever
+# a clock shows. Only a person sets it back (`ClockSet`), which begins an *epoch*: what an earlier epoch says to have
+# happened later than that happened no later than that (`History.when`), so that the distance to what happens next is
+# never overrated, and all of an earlier epoch was before all of a later one. Rewards are kept by slot, so that late
+# ones find their place.
 
 _INSTANT = timedelta(microseconds=1)  # the least that times can differ by
+
+Moment = tuple[int, datetime]
+"""Epoch and time: of two moments the greater is the later one."""
 
 
 @dataclass(frozen=True)
@@ -183,9 +214,11 @@ class History:
 
     Attributes:
         changes: By station, its changes in the order in which they were made.
-        rewards: By station, what it earned by the time at which the slot began.
+        rewards: By station, what it earned by the moment at which the slot began.
         frozen: Stations that a person froze, with the reason.
         stopped: Why everything is stopped; None if it is not.
+        time: Of the latest event, rewards apart; None where there is none.
+        clock: What the clock showed each time that a person set it right.
 
     Example:
         >>> from datetime import UTC
@@ -193,12 +226,16 @@ class History:
         >>> past = History.of([Changed(noon, "a", arm=1, before=0), Rewarded(noon, "a", 0.9)])
         >>> past.latest("a").arm, past.after([CalledOff(noon, "a")]).latest("a"), past.latest("b")
         (1, None, None)
+        >>> past.after([ClockSet(noon.replace(hour=10))]).when(past.latest("a")).hour
+        10
     """
 
     changes: Mapping[str, tuple[Changed, ...]] = field(default_factory=dict)
-    rewards: Mapping[str, Mapping[datetime, float]] = field(default_factory=dict)
+    rewards: Mapping[str, Mapping[Moment, float]] = field(default_factory=dict)
     frozen: Mapping[str, str] = field(default_factory=dict)
     stopped: str | None = None
+    time: datetime | None = None
+    clock: tuple[datetime, ...] = ()
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "History":
@@ -217,14 +254,15 @@ class History:
         made = self.changes.get(station, ())
         return made[-1] if made else None
 
-    def near(self, now: datetime, span: timedelta, *, station: str | None = None) -> list[Changed]:
-        """Return the changes less than `span` from now, on either side: a clock may have been set back.
+    def when(self, change: Changed) -> datetime:
+        """Return the latest time at which a change can have been made."""
+        return min((change.at, *self.clock[change.epoch :])) if self.clock else change.at
 
-        A change at this very moment is always near.
-        """
+    def near(self, now: datetime, span: timedelta, *, station: str | None = None) -> list[Changed]:
+        """Return the changes less than `span` before now, which is no earlier than any; one at this very moment is."""
         groups = self.changes.values() if station is None else [self.changes.get(station, ())]
         reach = max(span, _INSTANT)
-        return [change for made in groups for change in made if abs(change.at - now) < reach]
+        return [change for made in groups for change in made if now - self.when(change) < reach]
 
 
 class _Draft:
@@ -232,19 +270,22 @@ class _Draft:
 
     def __init__(self, past: History) -> None:
         self.changes, self.frozen, self.stopped = dict(past.changes), dict(past.frozen), past.stopped
-        self.rewards = dict(past.rewards)
-        self._mine: dict[str, dict[datetime, float]] = {}
+        self.rewards, self.time, self.clock = dict(past.rewards), past.time, past.clock
+        self._mine: dict[str, dict[Moment, float]] = {}
 
     def add(self, event: Event) -> None:
+        if not isinstance(event, Rewarded):
+            self.time = event.at if self.time is None else max(self.time, event.at)
         match event:
             case Changed(station=station):
-                self.changes[station] = (*self.changes.get(station, ()), event)
+                made = replace(event, epoch=len(self.clock)) if self.clock else event
+                self.changes[station] = (*self.changes.get(station, ()), made)
             case CalledOff(station=station):
                 self.changes[station] = self.changes.get(station, ())[:-1]
-            case Rewarded(at=at, station=station, reward=reward):
+            case Rewarded(at=at, station=station, reward=reward, epoch=epoch):
                 if station not in self._mine:
                     self._mine[station] = dict(self.rewards.get(station, {}))
-                self._mine[station][at] = reward
+                self._mine[station][len(self.clock) if epoch is None else epoch, at] = reward
             case Frozen(station=station, why=why):
                 self.frozen[station] = why
             case Thawed(station=station):
@@ -253,6 +294,8 @@ class _Draft:
                 self.stopped = why
             case Resumed():
                 self.stopped = None
+            case ClockSet(at=at):
+                self.time, self.clock = at, (*self.clock, at)
 
     def done(self) -> History:
-        return History(self.changes, {**self.rewards, **self._mine}, self.frozen, self.stopped)
+        return History(self.changes, {**self.rewards, **self._mine}, self.frozen, self.stopped, self.time, self.clock)

@@ -170,7 +170,9 @@ class Guard:
             check_rails(rails, space, station=station)
         self.rails, self.space = rails, space
 
-    def review(self, proposals: Iterable[Proposal], history: History, *, now: datetime) -> dict[str, Verdict]:
+    def review(
+        self, proposals: Iterable[Proposal], history: History, *, now: datetime, doubt: str = ""
+    ) -> dict[str, Verdict]:
         """Return what each station is to run, by station and in the order of the proposals.
 
         Roll-backs come first, then the others in the order given; each change counts for those behind it.
@@ -179,9 +181,11 @@ class Guard:
             proposals: One for each station, the most important first.
             history: What happened. What this review allows must be in it (`changes_of`) before the next one.
             now: When changes would be made, with a time zone. Where they wait for approval, review them again then.
+            doubt: Why that time cannot be trusted, if it cannot: then nothing changes but by roll-backs. A time before
+                that of the history is in doubt anyway.
         """
         listed = [_informed(proposal, history) for proposal in self._checked(proposals)]
-        situation = Situation(self.rails, self.space, history, utc(now, name="now"))
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"), doubt)
         verdicts: dict[str, Verdict] = {}
         held_up: dict[str, list[Refusal]] = {}
         for proposal in listed:

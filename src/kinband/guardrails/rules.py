@@ -10,13 +10,14 @@ from datetime import datetime, timedelta, tzinfo
 from math import fsum
 from typing import Literal
 
-from kinband.guardrails.history import Changed, History
+from kinband.guardrails.history import Changed, History, Moment
 from kinband.guardrails.model import Fallback, Rails
 from kinband.space import ConfigurationSpace
 
 Code = Literal[
     "stop",
     "freeze",
+    "clock",
     "forbidden",
     "maintenance",
     "min_time",
@@ -29,8 +30,8 @@ Code = Literal[
     "running",
     "fallback",
 ]
-"""Which rail refused, named as in the file; "range" is a knob's `min`, `max` or `values`, "retry" the pause after a
-roll-back, "running" a proposal that contradicts the history, and "fallback" a roll-back that was due and could not be
+"""Which rail refused, named as in the file; "clock" is a time that cannot be trusted, "range" is a knob's `min`, `max`
+or `values`, "retry" the pause after a roll-back, "running" a proposal that contradicts the history, and "fallback" a roll-back that was due and could not be
 made."""
 
 
@@ -58,10 +59,18 @@ class Refusal:
 # Each returns a refusal or None. `FOR_CHANGES` is the list that an ordinary change passes, `FOR_ROLL_BACKS` the shorter
 # one of a roll-back. A new rail is a new function in one or both of them, and a code.
 #
-# **What a roll-back is exempt from.** It undoes a harm, so limits that keep changes rare (`min_time`, `per_day`,
-# `per_round`, neighbours) do not hold it up, though it counts as a change in all of them. Nor does `step`: what it
-# returns to has run there. What a person decided (stop, freeze, forbidden periods, ranges) holds for it as for
+# **What time it is.** No earlier than the latest event of the history. A clock that shows less is passed over as long
+# as it is off by no more than `TOLERANCE`; beyond that nothing changes, since nobody knows how long ago the last change
+# was.
+#
+# **What a roll-back is exempt from.** It undoes a harm, so a doubtful clock and limits that keep changes rare
+# (`min_time`, `per_day`, `per_round`, neighbours) do not hold it up, though it counts as a change in all of them. Nor
+# does `step`: what it returns to has run there. What a person decided (stop, freeze, forbidden periods, ranges) holds for it as for
 # anything. Whether maintenance windows do, the file must say.
+
+
+TOLERANCE = timedelta(minutes=1)
+"""How far a clock may be off before nothing changes any more."""
 
 
 @dataclass
@@ -72,7 +81,8 @@ class Situation:
         rails: What limits changes.
         space: What arms stand for.
         history: What happened before the review.
-        now: When it is, in UTC.
+        now: When it is, in UTC; where the history has gone further, its time.
+        doubt: Why that cannot be trusted; empty if it can.
         round: Station of every change of this round, those of the review so far among them.
     """
 
@@ -80,9 +90,15 @@ class Situation:
     space: ConfigurationSpace
     history: History
     now: datetime
+    doubt: str = ""
     round: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        clock, self.now = self.now, max(self.now, self.history.time or self.now)
+        if not self.doubt and self.now - clock > TOLERANCE:
+            self.doubt = (
+                f"the clock shows {self.local(clock)}, which is before the latest event, {self.local(self.now)}"
+            )
         if self.rails.per_round is not None or not self.rails.neighbours_together:
             self.round = [change.station for change in self.history.near(self.now, self.rails.round)]
 
@@ -119,6 +135,11 @@ def frozen(now: Situation, station: str) -> Refusal | None:
     return None
 
 
+def in_doubt(now: Situation, _station: str) -> Refusal | None:
+    """A clock that cannot be trusted: how long ago a change was, nobody knows."""
+    return Refusal("clock", f"the time is not known: {now.doubt}") if now.doubt else None
+
+
 def forbidden(now: Situation, station: str) -> Refusal | None:
     """Periods in which nothing changes."""
     for window in now.rails.forbidden:
@@ -142,7 +163,7 @@ def too_soon(now: Situation, station: str) -> Refusal | None:
     made = now.history.near(now.now, now.rails.min_time, station=station)
     if not made:
         return None
-    latest = max(change.at for change in made)
+    latest = max(map(now.history.when, made))
     free = now.earliest(latest + now.rails.min_time)
     return Refusal("min_time", f"station {station!r} changed at {now.local(latest)} and may not before {free}")
 
@@ -153,7 +174,8 @@ def day_full(now: Situation, station: str) -> Refusal | None:
     if most is None:
         return None
     today = now.now.astimezone(zone).date()
-    count = sum(change.at.astimezone(zone).date() == today for change in now.history.changes.get(station, ()))
+    made = map(now.history.when, now.history.changes.get(station, ()))
+    count = sum(at.astimezone(zone).date() == today for at in made)
     if count < most:
         return None
     return Refusal("per_day", f"station {station!r} has made {count} change(s) on {today}, {most} are allowed in a day")
@@ -180,6 +202,7 @@ def neighbour_changes(now: Situation, station: str) -> Refusal | None:
 FOR_CHANGES: tuple[Rule, ...] = (
     stopped,
     frozen,
+    in_doubt,
     forbidden,
     closed,
     too_soon,
@@ -233,8 +256,9 @@ def tried_in_vain(now: Situation, station: str, arm: int) -> Refusal | None:
     pause = now.rails.fallback.retry_after
     for change in now.history.near(now.now, pause, station=station) if pause else []:
         if change.by == "roll-back" and change.before == arm:
-            free = now.earliest(change.at + pause)
-            return Refusal("retry", f"it was taken back at {now.local(change.at)} and is not tried before {free}", arm)
+            at = now.history.when(change)
+            free = now.earliest(at + pause)
+            return Refusal("retry", f"it was taken back at {now.local(at)} and is not tried before {free}", arm)
     return None
 
 
@@ -336,14 +360,14 @@ def _watched(rails: Rails, fallback: Fallback, station: str) -> Iterator[str]:
 
 def _fall(history: History, change: Changed, whose: str, fallback: Fallback) -> Fall | None:
     start, end = _undisturbed(history, change, whose)
-    slots = sorted(history.rewards.get(whose, {}).items())
-    before = [r for at, r in slots if at < change.at and (start is None or at >= start)][-fallback.before :]
+    slots, made = sorted(history.rewards.get(whose, {}).items()), _moment(change)
+    before = [r for at, r in slots if at < made and (start is None or at >= start)][-fallback.before :]
     since = [
         r
         for at, r in slots
-        if at >= change.at
+        if at >= made
         and (end is None or at < end)
-        and (fallback.within is None or at < change.at + fallback.within)
+        and (fallback.within is None or _elapsed(history, change, at) < fallback.within)
     ][-fallback.slots :]
     if not before or len(since) < fallback.slots:
         return None
@@ -354,8 +378,18 @@ def _fall(history: History, change: Changed, whose: str, fallback: Fallback) -> 
     return Fall(change, whose, earned, max(since), fallback.slots)
 
 
-def _undisturbed(history: History, change: Changed, whose: str) -> tuple[datetime | None, datetime | None]:
+def _moment(change: Changed) -> Moment:
+    return change.epoch, change.at
+
+
+def _elapsed(history: History, change: Changed, at: Moment) -> timedelta:
+    """How long after a change a slot began; in another epoch, at most."""
+    epoch, moment = at
+    return moment - (change.at if epoch == change.epoch else history.when(change))
+
+
+def _undisturbed(history: History, change: Changed, whose: str) -> tuple[Moment | None, Moment | None]:
     """The time around a change in which the one whose rewards are looked at made no other; None for no end."""
-    others = [other.at for other in history.changes.get(whose, ()) if other is not change]
-    earlier, later = [at for at in others if at <= change.at], [at for at in others if at > change.at]
+    others, made = [_moment(c) for c in history.changes.get(whose, ()) if c is not change], _moment(change)
+    earlier, later = [at for at in others if at <= made], [at for at in others if at > made]
     return max(earlier, default=None), min(later, default=None)

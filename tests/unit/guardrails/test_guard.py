@@ -14,6 +14,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import (
     CalledOff,
     Changed,
+    ClockSet,
     Event,
     Fallback,
     Freeze,
@@ -132,10 +133,40 @@ def test_windows_hold_for_the_stations_they_name() -> None:
     assert verdict_on(Rails(maintenance=(night, elsewhere)), [3]).codes == ("maintenance",)
 
 
-@pytest.mark.parametrize(("hours", "allowed"), [(-3.9, False), (-4, True), (3.9, False), (4, True)])
-def test_changes_keep_their_distance_on_either_side(hours: float, allowed: bool) -> None:
+@pytest.mark.parametrize(("hours", "allowed"), [(-3.9, False), (-4, True), (0, False), (0.01, False)])
+def test_changes_keep_their_distance(hours: float, allowed: bool) -> None:
     verdict = verdict_on(Rails(min_time=4 * HOUR), [3], past=[changed(hours, 2, 1)])
     assert verdict.codes == (() if allowed else ("min_time",))
+
+
+@pytest.mark.parametrize("ahead", [0.02, 4, 4000])
+def test_while_the_clock_is_behind_the_history_only_roll_backs_are_made(ahead: float) -> None:
+    frozen: Event = Frozen(NOON + ahead * HOUR, "b")  # whatever was recorded, of whomever
+    verdict = verdict_on(Rails(min_time=HOUR), [3], past=[changed(-9, 2, 1), frozen])
+    assert (verdict.arm, verdict.codes) == (2, ("clock",))
+    assert "which is before the latest event" in verdict.reason
+    fell: list[Event] = [*earned({-8: 0.9, -6: 0.2}), changed(-7, 2, 1), frozen]
+    assert verdict_on(Rails(fallback=Fallback(drop=0.1, slots=1)), [3], past=fell).outcome == "rolled back"
+
+
+def test_a_change_made_while_the_clock_was_ahead_is_counted_from_when_it_was_set_right() -> None:
+    past: list[Event] = [changed(100, 2, 1), ClockSet(NOON)]
+    assert verdict_on(Rails(min_time=HOUR), [3], past=past, now=NOON + 0.9 * HOUR).codes == ("min_time",)
+    assert verdict_on(Rails(min_time=HOUR), [3], past=past, now=NOON + HOUR).arm == 3
+    full = Rails(per_day=1)
+    assert verdict_on(full, [3], past=past, now=NOON + 11 * HOUR).codes == ("per_day",)
+    assert verdict_on(full, [3], past=past, now=NOON + 12 * HOUR).arm == 3
+
+
+@pytest.mark.parametrize("within", [None, 3 * HOUR])
+def test_a_change_made_while_the_clock_was_ahead_is_taken_back_when_rewards_fall(within: timedelta | None) -> None:
+    rails = Rails(fallback=Fallback(drop=0.1, slots=2, within=within))
+    ahead: list[Event] = [*earned({99: 0.9}), changed(100, 2, 1), *earned({101: 0.2})]
+    late = Rewarded(NOON + 102 * HOUR, "a", 0.9, epoch=0)  # told after the clock was set right, of a slot before that
+    past: list[Event] = [*ahead, ClockSet(NOON), *earned({1: 0.2, 2: 0.2})]
+    assert verdict_on(rails, [3], past=past, now=NOON + 3 * HOUR).outcome == "rolled back"
+    assert verdict_on(rails, [3], past=[*ahead, ClockSet(NOON), *earned({1: 0.2})], now=NOON + HOUR).arm == 1
+    assert verdict_on(rails, [3], past=[*ahead, ClockSet(NOON), late, *earned({1: 0.2})], now=NOON + HOUR).arm == 3
 
 
 def test_the_distance_of_changes_is_true_time_in_the_night_of_a_clock_change() -> None:
@@ -149,7 +180,8 @@ def test_the_distance_of_changes_is_true_time_in_the_night_of_a_clock_change() -
 def test_days_are_local() -> None:
     berlin = Rails(zone=ZoneInfo("Europe/Berlin"), per_day=1)
     past = [Changed(datetime(2026, 3, 4, 23, 30, tzinfo=UTC), "a", arm=2, before=1)]  # already the 5th in Berlin
-    assert verdict_on(berlin, [3], past=past, now=datetime(2026, 3, 4, 22, tzinfo=UTC)).arm == 3
+    evening = [Changed(datetime(2026, 3, 4, 22, 30, tzinfo=UTC), "a", arm=2, before=1)]  # still the 4th
+    assert verdict_on(berlin, [3], past=evening, now=datetime(2026, 3, 4, 23, tzinfo=UTC)).arm == 3
     assert verdict_on(berlin, [3], past=past, now=datetime(2026, 3, 5, 22, 59, tzinfo=UTC)).codes == ("per_day",)
     assert verdict_on(berlin, [3], past=past, now=datetime(2026, 3, 5, 23, 0, tzinfo=UTC)).arm == 3
 

@@ -7,7 +7,8 @@ the events and shows how things stand, with the `records` of decisions and sums 
 decision was made and what is expected.
 """
 
-from kinband.service.operations.operations import Clock, Operations
+from kinband.service.operations.clock import Clock
+from kinband.service.operations.operations import Operations
 from kinband.service.operations.outlooks import Explained
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import (

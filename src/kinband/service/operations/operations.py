@@ -7,10 +7,11 @@ decision is ever without a verdict, and no verdict without the change that it al
 ledger.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,7 @@ from kinband.controller.attribution import KnownRows
 from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
-from kinband.guardrails import Changed, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
-from kinband.guardrails.model import utc
+from kinband.guardrails import Changed, ClockSet, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
@@ -36,6 +36,7 @@ from kinband.service.operations.checks import (
     checked_comment,
     informed,
 )
+from kinband.service.operations.clock import Clock, Reading, Stopwatch, Timekeeper
 from kinband.service.operations.outlooks import WEIGHED, Explained, Outlooks, explained, sites_of
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import DecisionRecord, Outlook, RailsOnRecord, StationState, checked_mode
@@ -60,13 +61,12 @@ if TYPE_CHECKING:
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
 
+_log = logging.getLogger(__name__)
+
 _NO_REASON = "no reason was given"
 
 _ROLLED_BACK: Mapping[Status, Status] = {"applied": "rolled back", "kept": "rolled back", "waiting": "expired"}
 """What becomes of the present decision when its station is rolled back; the others led to nothing."""
-
-Clock = Callable[[], datetime]
-"""What says the time, with a time zone."""
 
 
 class Operations:
@@ -100,9 +100,10 @@ class Operations:
         space: What stations can run.
     """
 
-    def __init__(self, turns: Turns, rails: RailsInForce, read_model: ReadModel, clock: Clock) -> None:
+    def __init__(self, turns: Turns, rails: RailsInForce, read_model: ReadModel, time: Timekeeper) -> None:
         self.turns, self.read_model, self.space = turns, read_model, rails.space
-        self._rails, self._clock, self._outlooks = rails, clock, Outlooks()
+        self._rails, self._time, self._outlooks = rails, time, Outlooks()
+        self._doubt = ""
         self._writable, self._known_rows = Writable(turns.ledger), KnownRows()
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
@@ -116,6 +117,7 @@ class Operations:
         rails_text: str = "",
         mode: Mode = "shadow",
         clock: Clock | None = None,
+        stopwatch: Stopwatch | None = None,
         policy: PolicyFactory | None = None,
         snapshot_every: int = 1000,
         on: "OnRay | None" = None,
@@ -131,6 +133,8 @@ class Operations:
             rails_text: The file they were read from, for the record.
             mode: The mode of all stations where none was ever set; later ones are set by `set_mode`.
             clock: What says the time; by default the system's clock.
+            stopwatch: What measures how much time has passed, so that a clock that is set ahead is found out; by
+                default the system's, none beside a clock of your own.
             policy: The factory of a policy of your own, which cannot be stored.
             snapshot_every: After how many events beliefs are stored, so that a restart is quick.
             on: The Ray cluster on which shards learn; None for this process.
@@ -146,7 +150,8 @@ class Operations:
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
-        operations = cls(turns, in_force, read_model, clock or (lambda: datetime.now(UTC)))
+        operations = cls(turns, in_force, read_model, Timekeeper(clock, stopwatch))
+        operations.refresh()
         operations._begin(checked, rails_text, actor=actor)
         return operations
 
@@ -184,12 +189,31 @@ class Operations:
         return sites_of(self.turns.at_hand.current.descriptors)
 
     def now(self) -> datetime:
-        """Return the time, UTC."""
-        return utc(self._clock(), name="the time of the clock")
+        """Return the time, UTC; never earlier than that of the latest event, whatever the clock shows."""
+        return self.reading().now
+
+    def reading(self) -> Reading:
+        """Return the time, and whether the clock can be trusted; while it cannot, nothing changes but by roll-backs."""
+        return self._time.read(self.read_model.clock)
+
+    def _read_in_turn(self) -> Reading:
+        """Return the time in a turn, when everything on record is known, and say in the log whether it is in doubt."""
+        self._time.look(self.read_model.clock)
+        reading = self.reading()
+        if bool(reading.doubt) != bool(self._doubt):
+            if reading.doubt:
+                _log.error("nothing changes, since the time is in doubt: %s", reading.doubt)
+            else:
+                _log.warning("the time is in doubt no longer")
+        self._doubt = reading.doubt
+        return reading
 
     def refresh(self) -> None:
         """Take in what other processes have recorded."""
+        at = self._time.seconds()
         self.turns.refresh()
+        with self.looking() as read_model:
+            self._time.look(read_model.clock, at=at)
 
     def try_refresh(self) -> bool:
         """Take in what other processes have recorded; False where the database is away, so that what is shown is old.
@@ -279,14 +303,15 @@ class Operations:
 
     def _decided(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
         """Decide for stations that have no decision yet, and record what becomes of it."""
-        at, controller = self.now(), turn.controller
+        time, controller = self._read_in_turn(), turn.controller
+        at = time.now
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
         decisions = ask_controller(controller, known, together=len(known) > 1)
         turn.append(known)
         for station, (arm, before) in by_hand.items():
             turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
-        self._review(turn, decisions, known, by_hand, at)
+        self._review(turn, decisions, known, by_hand, time)
         return decisions
 
     def _review(
@@ -295,15 +320,16 @@ class Operations:
         decisions: Mapping[str, Decision],
         asked: Mapping[str, Request],
         by_hand: Mapping[str, tuple[int, int | None]],
-        at: datetime,
+        time: Reading,
     ) -> None:
+        at = time.now
         changes = [
             Changed(at, station, arm=arm, before=before, by="operator")
             for station, (arm, before) in by_hand.items()
             if before is not None
         ]
         states = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
-        review = Review(self.guard, self.read_model.history.after(changes), states, turn.controller, at)
+        review = Review(self.guard, self.read_model.history.after(changes), states, turn.controller, at, time.doubt)
         reviewed = with_gains(review.of(decisions, asked), turn.controller)
         for one in reviewed:
             if one.arm is not None and one.arm != one.decision.arm:
@@ -391,7 +417,7 @@ class Operations:
         if runs is not None:
             turn.controller.ran(record.id, self.space[runs])
             turn.append()
-        note = reported(record, station_state, runs, self.now(), comment=comment)
+        note = reported(record, station_state, runs, self._read_in_turn().now, comment=comment)
         turn.note("applied", note, station=record.station, decision=record.id)
 
     def _check_last(self, record: DecisionRecord) -> None:
@@ -433,10 +459,10 @@ class Operations:
         call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
-            records, at = [self._waiting(decision_id) for decision_id in listed], self.now()
-            verdicts = self._reviewed_again(self.guard, records, at) if approved else {}
+            records, time = [self._waiting(decision_id) for decision_id in listed], self._read_in_turn()
+            verdicts = self._reviewed_again(self.guard, records, time) if approved else {}
             for record in records:
-                self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=at)
+                self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=time.now)
 
         self.turns.do("approval", call, judge)
         return self._records(listed)
@@ -449,10 +475,10 @@ class Operations:
             )
         return record
 
-    def _reviewed_again(self, guard: Guard, records: Sequence[DecisionRecord], at: datetime) -> dict[str, Verdict]:
+    def _reviewed_again(self, guard: Guard, records: Sequence[DecisionRecord], time: Reading) -> dict[str, Verdict]:
         """Return what a guard says of what waits, if all of it is approved in this order."""
         proposals = [Proposal(i.station, self.read_model.stations[i.station].running, (i.wanted,)) for i in records]
-        return guard.review(proposals, self.read_model.history, now=at)
+        return guard.review(proposals, self.read_model.history, now=time.now, doubt=time.doubt)
 
     def _note_judgement(
         self, turn: Turn, record: DecisionRecord, verdict: Verdict | None, *, comment: str, at: datetime
@@ -489,7 +515,12 @@ class Operations:
         current = record if record is not None and record.open else None
         status = None if current is None else _ROLLED_BACK.get(current.status)
         note = applied_note(
-            station_state.before, station_state.running, self.now(), by="operator", comment=comment, status=status
+            station_state.before,
+            station_state.running,
+            self._read_in_turn().now,
+            by="operator",
+            comment=comment,
+            status=status,
         )
         turn.note("applied", note, station=station_state.station, decision=None if current is None else current.id)
         if current is not None:
@@ -527,7 +558,7 @@ class Operations:
         guard = self._guard_of(text)
         with self.looking() as read_model:
             records = read_model.waiting()
-            verdicts = self._reviewed_again(guard, records, self.now())
+            verdicts = self._reviewed_again(guard, records, self.reading())
         refused = [record for record in records if verdicts[record.station].arm != record.wanted]
         return [replace(record, verdict=verdicts[record.station]) for record in refused]
 
@@ -579,6 +610,18 @@ class Operations:
         """Take a stop back; the stop switch of the rails is another one."""
         said = Call(call_digest("Resumed", resume=checked_comment(why)), key, actor)
         self._switch(Resumed(self.now()), why, said)
+
+    def set_clock(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
+        """Say that the clock is right, which is in doubt: what is on record with a later time was no later than now."""
+
+        def note(turn: Turn) -> None:
+            reading = self._read_in_turn()
+            if not reading.doubt:
+                raise ConflictError("the clock is not in doubt: there is nothing to set right")
+            turn.note("switch", {"event": ClockSet(reading.shown, why=why).to_dict(), "comment": why})
+            _log.warning("%s says that the clock is right: %s", actor or "somebody", reading.doubt)
+
+        self.turns.do("switch", Call(call_digest("ClockSet", why=checked_comment(why)), key, actor), note)
 
     def _switch(self, event: Frozen | Thawed | Stopped | Resumed, why: str, call: Call) -> None:
         station = event.station if isinstance(event, Frozen | Thawed) else ""

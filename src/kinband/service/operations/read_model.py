@@ -21,8 +21,8 @@ from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
 from kinband.errors import NotFoundError
 from kinband.guardrails import CalledOff as TakenBack
-from kinband.guardrails import Changed, History, Rewarded, Verdict, event_from
-from kinband.guardrails.history import By
+from kinband.guardrails import Changed, ClockSet, History, Rewarded, Verdict, event_from
+from kinband.guardrails.history import By, Moment
 from kinband.guardrails.history import Event as GuardEvent
 from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Event, Head
@@ -93,6 +93,7 @@ class ReadModel:
         counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
             "approved"; and under "pending" how many rewards are awaited.
         rails: The rails last put on record.
+        clock: How often the clock was set right, and the time of the latest event that has one.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -111,6 +112,7 @@ class ReadModel:
         self.seq, self.checksum = 0, FIRST
         self.mode: Mode = "shadow"
         self.moded, self.rails = False, RailsOnRecord()
+        self.clock: tuple[int, datetime | None] = 0, None
         self.decisions: dict[str, DecisionRecord] = {}
         self.counts: dict[str, int] = {}
         self.stations: dict[str, StationState] = {}
@@ -121,7 +123,8 @@ class ReadModel:
         self._refused: Counter[date] = Counter()  # decisions that the guard refused, by the day of their slot
         self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
         self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
-        self._began: dict[str, datetime] = {}  # since when what a decision led to ran, where that was not at once
+        self._began: dict[str, Moment] = {}  # since when what a decision led to ran, where that was not at once
+        self._epochs: dict[str, int] = {}  # by decision, how often the clock had been set right, where it ever was
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
@@ -351,6 +354,9 @@ class ReadModel:
         self._count(status)
         if verdict.outcome not in ("allowed", status):
             self._count(verdict.outcome)
+        self._pass(at)
+        if self.clock[0]:
+            self._epochs[record.id] = self.clock[0]
         self._update(
             record.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
             baseline=baseline, gain=tuple(said["gain"]) if "gain" in said else None,
@@ -362,6 +368,7 @@ class ReadModel:
         key, status = str(event.decision), said["status"]
         verdict = self.decisions[key].verdict if said["verdict"] is None else Verdict.from_dict(said["verdict"])
         self._waiting.pop(key, None)
+        self._pass(datetime.fromisoformat(said["at"]))
         self._count(status)
         if said["approved"]:
             self._count("approved")
@@ -371,6 +378,7 @@ class ReadModel:
         """Take in what a station runs, by whomever, or that its last change was not carried out after all."""
         station_state, at = self.stations[event.station], datetime.fromisoformat(said["at"])
         arm, before, by = said["arm"], said["before"], said["by"]
+        self._pass(at)
         self._changes[station_state.station].append(Change(at, arm, before, by, event.actor))
         trail = self._trails.get(station_state.station, Trail())
         known = before is not None or by != "network"  # else it was only found out what the station runs
@@ -403,7 +411,10 @@ class ReadModel:
     def _take_report(self, key: str, actor: str, said: Mapping[str, Any], at: datetime) -> None:
         """Take in what an application says of its decision: what becomes of it, and since when it runs."""
         if said["by"] != "operator" and said["arm"] != said["before"]:
-            self._began[key] = at  # its reward is that of what runs since: it is none of before the change
+            self._began[key] = (
+                self.clock[0],
+                at,
+            )  # its reward is that of what runs since: it is none of before the change
         if said.get("taken_back"):
             self._began.pop(key, None)
         if said["by"] == "operator":
@@ -430,10 +441,19 @@ class ReadModel:
                     self._expire(record.id)
 
     def _take_switch(self, _: Event, said: Mapping[str, Any]) -> None:
-        self._fresh.append(event_from(said["event"]))
+        event = event_from(said["event"])
+        if isinstance(event, ClockSet):
+            self.clock = self.clock[0] + 1, event.at
+        self._pass(event.at)
+        self._fresh.append(event)
         frozen = self.history.frozen
         for name, station_state in self.stations.items():
             station_state.frozen = frozen.get(name)
+
+    def _pass(self, at: datetime) -> None:
+        """Note that it is no earlier than this."""
+        epoch, last = self.clock
+        self.clock = epoch, at if last is None else max(last, at)
 
     def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
         at = datetime.fromisoformat(event.at)
@@ -469,7 +489,8 @@ class ReadModel:
         record = self.decisions[key]
         self._keep_recent(record.station, reward if newest else None)
         if record.verdict is not None or self.stations[record.station].last == key:
-            self._fresh.append(Rewarded(self._began.get(key, record.at), record.station, reward))
+            epoch, at = self._began.get(key, (self._epochs.get(key, 0), record.at))
+            self._fresh.append(Rewarded(at, record.station, reward, epoch))
 
     def _keep_recent(self, station: str, newest: float | None) -> None:
         """Keep the last rewards of a station at hand: one more, or anew where it is one of the past that changed."""

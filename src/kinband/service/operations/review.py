@@ -177,6 +177,7 @@ class Review:
         stations: As they stand.
         controller: Who decided.
         now: When.
+        doubt: Why that cannot be trusted, if it cannot.
     """
 
     guard: Guard
@@ -184,6 +185,7 @@ class Review:
     stations: Mapping[str, StationState]
     controller: Controller
     now: datetime
+    doubt: str = ""
 
     def of(self, decisions: Mapping[str, Decision], asked: Mapping[str, Request]) -> list[Reviewed]:
         """Return what becomes of decisions, by station; what is in shadow counts for nobody else."""
@@ -225,7 +227,7 @@ class Review:
         return Proposal(decision.station, self.stations[decision.station].running, tuple(arms))
 
     def _reviewed(self, proposals: Mapping[str, Proposal]) -> dict[str, Verdict]:
-        return self.guard.review(proposals.values(), self.history, now=self.now)
+        return self.guard.review(proposals.values(), self.history, now=self.now, doubt=self.doubt)
 
     def _wants_more(self, verdict: Verdict, proposal: Proposal) -> bool:
         whole = len(proposal.arms) >= len(self.guard.space) or proposal.running in proposal.arms
