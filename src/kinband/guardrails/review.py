@@ -4,9 +4,9 @@
 state, reads no clock, and asked again gives the same answer. What it promises is written in `kinband.guardrails`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from kinband.errors import BadInputError
@@ -14,9 +14,11 @@ from kinband.guardrails.history import Changed, History
 from kinband.guardrails.model import Rails, check_rails, utc
 from kinband.guardrails.rules import (
     FOR_CHANGES,
+    FOR_ORDERS,
     FOR_ROLL_BACKS,
     Code,
     Refusal,
+    Rule,
     Situation,
     closed,
     fall_after_change,
@@ -198,6 +200,49 @@ class Guard:
                 verdicts[proposal.station] = _counted(verdict, situation)
         return {proposal.station: verdicts[proposal.station] for proposal in listed}
 
+    def holding(
+        self,
+        stations: Iterable[str],
+        history: History,
+        *,
+        now: datetime,
+        span: timedelta,
+        back: Collection[str] = (),
+        doubt: str = "",
+    ) -> dict[str, tuple[Refusal | None, datetime]]:
+        """Return what forbids stations now to make a change that was ordered, and until when that answer holds.
+
+        Args:
+            stations: Which.
+            history: What happened.
+            now: When it is.
+            span: How long the answer holds at most; a window that opens or closes ends it.
+            back: Those whose change is a roll-back.
+            doubt: Why the time cannot be trusted, if it cannot.
+        """
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"), doubt)
+        end, soon = situation.now + span, list(self._minutes(situation, situation.now + span))
+        found: dict[str, tuple[Refusal | None, datetime]] = {}
+        for station in stations:
+            rules = self._for_roll_backs if station in back else FOR_ORDERS
+            refusal = _first_refusal(rules, situation, station)
+            other = (at.now for at in soon if (_first_refusal(rules, at, station) is None) != (refusal is None))
+            found[station] = refusal, next(other, end)
+        return found
+
+    def _minutes(self, situation: Situation, end: datetime) -> Iterator[Situation]:
+        """Give the full minutes up to a time, where rails say something of the time of the day."""
+        if not (self.rails.forbidden or self.rails.maintenance or self.rails.freeze):
+            return
+        minute = situation.now.replace(second=0, microsecond=0)
+        while (minute := minute + timedelta(minutes=1)) < end:
+            yield replace(situation, now=minute)
+
+    @property
+    def _for_roll_backs(self) -> tuple[Rule, ...]:
+        outside = self.rails.fallback is None or self.rails.fallback.outside_windows
+        return FOR_ROLL_BACKS if outside else (*FOR_ROLL_BACKS, closed)
+
     def _rolled_back(self, proposal: Proposal, situation: Situation) -> tuple[Verdict | None, list[Refusal]]:
         """Return the verdict if a roll-back is due and may be made, and what holds it up if it may not."""
         station = proposal.station
@@ -205,8 +250,7 @@ class Guard:
         if fall is None or fall.change.before is None or self.rails.fallback is None:
             return None, []
         back = fall.change.before
-        rules = FOR_ROLL_BACKS if self.rails.fallback.outside_windows else (*FOR_ROLL_BACKS, closed)
-        refusals = [refusal for rule in rules if (refusal := rule(situation, station)) is not None]
+        refusals = [refusal for rule in self._for_roll_backs if (refusal := rule(situation, station)) is not None]
         refusals += out_of_range(situation, station, back)
         if not refusals:
             reason = f"back to {self._words(back)}: {fall.words}"
@@ -284,6 +328,10 @@ class Guard:
                         f"the space has 0 to {len(self.space) - 1}"
                     )
         return listed
+
+
+def _first_refusal(rules: Iterable[Rule], situation: Situation, station: str) -> Refusal | None:
+    return next((refusal for rule in rules if (refusal := rule(situation, station)) is not None), None)
 
 
 def _first(proposal: Proposal) -> int | None:

@@ -5,8 +5,9 @@ decision that it concerns.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from functools import cached_property
 from math import fsum
 from typing import Literal
 
@@ -31,8 +32,8 @@ Code = Literal[
     "fallback",
 ]
 """Which rail refused, named as in the file; "clock" is a time that cannot be trusted, "range" is a knob's `min`, `max`
-or `values`, "retry" the pause after a roll-back, "running" a proposal that contradicts the history, and "fallback" a roll-back that was due and could not be
-made."""
+or `values`, "retry" the pause after a roll-back, "running" a proposal that contradicts the history, and "fallback" a
+roll-back that was due and could not be made."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Refusal:
 #
 # **What a roll-back is exempt from.** It undoes a harm, so a doubtful clock and limits that keep changes rare
 # (`min_time`, `per_day`, `per_round`, neighbours) do not hold it up, though it counts as a change in all of them. Nor
-# does `step`: what it returns to has run there. What a person decided (stop, freeze, forbidden periods, ranges) holds for it as for
-# anything. Whether maintenance windows do, the file must say.
+# does `step`: what it returns to has run there. What a person decided (stop, freeze, forbidden periods, ranges) holds
+# for it as for anything. Whether maintenance windows do, the file must say.
 
 
 TOLERANCE = timedelta(minutes=1)
@@ -83,7 +84,6 @@ class Situation:
         history: What happened before the review.
         now: When it is, in UTC; where the history has gone further, its time.
         doubt: Why that cannot be trusted; empty if it can.
-        round: Station of every change of this round, those of the review so far among them.
     """
 
     rails: Rails
@@ -91,7 +91,6 @@ class Situation:
     history: History
     now: datetime
     doubt: str = ""
-    round: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         clock, self.now = self.now, max(self.now, self.history.time or self.now)
@@ -99,8 +98,13 @@ class Situation:
             self.doubt = (
                 f"the clock shows {self.local(clock)}, which is before the latest event, {self.local(self.now)}"
             )
-        if self.rails.per_round is not None or not self.rails.neighbours_together:
-            self.round = [change.station for change in self.history.near(self.now, self.rails.round)]
+
+    @cached_property
+    def round(self) -> list[str]:
+        """Station of every change of this round, those of the review so far among them."""
+        if self.rails.per_round is None and self.rails.neighbours_together:
+            return []
+        return [change.station for change in self.history.near(self.now, self.rails.round)]
 
     def local(self, moment: datetime) -> str:
         """Return a moment in words, in the zone of the rails."""
@@ -211,6 +215,9 @@ FOR_CHANGES: tuple[Rule, ...] = (
     neighbour_changes,
 )
 """What an ordinary change passes."""
+
+FOR_ORDERS: tuple[Rule, ...] = (stopped, frozen, in_doubt, forbidden, closed)
+"""What a change that was ordered passes as long as it is not made."""
 
 FOR_ROLL_BACKS: tuple[Rule, ...] = (stopped, frozen, forbidden)
 """What a roll-back passes; `closed` too, where the rails say so."""

@@ -20,6 +20,7 @@ import httpx
 from kinband.errors import BadInputError, KinbandError
 from kinband.service.paths import written
 from kinband.service.schemas import (
+    Answer,
     Asked,
     Configurations,
     Decision,
@@ -259,7 +260,7 @@ class KinbandClient:
         allowed: Mapping[str, Any] | None = None,
         time: float | str | None = None,
         key: str | None = None,
-    ) -> list[DecisionDetail]:
+    ) -> list[Answer]:
         """Decide for one station or many in one round; what looks wrong with the states goes into the log.
 
         Args:
@@ -359,6 +360,10 @@ class KinbandClient:
     def resume(self, why: str = "", *, key: str | None = None) -> Modes:
         """Take a stop back."""
         return self._did(Modes, "POST", "/v1/resume", why=why, key=key)
+
+    def set_clock(self, why: str = "", *, key: str | None = None) -> Modes:
+        """Say that the clock of the service is right, which is in doubt."""
+        return self._did(Modes, "POST", "/v1/clock", why=why, key=key)
 
     # Stations
 

@@ -119,6 +119,7 @@ _ALTERNATIVES: list[dict[str, Any]] = [
     {"arm": 1, "configuration": {"tilt": 4}, "mean": 0.89, "std": 0.02, "score": 0.91},
 ]
 _DETAIL = {**_DECISION, "alternatives": _ALTERNATIVES}
+_ANSWER = {**_DETAIL, "held": None, "valid_until": "2026-11-20T10:05:00Z"}
 _PLANNED: dict[str, Any] = {
     **_DECISION,
     "expected": {
@@ -273,12 +274,27 @@ class DecisionDetail(Decision):
     alternatives: list[Alternative] = _from("decision.alternatives", "The best-scored ones, best first.")
 
 
+class Answer(DecisionDetail):
+    """A decision as it is to be acted upon now."""
+
+    model_config = _answer(_ANSWER)
+
+    held: Refusal | None = Field(
+        None,
+        description="What forbids the station to change now, such as a stop or a freeze; `run` is then what it is "
+        "known to run, else what it ran before. Null if nothing does.",
+    )
+    valid_until: datetime | None = Field(
+        None, description="Until when `run` may be set; later, ask again for the same slot."
+    )
+
+
 class Asked(BaseModel):
     """The decisions of a round, in the order of the states."""
 
-    model_config = _answer({"decisions": [_DETAIL], "warnings": []})
+    model_config = _answer({"decisions": [_ANSWER], "warnings": []})
 
-    decisions: list[DecisionDetail]
+    decisions: list[Answer]
     warnings: list[str] = Field(description="What looks wrong with the states, such as a counter in another unit.")
 
 
@@ -356,10 +372,15 @@ class Explanation(BaseModel):
 class Modes(BaseModel):
     """Who may do what, and whether everything is stopped."""
 
-    model_config = _answer({"mode": "shadow", "stopped": None, "stations": {"3714": "assist", "3715": "shadow"}})
+    model_config = _answer(
+        {"mode": "shadow", "stopped": None, "clock": None, "stations": {"3714": "assist", "3715": "shadow"}}
+    )
 
     mode: Mode = Field(description="The mode of newcomers.")
     stopped: str | None = Field(description="Why everything is stopped; null if it is not.")
+    clock: str | None = Field(
+        None, description="Why the clock cannot be trusted, so that nothing changes but by roll-backs; null if it can."
+    )
     stations: dict[str, Mode] = Field(description="The mode of every station.")
 
 
@@ -453,11 +474,11 @@ class RailsChange(BaseModel):
 class Health(BaseModel):
     """Whether the service lives, or is ready."""
 
-    model_config = _answer({"status": "ok", "version": "0.1.0"})
+    model_config = _answer({"status": "ok", "version": "0.1.0", "warnings": []})
 
     status: Literal["ok"]
     version: str = Field(description="Of kinband.")
-    warnings: list[str] = Field(default=[], description="What is known to be wrong and does not keep it from working.")
+    warnings: list[str] = Field([], description="What a person should look into, though the service works.")
 
 
 class Problem(BaseModel):

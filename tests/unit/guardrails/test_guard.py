@@ -186,6 +186,16 @@ def test_days_are_local() -> None:
     assert verdict_on(berlin, [3], past=past, now=datetime(2026, 3, 5, 23, 0, tzinfo=UTC)).arm == 3
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_an_order_holds_until_a_window_closes(back: bool) -> None:
+    lunch = Window(start=11 * 60, end=12 * 60 + 3, why="lunch")
+    guard = Guard(Rails(maintenance=(lunch,), fallback=Fallback(0.1, 1, outside_windows=True)), SPACE)
+    held = guard.holding("a", History(), now=NOON, span=HOUR / 12, back="a" if back else "")["a"]
+    assert held == (None, NOON + timedelta(minutes=5 if back else 3))
+    refusal, until = guard.holding("a", History(stopped="storm"), now=NOON, span=HOUR / 12)["a"]
+    assert (refusal and refusal.reason, until) == ("everything is stopped: storm", NOON + HOUR / 12)
+
+
 def test_a_local_day_of_twenty_five_hours_is_one_day() -> None:
     rails = Rails(zone=ZoneInfo("Europe/Berlin"), per_day=1)
     past = [Changed(datetime(2026, 10, 24, 22, 0, tzinfo=UTC), "a", arm=2, before=1)]  # 25 October, 00:00

@@ -43,6 +43,7 @@ ROLES: dict[str, Role | None] = {
     "set_mode": ADMIN,
     "stop": OPERATOR,
     "resume": OPERATOR,
+    "set_clock": ADMIN,
     "list_configurations": VIEWER,
     "get_similarity": VIEWER,
     "list_events": VIEWER,

@@ -106,6 +106,7 @@ class Network(Collector):
                 read_model.pending,
             )
         z = [] if setup.config.policy in NO_DEVIATIONS else recent_z(journal, noise=setup.noise)
+        doubt = bool(operations.reading().doubt)
         statuses, refusals = self._tallied(head.seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
@@ -115,6 +116,9 @@ class Network(Collector):
         yield _gauge("kinband_waiting", "Decisions that wait for a person.", waiting)
         yield _gauge("kinband_stations", "Stations that are decided for.", stations)
         yield _gauge("kinband_stopped", "1 while everything is stopped.", int(stopped))
+        yield _gauge(
+            "kinband_clock_in_doubt", "1 while the clock cannot be trusted, so that nothing changes.", int(doubt)
+        )
         yield _gauge("kinband_ledger_events", "Events on record.", head.seq)
         yield _gauge(
             "kinband_ledger_head_checksum",

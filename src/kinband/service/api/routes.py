@@ -67,8 +67,9 @@ NO_ROOM = "decisions cannot be recorded, since the disk under the database is fu
 def ask(body: AskBody, operations: Service, caller: Caller, response: Response, key: Key = None) -> schemas.Asked:
     """Decide for one station or many in one round, and do what their modes say.
 
-    What a station is to run is `run`. A station has one decision a `slot`; asked again, the one on record is answered,
-    unless something else is said than the first time.
+    What a station is to run is `run`, until `valid_until`. A station has one decision a `slot`; asked again, the one on
+    record is answered, with what is to run now: where something has come between, `held` says what. Something else
+    than the first time cannot be asked.
     """
     made, decided = operations.decide(
         body.states,
@@ -82,7 +83,7 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
     if not decided:
         response.status_code = 200
     strange = far_outside(operations.setup.encoder.state, body.states)
-    return schemas.Asked(decisions=all_shown(DecisionDetail, made, operations.space), warnings=strange)
+    return schemas.Asked(decisions=all_shown(schemas.Answer, made, operations.space), warnings=strange)
 
 
 @decisions.get("/decisions", operation_id="list_decisions", summary="List decisions, newest first")
@@ -220,7 +221,7 @@ def get_plan(
 
 @people.get("/mode", operation_id="get_mode", summary="Modes, and whether everything is stopped")
 def get_mode(operations: Fresh) -> Modes:
-    """The mode of newcomers and of every station, and why everything is stopped, if it is."""
+    """The mode of newcomers and of every station, and why everything is stopped, or the clock in doubt, if so."""
     return _modes(operations)
 
 
@@ -245,10 +246,23 @@ def resume(operations: Service, caller: Caller, body: Annotated[WhyBody, Body()]
     return _modes(operations)
 
 
+@people.post("/clock", operation_id="set_clock", summary="Say that the clock is right")
+def set_clock(
+    operations: Service, caller: Caller, body: Annotated[WhyBody, Body()] = NO_REASON, key: Key = None
+) -> Modes:
+    """End a doubt about the time: the clock of this service is right, and what bears a later time was no later.
+
+    Look at another clock first. While the time is in doubt, nothing changes but by roll-backs.
+    """
+    operations.set_clock(why=body.why, key=key, actor=caller.name)
+    return _modes(operations)
+
+
 def _modes(operations: Operations) -> Modes:
     with operations.looking() as read_model:
         modes = {name: known.mode for name, known in read_model.stations.items() if known.active}
-        return Modes(mode=read_model.mode, stopped=read_model.stopped, stations=modes)
+        doubt = operations.reading().doubt or None
+        return Modes(mode=read_model.mode, stopped=read_model.stopped, clock=doubt, stations=modes)
 
 
 # --- Stations: how they stand, what is believed of them, who joins and leaves, what people do to one of them --------
@@ -483,12 +497,15 @@ def _decisions(operations: Operations) -> list[DecisionRecord]:
 @probes.get("/healthz", operation_id="health", summary="Whether the service lives")
 async def health() -> Health:
     """The process answers; the database is not asked."""
-    return Health(status="ok", version=__version__)
+    return Health(status="ok", version=__version__, warnings=[])
 
 
 @probes.get("/readyz", operation_id="ready", summary="Whether the service can work")
 def ready(operations: Service) -> Health:
-    """The database answers and takes writes, which is tried every 5 seconds, and the controller is loaded; else 503."""
+    """The database answers and takes writes, which is tried every 5 seconds, and the controller is loaded; else 503.
+
+    A clock that cannot be trusted is among the `warnings`: stop and roll-back work all the same.
+    """
     try:
         operations.check_ready()
     except LedgerUnavailableError as error:
@@ -496,7 +513,9 @@ def ready(operations: Service) -> Health:
             raise
         LOG.error("not ready: %s", error)
         raise RefusedError(503, NO_ROOM, headers={"Retry-After": str(AGAIN)}) from error
-    return Health(status="ok", version=__version__, warnings=operations.ledger.warnings)
+    doubt = operations.reading().doubt
+    warnings = [f"nothing changes: {doubt}"] if doubt else []
+    return Health(status="ok", version=__version__, warnings=[*warnings, *operations.ledger.warnings])
 
 
 @probes.get("/metrics", operation_id="metrics", summary="Figures for Prometheus", response_class=PlainTextResponse)

@@ -52,6 +52,7 @@ class Seen(NamedTuple):
         now: The service's time; what pages say of ages may be an hour old, a minute on those that are about them.
         waiting: How many decisions wait for a person.
         stopped: Why everything is stopped; None if it is not.
+        doubt: Why the clock cannot be trusted, else empty.
         stale: Why what is shown may be old, else empty.
     """
 
@@ -59,6 +60,7 @@ class Seen(NamedTuple):
     now: datetime
     waiting: int
     stopped: str | None
+    doubt: str
     stale: str
 
 
@@ -83,8 +85,9 @@ class Dashboard:
     def seen(self) -> Seen:
         """Return how things stand, with what other processes have recorded."""
         stale = "" if self.operations.try_refresh() else STALE
+        time = self.operations.reading()
         with self.operations.looking() as read_model:
-            return Seen(read_model.seq, self.operations.now(), len(read_model.waiting()), read_model.stopped, stale)
+            return Seen(read_model.seq, time.now, len(read_model.waiting()), read_model.stopped, time.doubt, stale)
 
     def show(
         self,
@@ -107,7 +110,7 @@ class Dashboard:
         visitor, seen = self.visitors.of(request), self.seen()
         flash = unpacked(request.cookies.get(SAID), visitor.mark)
         time = seen.now.strftime("%Y-%m-%dT%H:%M" if ages else "%Y-%m-%dT%H")
-        etag = _etag(seen.seq, time, visitor.mark, request.url.query, request.url.path, seen.stale)
+        etag = _etag(seen.seq, time, visitor.mark, request.url.query, request.url.path, seen.stale, bool(seen.doubt))
         headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Cookie", **SECURITY_HEADERS}
         if flash is None and asked_before(request, etag):
             return Response(status_code=304, headers=headers)

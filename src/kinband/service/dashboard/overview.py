@@ -44,6 +44,11 @@ def add_pages(dashboard: Dashboard) -> None:
         operations.resume(why=sent.comment, actor=sent.actor)
         return "Stations may be changed again."
 
+    @dashboard.form("/clock", role="admin", back="/")
+    def clock(sent: Sent) -> str:
+        operations.set_clock(why=sent.comment, actor=sent.actor)
+        return "The clock is right: stations may be changed again."
+
 
 def overview(operations: Operations, colour: str) -> dict[str, Any]:
     """Return what the page shows; anything but a known `colour` is the first of them."""

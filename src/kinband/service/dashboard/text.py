@@ -285,6 +285,7 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
     "switch": "{who} turned a switch",
     "switch/stopped": "{who} stopped everything",
     "switch/resumed": "{who} resumed operation",
+    "switch/clockset": "{who} set the clock right, which shows {shown}",
     "switch/frozen": "{who} froze {station}",
     "switch/thawed": "{who} thawed {station}",
     "rails": "{who} put guard rails {digest} in force",
@@ -350,6 +351,7 @@ def _facts(event: Event, said: Mapping[str, Any], space: Space) -> dict[str, str
         "digest": str(said.get("digest")),
         "action": str(said.get("action", "changed")),
         "name": str(said.get("name", "")),
+        "shown": f"{time_text(said.get('event', {}).get('at'))} UTC",
         "role": f" with the role {said['role']}" if said.get("role") else "",
     }
 

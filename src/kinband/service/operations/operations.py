@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,19 @@ from kinband.controller.attribution import KnownRows
 from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
-from kinband.guardrails import Changed, ClockSet, Frozen, Guard, Proposal, Rails, Resumed, Stopped, Thawed, Verdict
+from kinband.guardrails import (
+    Changed,
+    ClockSet,
+    Frozen,
+    Guard,
+    Proposal,
+    Rails,
+    Refusal,
+    Resumed,
+    Stopped,
+    Thawed,
+    Verdict,
+)
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
@@ -57,6 +69,9 @@ from kinband.space import Allowed
 
 if TYPE_CHECKING:
     from kinband.cluster import OnRay
+
+VALID = timedelta(minutes=5)
+"""How long an answer may be acted upon; who has waited longer asks again."""
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
@@ -291,7 +306,32 @@ class Operations:
             return made, bool(missing)
 
         made, decided = self.turns.turn(call, decide)
-        return self._records([made[station] for station in asked]), decided
+        with self.looking():
+            return self._answers(made, asked), decided
+
+    def _answers(self, made: Mapping[str, str], asked: Mapping[str, Request]) -> list[DecisionRecord]:
+        """Return decisions as they are to be acted upon now, which may be long after they were made.
+
+        An order that a stop, a freeze, a closed window or a clock in doubt has overtaken is no order any more: what
+        runs is to run on, which is what ran before unless somebody says that the change was made. Nor is one of a slot
+        that is over.
+        """
+        records = [self.read_model.decisions[made[station]] for station in asked]
+        time, back = self.reading(), {one.station for one in records if one.status == "rolled back"}
+        holding = self.guard.holding(
+            made, self.read_model.history, now=time.now, span=VALID, back=back, doubt=time.doubt
+        )
+        return [self._answer(one, asked[one.station].running, *holding[one.station], now=time.now) for one in records]
+
+    def _answer(
+        self, record: DecisionRecord, runs: int | None, held: Refusal | None, until: datetime, *, now: datetime
+    ) -> DecisionRecord:
+        state = self.read_model.stations[record.station]
+        if state.last != record.id or not record.open:
+            return replace(record, arm=state.running, held=held, valid_until=now)
+        made = runs == record.arm or (self.read_model.reported(record.station) or ("",))[0] == record.id
+        arm = record.arm if held is None or made else record.running
+        return replace(record, arm=arm, held=held, valid_until=until)
 
     def _made_before(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, str]:
         """Return what was decided by the same call before, or for the same slot, as ids by station."""

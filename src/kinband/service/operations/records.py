@@ -8,7 +8,7 @@ from math import fsum, hypot, nan, sqrt
 from typing import Any
 
 from kinband.errors import BadInputError
-from kinband.guardrails import Verdict
+from kinband.guardrails import Refusal, Verdict
 from kinband.records import Decision, alternative_of
 from kinband.service.schemas import MODES, Expected, Mode, Option, Status
 from kinband.stats import REACH
@@ -50,6 +50,8 @@ class DecisionRecord:
         comment: What a person said about it.
         actor: Who asked for it.
         decided_by: Who approved or rejected it, or rolled it back.
+        held: Where it answers a question: what forbids its station to change now; None if nothing does.
+        valid_until: Where it answers a question: until when that may be acted upon.
 
     Example:
         >>> made = Decision("d1", "3714", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
@@ -76,6 +78,8 @@ class DecisionRecord:
     comment: str = ""
     actor: str = ""
     decided_by: str = ""
+    held: Refusal | None = None
+    valid_until: datetime | None = None
 
     @property
     def id(self) -> str:

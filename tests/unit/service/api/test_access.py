@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "set_mode": ("PUT", "/v1/mode", {"mode": "assist"}),
     "stop": ("POST", "/v1/stop", {}),
     "resume": ("POST", "/v1/resume", {}),
+    "set_clock": ("POST", "/v1/clock", {}),
     "list_configurations": ("GET", "/v1/configurations", None),
     "get_similarity": ("GET", "/v1/similarity", None),
     "list_events": ("GET", "/v1/events", None),
@@ -51,7 +52,7 @@ CALLS: dict[str, tuple[str, str, Any]] = {
     "metrics": ("GET", "/metrics", None),
 }
 READERS = {name for name, (method, _, _) in CALLS.items() if method == "GET"}
-ADMINS = {"add_station", "remove_station", "set_mode", "set_rails"}
+ADMINS = {"add_station", "remove_station", "set_clock", "set_mode", "set_rails"}
 OPEN = {"health", "ready"}
 
 

@@ -112,11 +112,76 @@ def test_decisions_are_listed_by_filter_and_page(client: httpx.Client) -> None:
 
 def test_a_decision_is_shown_and_explained(client: httpx.Client) -> None:
     [made] = ask(client, ["a"])
+    answered = {name: made.pop(name) for name in ("held", "valid_until")}
+    assert answered == {"held": None, "valid_until": "2026-11-20T10:05:00Z"}
     assert get(client, f"/v1/decisions/{made['id']}") == made
     told = get(client, f"/v1/decisions/{made['id']}/explanation")
     assert told["id"] == made["id"]
     assert "a should run tilt=" in told["text"]
     assert told["configuration"] == made["chosen"]
+
+
+def again(client: httpx.Client, **further: Any) -> tuple[Any, Any]:
+    """What a question that was asked before is answered with now: what to run, and what holds the station."""
+    answer = client.post("/v1/decisions", json={"states": {"a": {"load": 0.3}}, "slot": "ten", **further})
+    assert answer.status_code == 200, answer.text
+    [made] = answer.json()["decisions"]
+    return made["run"]["tilt"], made["held"] and made["held"]["code"]
+
+
+@pytest.fixture
+def ordered(client: httpx.Client) -> dict[str, Any]:
+    """A change of station a from tilt 4 to 6 that was ordered."""
+    client.put("/v1/mode", json={"mode": "autonomous"})
+    [made] = ask(client, ["a"], slot="ten", allowed={"a": {"tilt": [6]}})
+    assert (made["run"], made["held"]) == ({"tilt": 6}, None)
+    return made
+
+
+def test_a_question_asked_again_after_a_stop_or_a_freeze_says_what_to_run_now(
+    client: httpx.Client, ordered: dict[str, Any]
+) -> None:
+    assert again(client) == (6, None)
+    client.post("/v1/stop", json={"why": "storm"})
+    assert again(client) == (4, "stop")
+    assert again(client, running={"a": {"tilt": 6}}) == (6, "stop")  # it has been made
+    client.post("/v1/resume")
+    assert again(client) == (6, None)
+    client.put("/v1/stations/a/freeze")
+    assert again(client) == (4, "freeze")
+    client.post(f"/v1/decisions/{ordered['id']}/applied")
+    assert again(client) == (6, "freeze")
+
+
+def test_a_question_asked_again_after_its_slot_orders_nothing(
+    client: httpx.Client, service: Served, ordered: dict[str, Any]
+) -> None:
+    [later] = ask(client, ["a"], slot="eleven", allowed={"a": {"tilt": [2]}})
+    service.clock.forward(minutes=3)
+    answer = client.post("/v1/decisions", json={"states": {"a": {"load": 0.3}}, "slot": "ten"})
+    [made] = answer.json()["decisions"]
+    assert (made["id"], made["run"], made["valid_until"]) == (ordered["id"], later["run"], "2026-11-20T10:03:00Z")
+
+
+def test_while_the_clock_is_in_doubt_nothing_changes_but_by_roll_backs_until_an_admin_says_that_it_is_right(
+    client: httpx.Client, service: Served, ordered: dict[str, Any]
+) -> None:
+    service.clock.forward(hours=-2)
+    assert "the clock shows 2026-11-20 08:00:00 UTC" in get(client, "/v1/mode")["clock"]
+    assert "the clock shows" in get(service.client(None), "/readyz")["warnings"][0]
+    assert "kinband_clock_in_doubt 1.0" in client.get("/metrics").text
+    assert again(client) == (4, "clock")
+    [held] = ask(client, ["b"], allowed={"b": {"tilt": [6]}})
+    assert (held["run"], held["status"], held["verdict"]["refusals"][0]["code"]) == ({"tilt": 4}, "refused", "clock")
+    assert client.post("/v1/stations/a/roll-back").json()["running"] == {"tilt": 4}
+    assert client.post("/v1/stop").json()["stopped"]
+    assert client.post("/v1/resume").json()["stopped"] is None
+    assert client.post("/v1/clock", json={"why": "asked the tower"}).json()["clock"] is None
+    assert get(service.client(None), "/readyz")["warnings"] == []
+    [made] = ask(client, ["b"], allowed={"b": {"tilt": [6]}})
+    assert (made["run"], made["at"]) == ({"tilt": 6}, "2026-11-20T08:00:00Z")
+    refused = client.post("/v1/clock")
+    assert (refused.status_code, "not in doubt" in refused.json()["detail"]) == (409, True)
 
 
 def test_outcomes_come_in_any_order_and_all_or_nothing(client: httpx.Client) -> None:
@@ -240,7 +305,7 @@ def test_the_plan_tells_what_is_expected_of_what_is_proposed_and_of_what_runs(cl
     reach = expected["gain_high"] - expected["gain"]
     assert reach == pytest.approx(expected["gain"] - expected["gain_low"])
     assert 0 < reach < apart  # that of the difference: what makes both uncertain cancels
-    assert planned == {name: value for name, value in made.items() if name != "alternatives"}
+    assert planned == {name: value for name, value in made.items() if name in planned}
 
 
 def test_what_a_station_may_be_called_is_checked_when_it_joins(client: httpx.Client) -> None:
@@ -327,7 +392,12 @@ def test_modes_are_set_for_some_and_for_all(client: httpx.Client) -> None:
     [made] = ask(client, ["b"], allowed={"b": {"tilt": [6]}})
     assert (made["status"], made["run"]) == ("applied", {"tilt": 6})
     client.put("/v1/mode", json={"mode": "shadow"})
-    assert get(client, "/v1/mode") == {"mode": "shadow", "stopped": None, "stations": dict.fromkeys(STATIONS, "shadow")}
+    assert get(client, "/v1/mode") == {
+        "mode": "shadow",
+        "stopped": None,
+        "clock": None,
+        "stations": dict.fromkeys(STATIONS, "shadow"),
+    }
 
 
 def test_everything_stops_and_goes_on(client: httpx.Client) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import urlsafe_b64decode
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ FORMS = {
     "/mode": "admin",
     "/stop": "operator",
     "/resume": "operator",
+    "/clock": "admin",
     "/rails": "admin",
 }
 RANKS = ("viewer", "operator", "admin")
@@ -207,6 +209,18 @@ def test_stop_and_resume_are_shown_on_every_page(tmp_path: Path) -> None:
         assert "Everything is stopped" in web.browser("viewer").get("/help").text
         send(web, "/resume", "operator")
         assert "Everything is stopped" not in web.browser("viewer").get("/help").text
+
+
+def test_a_clock_in_doubt_is_shown_on_every_page_until_an_admin_says_that_it_is_right(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        web.play(1)
+        web.clock.now -= timedelta(minutes=30)
+        assert "the time is in doubt" in web.browser("viewer").get("/help").text
+        assert "The clock is right" not in web.browser("operator").get("/").text
+        assert "The clock is right" in web.browser().get("/").text
+        assert "The clock is right" in said(send(web, "/clock", comment="asked the tower"))
+        assert "the time is in doubt" not in web.browser("viewer").get("/help").text
+        assert "set the clock right, which shows" in web.browser("viewer").get("/audit").text
 
 
 def test_signing_in_takes_a_token_and_goes_on_to_where_one_wanted_to(tmp_path: Path) -> None:
