@@ -402,10 +402,12 @@ def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -
     for tilt in (1, 2, 3):
         operations.tell({ask(operations, a=tilt)["a"].id: 0.5})
     record = ask(operations, a=3)["a"]
-    operations.stop()  # what a person does no rail holds up
+    operations.stop(why="storm")
+    with pytest.raises(ConflictError, match="'a' is not rolled back, since everything is stopped: storm"):
+        operations.roll_back("a")
     seen = []
     for _ in range(3):
-        station_state = operations.roll_back("a", comment="complaints", actor="ada")
+        station_state = operations.roll_back("a", comment="complaints", override=True, actor="ada")
         seen.append((station_state.running, station_state.before, station_state.changed_by))
     assert seen == [(2, 1, "operator"), (1, 0, "operator"), (0, None, "operator")]
     rolled = operations.decision(record.id)
@@ -420,6 +422,29 @@ def test_a_person_rolls_back_step_by_step_and_never_to_and_fro(ledger: Ledger) -
     operations.resume()
     ask(operations, a=5)
     assert operations.roll_back("a").running == 0
+    check_the_record(operations)
+
+
+def test_a_roll_back_leads_to_what_ran_last_within_the_rails_whatever_was_reported(ledger: Ledger) -> None:
+    operations = begin(ledger, text="knobs: {tilt: {max: 3}}\n", mode="autonomous")
+    ask(operations, a=2)
+    operations.applied(ask(operations, a=2)["a"].id, SPACE[5])  # a report that is false, or of a change by hand
+    ask(operations, a=1)
+    operations.freeze("a", why="complaints")
+    with pytest.raises(ConflictError, match="since station 'a' is frozen: complaints"):
+        operations.roll_back("a")
+    operations.thaw("a")
+    assert [operations.roll_back("a").running for _ in range(2)] == [2, 0]
+    check_the_record(operations)
+
+
+def test_where_nothing_ran_within_the_rails_somebody_has_to_say_override(ledger: Ledger) -> None:
+    operations = begin(ledger, text="knobs: {tilt: {min: 2}}\n", mode="autonomous")
+    ask(operations, a=3)
+    with pytest.raises(ConflictError, match="nothing that it ran lies within the ranges") as refused:
+        operations.roll_back("a")
+    assert (refused.value.code, refused.value.argument) == ("held", "override")
+    assert operations.roll_back("a", override=True, actor="ada").running == 0
     check_the_record(operations)
 
 
@@ -452,8 +477,8 @@ def test_rolling_back_a_station_whose_decision_waits_expires_it(ledger: Ledger) 
 
 Act = Callable[[Operations, str | None], Any]
 ACTS: dict[str, Act] = {
-    "ask": lambda o, key: o.ask({"a": want(4), "c": want(5)}, key=key),
-    "ask one": lambda o, key: o.ask({"c": want(1)}, key=key),
+    "ask": lambda o, key: [replace(i, valid_until=None) for i in o.ask({"a": want(4), "c": want(5)}, key=key)],
+    "ask one": lambda o, key: [replace(i, valid_until=None) for i in o.ask({"c": want(1)}, key=key)],
     "tell": lambda o, key: o.tell({"d000001": 0.3, "d000002": 0.4}, key=key),
     "correct": lambda o, key: o.correct("d000003", 0.9, key=key),
     "call off": lambda o, key: o.call_off("d000001", key=key),
@@ -672,7 +697,7 @@ def test_whichever_statement_fails_nothing_is_half_recorded(
 ) -> None:
     operations, execute, failures = in_the_middle(ledger, Clock()), Connection.execute, 0
     for failing in range(1, 30):
-        reopened(operations).freeze("c")  # something that is still to be taken in
+        reopened(operations).freeze("b")  # something that is still to be taken in
         events = len(kinds(operations))
         with monkeypatch.context() as patch:
             calls = count(1)

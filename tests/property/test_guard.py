@@ -156,6 +156,12 @@ class Witness:
             and not self.tried(station, now, arm)
         )
 
+    def back(self, station: str) -> int | None:
+        """What it ran last within its ranges and was not taken back."""
+        running = self.of(station)[-1].arm
+        ran = [c.before for c in self.of(station) if c.by != "roll-back" and c.before not in (None, running)]
+        return next((arm for arm in reversed(ran) if arm is not None and self.in_range(station, arm)), None)
+
     def fell(self, station: str) -> bool:
         """Whether rewards fell after the latest change, a controller's."""
         change, fallback = self.of(station)[-1], self.rails.fallback
@@ -188,8 +194,8 @@ class Witness:
         for proposal in proposals:
             station, latest = proposal.station, self.of(proposal.station)[-1]
             outside = self.rails.fallback is not None and self.rails.fallback.outside_windows
-            back = latest.before if self.fell(station) else None
-            if back is not None and self.in_range(station, back) and self.quiet(station, now, windows=not outside):
+            back = self.back(station) if self.fell(station) else None
+            if back is not None and self.quiet(station, now, windows=not outside):
                 answer[station] = back
                 made.append(Changed(now, station, back, latest.arm, "roll-back"))
         for proposal in proposals:

@@ -109,7 +109,7 @@ class Referee:
                 fallback, latest = self.witness.rails.fallback, self.witness.of(station)[-1]
                 assert fallback is not None
                 assert self.witness.fell(station)
-                assert (latest.arm, latest.before) == (payload["before"], payload["arm"])
+                assert (latest.arm, self.witness.back(station)) == (payload["before"], payload["arm"])
                 assert self.witness.quiet(station, now, windows=not fallback.outside_windows)
                 assert self.witness.in_range(station, payload["arm"])
             else:
@@ -196,7 +196,7 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
         case "freeze" | "thaw":
             operations.freeze(station) if kind == "freeze" else operations.thaw(station)
         case "roll back":
-            operations.roll_back(station)
+            operations.roll_back(station, override=rng.random() < 0.2)
 
 
 def tried(operations: Operations, rng: Random, clock: Clock) -> None:

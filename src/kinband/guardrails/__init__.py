@@ -24,10 +24,11 @@ And of every change that is not a roll-back:
 7. No neighbour changed within `round` of it, where neighbours do not change together.
 8. It is not what was taken back less than `retry_after` ago.
 
-A roll-back returns a station to what it ran before its latest change, which a controller made, and is itself never
-rolled back. A station that runs something else than the history says does not change until the history says why. Time
-never runs backwards: it is no earlier than the latest event of the history, and while a clock shows less than that by
-more than `TOLERANCE` nothing changes but by roll-backs. Only a person sets it back (`ClockSet`).
+A roll-back returns a station to what it ran last, before its latest change, within the ranges of its knobs; that change
+a controller made. Where there is nothing of the kind, a person is asked. A roll-back is itself never rolled back. A
+station that runs something else than the history says does not change until the history says why. Time never runs
+backwards: it is no earlier than the latest event of the history, and while a clock shows less than that by more than
+`TOLERANCE` nothing changes but by roll-backs. Only a person sets it back (`ClockSet`).
 
 Two rails have counterparts in 3GPP's models (TS 28.541: `minimumTimeBetweenHoTriggerChange` is `min_time`,
 `maximumDeviationHoTrigger` a range), forbidden periods and fallback in its requirements on self-organising networks (TS

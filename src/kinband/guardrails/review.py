@@ -238,6 +238,26 @@ class Guard:
         while (minute := minute + timedelta(minutes=1)) < end:
             yield replace(situation, now=minute)
 
+    def way_back(self, station: str, ran: Iterable[int], history: History, *, now: datetime) -> int | Refusal:
+        """Return what a person may roll a station back to, or why somebody has to allow it.
+
+        Args:
+            station: Which.
+            ran: What it ran, the latest first.
+            history: What happened.
+            now: When it is.
+        """
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"))
+        refusal = _first_refusal(FOR_ROLL_BACKS, situation, station)
+        if refusal is not None:
+            return refusal
+        within = self._first_within(ran, situation, station)
+        return Refusal("range", "nothing that it ran lies within the ranges of its knobs") if within is None else within
+
+    def _first_within(self, ran: Iterable[int], situation: Situation, station: str) -> int | None:
+        """Return the first configuration that lies within the ranges of a station's knobs."""
+        return next((arm for arm in ran if next(out_of_range(situation, station, arm), None) is None), None)
+
     @property
     def _for_roll_backs(self) -> tuple[Rule, ...]:
         outside = self.rails.fallback is None or self.rails.fallback.outside_windows
@@ -247,9 +267,11 @@ class Guard:
         """Return the verdict if a roll-back is due and may be made, and what holds it up if it may not."""
         station = proposal.station
         fall = fall_after_change(self.rails, situation.history, station, running=proposal.running)
-        if fall is None or fall.change.before is None or self.rails.fallback is None:
+        if fall is None or fall.change.before is None:
             return None, []
-        back = fall.change.before
+        ran = _ran_before(situation.history, station, running=proposal.running)
+        within = self._first_within(ran, situation, station)
+        back = fall.change.before if within is None else within
         refusals = [refusal for rule in self._for_roll_backs if (refusal := rule(situation, station)) is not None]
         refusals += out_of_range(situation, station, back)
         if not refusals:
@@ -328,6 +350,13 @@ class Guard:
                         f"the space has 0 to {len(self.space) - 1}"
                     )
         return listed
+
+
+def _ran_before(history: History, station: str, *, running: int | None) -> Iterator[int]:
+    """Give what a station ran before what it runs, the latest first; what was taken back is not among it."""
+    for change in reversed(history.changes.get(station, ())):
+        if change.by != "roll-back" and change.before not in (None, running):
+            yield change.before
 
 
 def _first_refusal(rules: Iterable[Rule], situation: Situation, station: str) -> Refusal | None:

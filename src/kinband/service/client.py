@@ -394,9 +394,12 @@ class KinbandClient:
         """Let a station leave and return the decisions whose outcome is awaited."""
         return self._did(Left, "DELETE", f"/v1/stations/{written(name)}", key=key).awaited
 
-    def roll_back(self, name: str, *, comment: str = "", key: str | None = None) -> Station:
-        """Have a station run again what it ran before its last change."""
-        return self._did(Station, "POST", f"/v1/stations/{written(name)}/roll-back", comment=comment, key=key)
+    def roll_back(
+        self, name: str, *, comment: str = "", override: bool | None = None, key: str | None = None
+    ) -> Station:
+        """Have a station run again what it ran last within its ranges; an admin may override what forbids it."""
+        path = f"/v1/stations/{written(name)}/roll-back"
+        return self._did(Station, "POST", path, comment=comment, override=override, key=key)
 
     def freeze(self, name: str, why: str = "", *, key: str | None = None) -> Station:
         """Leave a station as it is."""

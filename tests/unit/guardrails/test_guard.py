@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -287,6 +288,16 @@ def test_a_station_returns_to_what_it_ran_before_its_rewards_fell() -> None:
 )
 def test_a_fall_is_as_deep_and_as_long_as_declared(options: dict[str, Any], falls: bool) -> None:
     assert (verdict_on(with_fallback(**options), [3], past=FELL).outcome == "rolled back") is falls
+
+
+@pytest.mark.parametrize(("limit", "arm"), [({"low": 2}, 4), ({"low": 2, "high": 6}, 1), ({"values": {4}}, 2)])
+def test_a_fall_leads_back_to_what_ran_last_within_the_ranges(limit: dict[str, Any], arm: int) -> None:
+    past = [changed(-9, 1, 0), changed(-8, 3, 1), changed(-7, 1, 3, by="roll-back"), changed(-6, 4, 1), *FELL]
+    rails = replace(with_fallback(), knobs={"tilt": KnobLimit(**limit)})
+    verdict = verdict_on(rails, [2], past=past)
+    assert verdict.arm == arm  # tilt is twice the arm; 3 was taken back, and 2 runs
+    assert (verdict.outcome == "rolled back") == (arm != 2)
+    assert verdict.codes == (() if arm != 2 else ("fallback", "range"))
 
 
 def test_rewards_that_recover_take_nothing_back() -> None:

@@ -430,6 +430,18 @@ class CommentBody(BaseModel):
     comment: Comment = Field(default="", description="Why.")
 
 
+class RollBackBody(CommentBody):
+    """A comment, and whether to go back in spite of what forbids it."""
+
+    model_config = _body(comment="users complained", override=False)
+
+    override: bool = Field(
+        default=False,
+        description="An admin may: back to what ran before the last change, whatever that is, also while a stop, a "
+        "freeze or a forbidden period holds.",
+    )
+
+
 def _known_kind(kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"must be one of {', '.join(KINDS)}, got {kind!r:.40}")

@@ -13,13 +13,13 @@ from starlette.requests import Request
 from kinband.errors import ConflictError
 from kinband.service import schemas, tables
 from kinband.service.access.middleware import LOG
+from kinband.service.api.authentication import ADMIN
 from kinband.service.api.errors import AGAIN, RefusedError
 from kinband.service.api.metrics import Metrics
 from kinband.service.api.requests import (
     AppliedBody,
     ApprovalBody,
     AskBody,
-    CommentBody,
     CorrectionBody,
     EventFilters,
     Filters,
@@ -27,6 +27,7 @@ from kinband.service.api.requests import (
     OutcomeBody,
     OutcomesBody,
     RailsBody,
+    RollBackBody,
     StationBody,
     WhyBody,
 )
@@ -45,7 +46,7 @@ probes = APIRouter(tags=["probes"], route_class=GuardedRoute)
 ROUTERS: tuple[APIRouter, ...] = (decisions, outcomes, people, stations, rails, looking, exports, probes)
 """Everything that the service answers but its pages."""
 
-AS_ORDERED, NO_COMMENT, NO_REASON = AppliedBody(), CommentBody(), WhyBody()
+AS_ORDERED, NO_COMMENT, NO_REASON = AppliedBody(), RollBackBody(), WhyBody()
 AS_TEXT: dict[str, Any] = {
     "requestBody": {"content": {"application/yaml": {"schema": {"type": "string"}, "example": "stop: on\n"}}}
 }
@@ -323,11 +324,17 @@ def roll_back(
     name: StationName,
     operations: Service,
     caller: Caller,
-    body: Annotated[CommentBody, Body()] = NO_COMMENT,
+    body: Annotated[RollBackBody, Body()] = NO_COMMENT,
     key: Key = None,
 ) -> Station:
-    """Have a station run again what it ran before its last change."""
-    operations.roll_back(name, comment=body.comment, key=key, actor=caller.name)
+    """Have a station run again what it ran last, before its last change, within the ranges of its knobs.
+
+    While a stop, a freeze or a forbidden period holds, or where there is nothing of the kind, an admin has to say
+    `override`.
+    """
+    if body.override:
+        caller.require(ADMIN)
+    operations.roll_back(name, comment=body.comment, override=body.override, key=key, actor=caller.name)
     return _station(operations, name)
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.errors import BadInputError
+from kinband.guardrails import Refusal
 from kinband.html.svg import around
 from kinband.service.dashboard.charts import Belief, Line, Marker, band_chart, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
@@ -43,6 +44,11 @@ def add_pages(dashboard: Dashboard) -> None:
     @dashboard.form("/stations/{name:path}/roll-back", role="operator")
     def roll_back(sent: Sent) -> str:
         state = operations.roll_back(sent.station, comment=sent.comment, actor=sent.actor)
+        return f"{sent.station} runs {names_of(operations).text(state.running)} again."
+
+    @dashboard.form("/stations/{name:path}/roll-back-anyway", role="admin")
+    def roll_back_anyway(sent: Sent) -> str:
+        state = operations.roll_back(sent.station, comment=sent.comment, override=True, actor=sent.actor)
         return f"{sent.station} runs {names_of(operations).text(state.running)} again."
 
     @dashboard.form("/stations/{name:path}/freeze", role="operator")
@@ -142,13 +148,15 @@ def station(operations: Operations, name: str, *, evidence: bool = False) -> dic
         state = replace(read_model.station(name))  # as it is now: the original goes on changing
         records, changes = read_model.latest(station=name, limit=SHOWN), read_model.changes(name)
         gain, recent = read_model.gain(name), read_model.recent(name)
-    points = records[::-1]
+    points, back = records[::-1], operations.way_back(name)
     shown = {
         "station_state": state,
         "running": names.text(state.running),
         "before": names.text(state.before),
         "fixed": names.text(state.fixed),
         "undoable": state.before is not None and state.before != state.running,
+        "back": "" if isinstance(back, Refusal) else names.text(back),
+        "held": back.reason if isinstance(back, Refusal) else "",
         "frozen_by_rails": _frozen_by_rails(operations, name),
         "gain": gain,
         "recent": recent,

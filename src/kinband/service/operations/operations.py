@@ -535,33 +535,58 @@ class Operations:
         note = applied_note(verdict.arm, verdict.running, at, by=by)
         turn.note("applied", note, station=record.station, decision=record.id)
 
-    def roll_back(self, station: str, *, comment: str = "", key: str | None = None, actor: str = "") -> StationState:
-        """Have a station run again what it ran before its last change; what a person does no rail holds up.
+    def roll_back(
+        self,
+        station: str,
+        *,
+        comment: str = "",
+        override: bool = False,
+        key: str | None = None,
+        actor: str = "",
+    ) -> StationState:
+        """Have a station run again what it ran last, before its last change, within the ranges of its knobs.
 
         Called again, it goes further back, change by change. The decision of the present slot, if its reward is
         awaited, is called off: it earned part of it with another configuration.
+
+        Args:
+            station: Which.
+            comment: Anything worth keeping.
+            override: Whether to go to what it ran before its last change whatever that is, also while a stop, a freeze
+                or a forbidden period holds.
+            key: The key of this call.
+            actor: Who does it.
         """
-        call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment)), key, actor)
-        self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment=comment))
+        said = {"override": True} if override else {}
+        call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment), **said), key, actor)
+        self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment, override=override))
         with self.looking() as read_model:
             return read_model.station(station)
 
-    def _roll_back(self, turn: Turn, station: str, *, comment: str) -> None:
-        station_state = self.read_model.station(station)
+    def way_back(self, station: str) -> int | Refusal:
+        """Return the arm that `roll_back` leads to, or why it needs somebody who may override that."""
+        with self.looking() as read_model:
+            running = read_model.station(station).running
+            ran = [arm for arm in read_model.ran(station) if arm != running]
+            return self.guard.way_back(station, ran, read_model.history, now=self.now())
+
+    def _roll_back(self, turn: Turn, station: str, comment: str, *, override: bool) -> None:
+        station_state, at = self.read_model.station(station), self._read_in_turn().now
         if station_state.before is None or not station_state.active:
             why = "no change of it is on record" if station_state.active else "it was removed"
             raise ConflictError(f"there is nothing to roll back at {station_state.station!r}: {why}")
+        back = station_state.before if override else self.way_back(station)
+        if isinstance(back, Refusal):
+            raise ConflictError(
+                f"{station!r:.80} is not rolled back, since {back.reason}",
+                hint="somebody who may has to say override",
+                code="held",
+                argument="override",
+            )
         record = None if station_state.last is None else self.read_model.decisions[station_state.last]
         current = record if record is not None and record.open else None
         status = None if current is None else _ROLLED_BACK.get(current.status)
-        note = applied_note(
-            station_state.before,
-            station_state.running,
-            self._read_in_turn().now,
-            by="operator",
-            comment=comment,
-            status=status,
-        )
+        note = applied_note(back, station_state.running, at, by="operator", comment=comment, status=status)
         turn.note("applied", note, station=station_state.station, decision=None if current is None else current.id)
         if current is not None:
             turn.controller.call_off(current.id)
@@ -642,7 +667,7 @@ class Operations:
         self._switch(Thawed(self.now(), station), why, said)
 
     def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
-        """Stop everything: nothing changes any more, no roll-back either."""
+        """Stop everything: nothing changes any more, no roll-back either unless somebody overrides that."""
         event = Stopped(self.now(), why=checked_comment(why) or _NO_REASON)
         self._switch(event, why, Call(call_digest("Stopped", why=why), key, actor))
 

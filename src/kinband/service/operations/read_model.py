@@ -234,6 +234,10 @@ class ReadModel:
         """Return the last changes of a station, oldest first."""
         return list(self._changes.get(self.station(station).station, ()))
 
+    def ran(self, station: str) -> tuple[int, ...]:
+        """Return what a station ran before what it runs, the latest first; what was taken back is not among it."""
+        return self._trails.get(self.station(station).station, Trail()).ran[::-1]
+
     def reported(self, station: str) -> Report | None:
         """Return what the network last said of what a station runs, unless that was changed by others since."""
         return self._reported.get(station)

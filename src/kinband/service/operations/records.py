@@ -338,8 +338,8 @@ class Trail:
 
     def after(self, arm: int, *, before: int | None, at: datetime, by: str) -> "Trail":
         """Return the trail after a change."""
-        if by in _BACK and arm == self.before:
-            ran = self.ran[:-1]
+        if by in _BACK and arm in self.ran:
+            ran = self.ran[: max(n for n, one in enumerate(self.ran) if one == arm)]
         else:
             ran = self.ran if before is None else (*self.ran, before)[-_LONGEST:]
         return Trail(ran, at, by, replace(self, last=None))

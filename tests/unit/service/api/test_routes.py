@@ -153,6 +153,18 @@ def test_a_question_asked_again_after_a_stop_or_a_freeze_says_what_to_run_now(
     assert again(client) == (6, "freeze")
 
 
+def test_an_admin_may_roll_back_in_spite_of_a_stop_and_an_operator_may_not(
+    client: httpx.Client, service: Served, ordered: dict[str, Any]
+) -> None:
+    path, operator = f"/v1/stations/{ordered['station']}/roll-back", service.client("operator")
+    client.post("/v1/stop", json={"why": "storm"})
+    refused = operator.post(path)
+    assert (refused.status_code, refused.json()["code"]) == (409, "held")
+    assert "everything is stopped: storm: an admin may send override" in refused.json()["detail"]
+    assert operator.post(path, json={"override": True}).status_code == 403
+    assert client.post(path, json={"override": True}).json()["running"] == {"tilt": 4}
+
+
 def test_a_question_asked_again_after_its_slot_orders_nothing(
     client: httpx.Client, service: Served, ordered: dict[str, Any]
 ) -> None:
