@@ -128,9 +128,9 @@ def _tokens(connection: Connection) -> list[str]:
     revoked = set[str]()
     for payload in connection.execute(select(events.c.payload).where(events.c.kind == "access")).scalars():
         said = json.loads(payload)
-        if said["action"] == "created":
+        if said.get("action") == "created":
             made[said["id"]] = said
-        else:
+        elif said.get("action") == "revoked":
             revoked.add(said["id"])
     rows = connection.execute(select(tokens)).all()
     faults = [f"token {row.id} was changed" for row in rows if not _as_made(row, made.get(row.id), revoked)]

@@ -34,6 +34,7 @@ SCHEMA = "v0004"
 """What this version of kinband reads and writes."""
 
 _EARLIER = ("v0001", "v0002", "v0003")  # before tokens, before the log was filtered quickly, before seals
+_READ = ("v0003", SCHEMA)  # what is looked at as it is
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
@@ -177,7 +178,7 @@ def check(connection: Connection, *, where: str) -> None:
     if found is None:
         raise SavedStateError(f"{where} holds no ledger: check its name, or open it for writing to start one")
     _check_known(found, where)
-    if found != SCHEMA:
+    if found not in _READ:
         raise SavedStateError(
             f"the ledger {where} has the older schema {found} (this kinband reads {SCHEMA}): open it for writing once"
         )

@@ -11,7 +11,7 @@ import hmac
 import secrets
 from pathlib import Path
 
-from sqlalchemy import Connection, select, true
+from sqlalchemy import Connection, inspect, literal, select, true
 
 from kinband.errors import BadInputError, SavedStateError
 from kinband.service.ledger.events import FIRST, Head
@@ -70,7 +70,11 @@ def write_seal(connection: Connection, key: Key, head: Head) -> None:
 
 def sealed_head(connection: Connection) -> tuple[Head, Head | None]:
     """Return number and checksum of the last event, and number and mac of the seal; read at one moment."""
-    both = select(events.c.seq, events.c.checksum, seals.c.seq, seals.c.mac).outerjoin_from(events, seals, true())
+    head, nothing = select(events.c.seq, events.c.checksum), literal(None)
+    if inspect(connection).has_table(seals.name):
+        both = head.add_columns(seals.c.seq, seals.c.mac).outerjoin_from(events, seals, true())
+    else:  # an older ledger, looked at as it is
+        both = head.add_columns(nothing, nothing.label("mac"))
     row = connection.execute(both.order_by(events.c.seq.desc()).limit(1)).one_or_none()
     if row is None:
         return Head(0, FIRST), None

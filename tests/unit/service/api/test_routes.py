@@ -189,7 +189,7 @@ def test_while_the_clock_is_in_doubt_nothing_changes_but_by_roll_backs_until_an_
     assert client.post("/v1/stop").json()["stopped"]
     assert client.post("/v1/resume").json()["stopped"] is None
     assert client.post("/v1/clock", json={"why": "asked the tower"}).json()["clock"] is None
-    assert get(service.client(None), "/readyz")["warnings"] == []
+    assert not [said for said in get(service.client(None), "/readyz")["warnings"] if "clock" in said]
     [made] = ask(client, ["b"], allowed={"b": {"tilt": [6]}})
     assert (made["run"], made["at"]) == ({"tilt": 6}, "2026-11-20T08:00:00Z")
     refused = client.post("/v1/clock")
