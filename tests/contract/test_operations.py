@@ -16,6 +16,7 @@ from kinband import Controller
 from kinband.controller.events import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
+from kinband.service.ledger.engines import LOCK, WRITING
 from kinband.service.ledger.store import Writer
 from kinband.service.operations import Operations
 
@@ -729,7 +730,8 @@ def test_a_call_whose_answer_was_lost_is_done_once(ledger: Ledger, monkeypatch: 
 
     def lost(self: RootTransaction) -> None:
         commit(self)
-        raise LedgerUnavailableError("gone", recorded=None)
+        if self.connection.get_execution_options().get(LOCK) == WRITING:
+            raise LedgerUnavailableError("gone", recorded=None)
 
     with monkeypatch.context() as patch:
         patch.setattr(RootTransaction, "commit", lost)

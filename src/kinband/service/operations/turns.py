@@ -90,6 +90,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NEAR = 10_000  # events that are read while others wait to write
 _SOON = 0.5  # seconds that a probe waits for a ledger to be read
 _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be written, on average
 
@@ -306,15 +307,17 @@ class Turns:
 
     def switch(self, call: Call, payload: Mapping[str, Any], *, station: str = "") -> None:
         """Record that somebody turns a switch: nobody is waited for who decides or learns, whatever that takes."""
+        shown = self._shown
         with self.ledger.writing() as writer:
             act = Act(writer, call)
             if act.answered("switch") is None:
                 act.note("switch", payload, station=station)
                 act.write(writer)
-        try:
+            near = shown is not None and writer.last - shown[0] < _NEAR
+            unseen = writer.read(after=shown[0]) if shown is not None and near else []
+        self._show_all((event, self._reader.maybe(event)) for event in unseen)
+        if not near:
             self.refresh()
-        except LedgerUnavailableError as error:  # it is on record, and whoever decides next takes it in
-            _log.warning("a switch is on record, but cannot be shown yet: %s", error)
 
     def snapshot(self) -> bool:
         """Store the present beliefs; False where the policy's cannot be stored."""
