@@ -109,7 +109,12 @@ def measured(operations: Operations, work: Callable[[], object] | None, *, secon
     """Ask, tell, stop and look for some seconds at least and until the work is done; return how long all of it took."""
     watch, numbers, over = Stopwatch(), count(), threading.Event()
     names = operations.controller.stations
-    thread = threading.Thread(target=lambda: work and watch.time("the work itself", work))
+
+    def at_work() -> None:
+        if work is not None:
+            watch.time("the work itself", work)
+
+    thread = threading.Thread(target=at_work)
     begun = perf_counter()
 
     def switches() -> None:

@@ -316,7 +316,7 @@ def taken_in(policy: Policy, factory: PolicyFactory, spec: PolicySpec) -> bool:
 
 
 def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, first: int) -> bool:
-    """Let a policy take in a correction; False where it has to learn everything anew.
+    """Let a policy take in a correction; False where it has to learn everything anew, and is as it was.
 
     Args:
         policy: What learned the rewards.
@@ -325,13 +325,17 @@ def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, fi
         first: How many rows the policy had learned before the first reward was told.
     """
     order = {key: first + i for i, key in enumerate(journal.told)}
+    done: list[str] = []
     try:
         for key, told in journal.put_right(entry).items():
             if not entry.kpis or told.reward != journal.told[key].reward:
                 correct(policy, order[key], told.reward)
+                done.append(key)
         if entry.kpis and isinstance(policy, Constrained):
             policy.correct_kpis(order[entry.id], entry.kpis)
     except CannotCorrectError:
+        for key in done:
+            correct(policy, order[key], journal.told[key].reward)
         return False
     return True
 
@@ -532,10 +536,63 @@ class Memory:
             self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
         self.note(entry)
 
+    def correct_in_place(self, entry: Corrected) -> bool:
+        """Let the policy take in a correction and note it; False where it has to learn everything anew."""
+        found = corrected_in_place(self.policy, self.journal, entry, first=self.starting_rows)
+        if found:
+            self.journal.add(entry)
+        return found
+
+    def correct_by(self, anew: "Relearning", entry: Corrected) -> bool:
+        """Note a correction, and believe what was learned with it beside; False where the journal went another way."""
+        if entry != anew.entry or anew.further(self.journal) is None:
+            return False
+        anew.learn()
+        self.policy = anew.policy
+        self.journal.add(entry)
+        return True
+
     def _correct(self, entry: Corrected) -> None:
         """Let the policy take in a correction, in place or by learning everything anew, then note it."""
-        if not corrected_in_place(self.policy, self.journal, entry, first=self.starting_rows):
-            right = self.journal.put_right(entry)
-            told = [right.get(one.id, one) for one in self.journal.told.values()]
-            self.policy = self._anew(told, self.journal.shaping)
-        self.journal.add(entry)
+        if not self.correct_in_place(entry):
+            self.correct_by(Relearning(self.setup, self.journal, entry), entry)
+
+
+class Relearning:
+    """Everything learned anew with a correction in it, beside a policy that is in use meanwhile.
+
+    A replay learns at the correction what was told before it, in that order, as it is after it. So does this: what is
+    told meanwhile is learned behind the rest, and the correction takes its place in the journal where that ends.
+
+    Args:
+        setup: Of the controller.
+        journal: Its log, to which the correction is not added yet.
+        entry: The correction.
+
+    Attributes:
+        policy: What has learned all so far.
+    """
+
+    def __init__(self, setup: Setup, journal: Journal, entry: Corrected) -> None:
+        self.entry = entry
+        self._setup, self._journal = setup, journal
+        self._right, self._shaping = journal.put_right(entry), list(journal.shaping)
+        self._told, self._learned = list(journal.told.values()), 0
+        self.policy = empty_policy(setup, self._shaping)
+
+    def further(self, journal: Journal) -> int | None:
+        """Return how many rewards are to be learned yet; None where the journal no longer goes on from where it was."""
+        told = list(journal.told.values())
+        same = all(one is other for one, other in zip(self._told, told, strict=False))
+        if journal is not self._journal or not same or len(journal.shaping) != len(self._shaping):
+            return None
+        self._told = told
+        return len(told) - self._learned
+
+    def learn(self) -> None:
+        """Learn what there is."""
+        if not self._learned and (start := starting_rows(self._setup.start)):
+            learn_log(self.policy, start)
+        for told in self._told[self._learned :]:
+            self.policy.learn(self._journal.observation(self._right.get(told.id, told)))
+            self._learned += 1

@@ -13,8 +13,10 @@ import numpy as np
 from sqlalchemy import Connection, delete, select
 
 from kinband.controller import Controller, Setup
-from kinband.controller.events import Entry, Told, entry_from_dict
+from kinband.controller.events import Corrected, Entry, Told, entry_from_dict
+from kinband.controller.memory import Relearning
 from kinband.controller.setup import setup_from_parts, setup_to_parts
+from kinband.controller.telling import KpiValues, correction
 from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
@@ -105,10 +107,11 @@ def _same(one: Setup, other: Setup) -> bool:
 
 # --- Beliefs as they were after some event: a cache, so that a restart need not learn everything anew ---------------
 #
-# A snapshot is bound to the chain by the checksum of the event it was taken after; one that is damaged, or was written
-# by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n rows takes 4n²
-# bytes. Old ones are thinned out: of those whose age lies between one power of two and the next the oldest stays, so
-# that any decision of the past is near one and their number grows like a logarithm.
+# A snapshot is bound to the chain by the checksum of the event it was taken after; one that is damaged or broken off,
+# or was written by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n
+# rows takes 4n² bytes, each in a transaction of its own, so that nobody waits long to write. Old ones are thinned out:
+# of those whose age lies between one power of two and the next the oldest stays, so that any decision of the past is
+# near one and their number grows like a logarithm.
 
 _PART = 8_000_000  # bytes
 
@@ -132,9 +135,14 @@ def write_snapshot(ledger: Ledger, seq: int, beliefs: dict[str, Any], *, every: 
     """Store beliefs after an event, thin out older ones, and return how many bytes they take."""
     data = _packed(beliefs)
     with ledger.connected(writes=True) as connection:
-        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is None:
-            _insert(connection, ledger, seq, data)
-            _thin(connection, every=every)
+        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is not None:
+            return len(data)
+        _insert(connection, ledger, seq, data)
+    for part, first in enumerate(range(0, len(data), _PART)):  # others may write in between
+        with ledger.connected(writes=True) as connection:
+            connection.execute(parts.insert().values(seq=seq, part=part, data=data[first : first + _PART]))
+    with ledger.connected(writes=True) as connection:
+        _thin(connection, every=every)
     return len(data)
 
 
@@ -175,8 +183,6 @@ def _insert(connection: Connection, ledger: Ledger, seq: int, data: bytes) -> No
             checksum=hashlib.sha256(data).hexdigest(),
         )
     )
-    for part, first in enumerate(range(0, len(data), _PART)):
-        connection.execute(parts.insert().values(seq=seq, part=part, data=data[first : first + _PART]))
 
 
 def _thin(connection: Connection, *, every: int) -> None:
@@ -220,6 +226,21 @@ class FollowingController(Controller):
     def take_back(self, count: int) -> bool:
         """Forget what the journal holds beyond so many entries; False where beliefs rest on it (`Memory.take_back`)."""
         return self._memory.take_back(count)
+
+    def correct_in_place(self, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> bool:
+        """Do what `correct` does; False, and nothing is done, where everything has to be learned anew for it."""
+        return self._memory.correct_in_place(self._correction(decision_id, reward, kpis))
+
+    def relearning(self, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> Relearning:
+        """Return what learns everything anew with a correction in it, beside this controller."""
+        return Relearning(self.setup, self.journal, self._correction(decision_id, reward, kpis))
+
+    def correct_by(self, anew: Relearning, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> bool:
+        """Do what `correct` does with what was learned beside; False where that does not go on from here."""
+        return self._memory.correct_by(anew, self._correction(decision_id, reward, kpis))
+
+    def _correction(self, decision_id: str, reward: float | None, kpis: KpiValues | None) -> Corrected:
+        return correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis)
 
     @classmethod
     def resumed(

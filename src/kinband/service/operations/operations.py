@@ -412,7 +412,7 @@ class Operations:
     ) -> DecisionRecord:
         """Put a reward right that was told before; see `Controller.correct`."""
         call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
-        self.turns.do("correction", call, lambda turn: turn.controller.correct(decision_id, reward, kpis=kpis))
+        self.turns.correct(call, decision_id, reward, kpis=kpis)
         return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:

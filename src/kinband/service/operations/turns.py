@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kinband.controller.events import Asked, Entry
+from kinband.controller.memory import Relearning
+from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
@@ -91,6 +93,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NEAR = 10_000  # events that are read while others wait to write
+_TRIES, _FEW = 3, 20  # times that all is learned beside, and rewards that are learned while others wait
+_SMALL = 1_000_000  # bytes of beliefs that are stored at once
 _SOON = 0.5  # seconds that a probe waits for a ledger to be read
 _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be written, on average
 
@@ -203,6 +207,7 @@ class Turns:
         self._mark = 0  # entries of the journal that are on record
         self._snapshot = (0, 0)  # number and size of the last one
         self._loading: threading.Thread | None = None
+        self._relearning, self._storing = threading.Lock(), threading.Lock()
 
     def present(self) -> FollowingController:
         """Return the controller, read anew from the ledger where memory may differ from it."""
@@ -305,6 +310,40 @@ class Turns:
 
         self.turn(call, once)
 
+    def correct(self, call: Call, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> None:
+        """Record a correction, unless the same call has; others decide and learn while all is learned anew for it."""
+        said: Any = {"decision_id": decision_id, "reward": reward, "kpis": kpis}
+
+        def unless_answered(act: Callable[[Turn], bool]) -> bool:
+            def once(turn: Turn) -> bool:
+                done = turn.answered("correction") is not None
+                if not done and (done := act(turn)):
+                    turn.append()
+                return done
+
+            return self.turn(call, once)
+
+        if unless_answered(lambda turn: turn.controller.correct_in_place(**said)):
+            return
+        with self._relearning:
+            for _ in range(_TRIES):
+                anew = self._learned_beside(said)
+                if unless_answered(lambda turn: turn.controller.correct_by(anew, **said)):  # noqa: B023
+                    return
+        self.do("correction", call, lambda turn: turn.controller.correct(**said))
+
+    def _learned_beside(self, said: Any) -> Relearning:
+        """Return everything learned anew, but for the last few rewards."""
+        with self.mutex:
+            anew = self.caught_up().relearning(**said)
+        while True:
+            anew.learn()
+            self.refresh()
+            with self.mutex:
+                further = anew.further(self.caught_up().journal)
+            if further is None or further <= _FEW:
+                return anew
+
     def switch(self, call: Call, payload: Mapping[str, Any], *, station: str = "") -> None:
         """Record that somebody turns a switch: nobody is waited for who decides or learns, whatever that takes."""
         shown = self._shown
@@ -325,8 +364,14 @@ class Turns:
             policy, seq = self.present().policy, self._seen[0]
             if not isinstance(policy, KeepsState):
                 return False
-            self._snapshot = seq, write_snapshot(self.ledger, seq, policy.state(), every=self._every)
-            return True
+            beliefs = policy.state()
+        self._store(seq, beliefs)
+        return True
+
+    def _store(self, seq: int, beliefs: dict[str, Any]) -> None:
+        """Write beliefs down; one writes at a time, and nobody who decides waits."""
+        with self._storing:
+            self._snapshot = seq, write_snapshot(self.ledger, seq, beliefs, every=self._every)
 
     def _caught_up(self, reader: Reader) -> FollowingController:
         """Take in what others have recorded since the last turn."""
@@ -402,14 +447,22 @@ class Turns:
 
     def _snapshot_if_due(self) -> None:
         (seq, size), last = self._snapshot, self._seen[0]
-        if not due(last - seq, every=self._every, size=size):
+        policy = self.present().policy
+        if not due(last - seq, every=self._every, size=size) or not isinstance(policy, KeepsState):
             return
         _log.info("the head of the ledger %s is %s", self.ledger.name, self._read_model.head)
         self._snapshot = last, size  # one that cannot be stored is tried again as late as if it had been
+        beliefs = policy.state()
+        writing = threading.Thread(target=self._try_to_store, args=(last, beliefs))
+        writing.start()
+        if sum(array.nbytes for array in beliefs.values()) <= _SMALL:
+            writing.join()
+
+    def _try_to_store(self, seq: int, beliefs: dict[str, Any]) -> None:
         try:
-            self.snapshot()
+            self._store(seq, beliefs)
         except KinbandError as error:  # a restart takes longer, that is all
-            _log.warning("no snapshot could be stored after event %d: %s", last, error)
+            _log.warning("no snapshot could be stored after event %d: %s", seq, error)
 
 
 def due(since: int, *, every: int, size: int) -> bool:

@@ -1,14 +1,20 @@
 """What a turn leaves behind when it fails, and who waits for it."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.operations_life import ask, begin, want, whole
 
+from kinband import ConfigurationSpace, Controller
+from kinband.controller.memory import Relearning
 from kinband.errors import BadInputError
-from kinband.service.ledger import Ledger, LedgerUnavailableError
+from kinband.kernels import RBF
+from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
+from kinband.service.ledger.restoring import newest_snapshot, restored, write_snapshot
 from kinband.service.ledger.store import Writer
 from kinband.service.operations import Operations, turns
 
@@ -80,3 +86,86 @@ def test_a_full_disk_costs_no_reading_of_the_ledger(ledger: Ledger, monkeypatch:
     assert operations.controller.pending == [made.id]
     assert ask(operations, b=1)["b"].id == "d000002"
     same_as_read_anew(operations, ledger, monkeypatch)
+
+
+def sparse(**changes: Any) -> Controller:
+    """A controller that keeps no rows, so that a correction has everything learned anew."""
+    given: dict[str, Any] = {"similarity": "pooled", "engine": "sparse", "inducing_points": 4, "mean": 0.5, "seed": 3}
+    return Controller(
+        ConfigurationSpace(tilt=[2, 4, 6]), ["a", "b"], state={"load": (0, 1)}, running={"tilt": 4}, noise=0.05,
+        kernel=RBF(0.5), **(given | changes),
+    )  # fmt: skip
+
+
+def play(operations: Operations, slots: int) -> list[str]:
+    """Ask and tell for so many slots."""
+    rng, ids = np.random.default_rng(slots), list[str]()
+    for _ in range(slots):
+        made = operations.ask({name: {"load": float(rng.random())} for name in "ab"})
+        ids += [record.id for record in made]
+        operations.tell({record.id: float(rng.random()) for record in made})
+    return ids
+
+
+@pytest.mark.parametrize("meanwhile", ["rewards", "another correction", "a newcomer"])
+def test_others_decide_and_learn_while_a_correction_has_everything_learned_anew(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    operations = Operations.open(ledger, sparse(), mode="autonomous")
+    ids = play(operations, 6)
+    at_work, go_on = threading.Event(), threading.Event()
+    learn = Relearning.learn
+
+    def long(self: Relearning) -> None:
+        if threading.current_thread() is working:
+            at_work.set()
+            assert go_on.wait(30)
+        learn(self)
+
+    monkeypatch.setattr(Relearning, "learn", long)
+    working = threading.Thread(target=operations.correct, args=(ids[0], 0.9), kwargs={"key": "c"})
+    working.start()
+    assert at_work.wait(30)
+    later = play(operations, 15)
+    if meanwhile == "another correction":  # by another process
+        Operations.open(ledger).correct(ids[1], 0.1)
+    if meanwhile == "a newcomer":
+        operations.add_station("c", similarity={"a": 0.9}, running={"tilt": 2})
+    assert operations.decision(ids[0]).reward != 0.9
+    go_on.set()
+    working.join(30)
+    assert operations.decision(ids[0]).reward == 0.9
+    operations.correct(ids[0], 0.9, key="c")
+    assert len(list(ledger.read(kinds=["correction"]))) == 1 + (meanwhile == "another correction")
+    last = play(operations, 1)
+    anew = restored(ledger, operations.setup, snapshots=False).controller
+    for station in ("a", "b"):
+        one, other = (each.consider(station, {"load": 0.3}) for each in (operations.controller, anew))
+        assert one.arm == other.arm
+        assert one.mean == pytest.approx(other.mean, abs=1e-12)
+        assert one.std == pytest.approx(other.std, abs=1e-12)
+    for decision_id in (ids[-1], later[-1], last[-1]):
+        assert replay(ledger, decision_id, snapshots=False).same
+
+
+def test_a_large_snapshot_is_written_while_others_decide(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = Operations.open(ledger, sparse(), mode="autonomous", snapshot_every=10)
+    monkeypatch.setattr(turns, "_SMALL", 0)
+    written, go_on = list[int](), threading.Event()
+
+    def long(ledger: Ledger, seq: int, beliefs: Any, *, every: int) -> int:
+        written.append(seq)
+        assert go_on.wait(30)
+        return write_snapshot(ledger, seq, beliefs, every=every)
+
+    monkeypatch.setattr(turns, "write_snapshot", long)
+    play(operations, 1)
+    while not written:
+        play(operations, 1)
+    ids = play(operations, 2)
+    go_on.set()
+    assert operations.turns.snapshot()
+    stored = newest_snapshot(ledger, before=written[0] + 1)
+    assert stored is not None
+    assert stored.seq == written[0]
+    assert replay(ledger, ids[-1]).same
