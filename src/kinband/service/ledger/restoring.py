@@ -107,11 +107,10 @@ def _same(one: Setup, other: Setup) -> bool:
 
 # --- Beliefs as they were after some event: a cache, so that a restart need not learn everything anew ---------------
 #
-# A snapshot is bound to the chain by the checksum of the event it was taken after; one that is damaged or broken off,
-# or was written by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n
-# rows takes 4n² bytes, each in a transaction of its own, so that nobody waits long to write. Old ones are thinned out:
-# of those whose age lies between one power of two and the next the oldest stays, so that any decision of the past is
-# near one and their number grows like a logarithm.
+# A snapshot is bound to the chain by the checksum of the event it was taken after; one that is damaged, or was written
+# by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n rows takes 4n²
+# bytes. Old ones are thinned out: of those whose age lies between one power of two and the next the oldest stays, so
+# that any decision of the past is near one and their number grows like a logarithm.
 
 _PART = 8_000_000  # bytes
 
@@ -135,14 +134,9 @@ def write_snapshot(ledger: Ledger, seq: int, beliefs: dict[str, Any], *, every: 
     """Store beliefs after an event, thin out older ones, and return how many bytes they take."""
     data = _packed(beliefs)
     with ledger.connected(writes=True) as connection:
-        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is not None:
-            return len(data)
-        _insert(connection, ledger, seq, data)
-    for part, first in enumerate(range(0, len(data), _PART)):  # others may write in between
-        with ledger.connected(writes=True) as connection:
-            connection.execute(parts.insert().values(seq=seq, part=part, data=data[first : first + _PART]))
-    with ledger.connected(writes=True) as connection:
-        _thin(connection, every=every)
+        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is None:
+            _insert(connection, ledger, seq, data)
+            _thin(connection, every=every)
     return len(data)
 
 
@@ -183,6 +177,8 @@ def _insert(connection: Connection, ledger: Ledger, seq: int, data: bytes) -> No
             checksum=hashlib.sha256(data).hexdigest(),
         )
     )
+    for part, first in enumerate(range(0, len(data), _PART)):
+        connection.execute(parts.insert().values(seq=seq, part=part, data=data[first : first + _PART]))
 
 
 def _thin(connection: Connection, *, every: int) -> None:

@@ -39,7 +39,6 @@ from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
 from kinband.service.ledger.restoring import begin, read_setup
-from kinband.service.ledger.store import Writable
 from kinband.service.operations.checks import (
     changed_by_hand,
     check_newcomer,
@@ -119,7 +118,7 @@ class Operations:
         self.turns, self.read_model, self.space = turns, read_model, rails.space
         self._rails, self._time, self._outlooks = rails, time, Outlooks()
         self._doubt = ""
-        self._writable, self._known_rows = Writable(turns.ledger), KnownRows()
+        self._known_rows = KnownRows()
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
 
     @classmethod
@@ -247,7 +246,7 @@ class Operations:
     def check_ready(self) -> None:
         """Return if everything is there to decide with, else raise why not: the ledger is read, loaded and writable."""
         self.events(limit=1)
-        self._writable.check()
+        self.turns.writable.check()
         self.turns.check_loaded()
 
     @contextmanager

@@ -13,11 +13,11 @@ from kinband.controller.memory import Relearning
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.policies.base import KeepsState
-from kinband.service.ledger import Draft, Event, Ledger, LedgerUnavailableError
+from kinband.service.ledger import Draft, Event, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import ENTRIES, FIRST, check_chain, draft_of
 from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored, write_snapshot
-from kinband.service.ledger.store import Reader, Writer
+from kinband.service.ledger.store import Reader, Writable, Writer
 from kinband.service.operations.read_model import ReadModel
 
 # --- A lock between threads that nobody waits for longer than for the database --------------------------------------
@@ -82,7 +82,7 @@ class Mutex:
 # was learned stays as it is, since beliefs know nothing of switches.
 #
 # If anything fails on the way, decisions are taken back in memory; what was learned cannot be, so that memory is read
-# again from the ledger then.
+# again from the ledger then. So nothing more is learned before the ledger takes writes again.
 #
 # The read model follows the events beside the controller, under a lock of its own that is never held for long. It is
 # shown what is recorded, never what is about to be, so that it stays right when a turn fails, and can be looked at
@@ -190,6 +190,9 @@ class Turns:
         ledger: The truth.
         read_model: What follows the events beside the controller.
         snapshot_every: After how many events beliefs are stored.
+
+    Attributes:
+        writable: Tells whether the ledger takes writes.
     """
 
     def __init__(self, ledger: Ledger, read_model: ReadModel, *, snapshot_every: int) -> None:
@@ -207,6 +210,7 @@ class Turns:
         self._mark = 0  # entries of the journal that are on record
         self._snapshot = (0, 0)  # number and size of the last one
         self._loading: threading.Thread | None = None
+        self.writable, self._failed = Writable(ledger), False  # whether the last turn could not be recorded
         self._relearning, self._storing = threading.Lock(), threading.Lock()
 
     def present(self) -> FollowingController:
@@ -291,10 +295,12 @@ class Turns:
                             turn = Turn(self.present(), writer, call)
                             found = act(turn)
                         entries = turn.write(writer)
-            except BaseException:
+            except BaseException as error:
+                self._failed = isinstance(error, LedgerUnavailableError | LedgerRefusedError)
                 if self._controller is not None and not self._controller.take_back(self._mark):
                     self._controller = None
                 raise
+            self._failed = False
             self._seen, self._mark = (writer.last, writer.checksum), len(turn.controller.journal)
             self._show_all((event, entries.get(event.seq)) for event in writer.made)
             self._snapshot_if_due()
@@ -305,6 +311,7 @@ class Turns:
 
         def once(turn: Turn) -> None:
             if turn.answered(kind) is None:
+                self._check_after_failure()
                 act(turn)
                 turn.append()
 
@@ -316,9 +323,11 @@ class Turns:
 
         def unless_answered(act: Callable[[Turn], bool]) -> bool:
             def once(turn: Turn) -> bool:
-                done = turn.answered("correction") is not None
-                if not done and (done := act(turn)):
-                    turn.append()
+                if turn.answered("correction") is not None:
+                    return True
+                self._check_after_failure()
+                done = act(turn)
+                turn.append()
                 return done
 
             return self.turn(call, once)
@@ -372,6 +381,11 @@ class Turns:
         """Write beliefs down; one writes at a time, and nobody who decides waits."""
         with self._storing:
             self._snapshot = seq, write_snapshot(self.ledger, seq, beliefs, every=self._every)
+
+    def _check_after_failure(self) -> None:
+        """Refuse to learn what the ledger would not take, where it took nothing the last time."""
+        if self._failed:
+            self.writable.check()
 
     def _caught_up(self, reader: Reader) -> FollowingController:
         """Take in what others have recorded since the last turn."""

@@ -15,7 +15,7 @@ from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.restoring import newest_snapshot, restored, write_snapshot
-from kinband.service.ledger.store import Writer
+from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations, turns
 
 STEP = "knobs:\n  tilt: {step: 1}\n"
@@ -85,6 +85,33 @@ def test_a_full_disk_costs_no_reading_of_the_ledger(ledger: Ledger, monkeypatch:
     assert operations.controller.journal.ran(made.id) == 2
     assert operations.controller.pending == [made.id]
     assert ask(operations, b=1)["b"].id == "d000002"
+    same_as_read_anew(operations, ledger, monkeypatch)
+
+
+def test_rewards_that_cannot_be_recorded_cost_one_reading_of_the_ledger_and_no_more(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations = begin(ledger, text=STEP, mode="autonomous")
+    made = ask(operations, a=1)["a"]
+    read, error = list[int](), LedgerUnavailableError("the disk is full", code="full")
+
+    def full(*_: Any) -> Any:
+        raise error
+
+    def counted(*given: Any, **said: Any) -> Any:
+        read.append(1)
+        return restored(*given, **said)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "append", full)
+        patched.setattr(Writable, "_try", lambda _: error)
+        patched.setattr(turns, "restored", counted)
+        for _ in range(4):
+            with pytest.raises(LedgerUnavailableError, match="full"):
+                operations.tell({made.id: 0.4})
+        assert read == [1]
+    operations.turns.writable = Writable(ledger)
+    assert operations.tell({made.id: 0.4})[0].reward == 0.4
     same_as_read_anew(operations, ledger, monkeypatch)
 
 
