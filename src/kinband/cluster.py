@@ -142,8 +142,8 @@ def _split(address: str) -> tuple[str, int]:
 def _unreachable(address: str, why: str) -> ClusterError:
     return ClusterError(
         f"no Ray cluster answers at {address} ({why})",
-        hint="start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, or "
-        "leave Ray out, to run in this process",
+        hint="start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, set "
+        "RAY_AUTH_MODE=token where it asks for a token, or leave Ray out, to run in this process",
         code="no_cluster",
         argument="address",
         value=address,

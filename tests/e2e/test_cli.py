@@ -207,7 +207,10 @@ def test_ctrl_c_behind_another_error_is_ctrl_c(
     [
         (MemoryError(), "not enough memory"),
         (_unreachable("nowhere:1", "unknown host"), "no Ray cluster answers at nowhere:1 (unknown host): start one"),
-        (_unreachable("nowhere:1", "unknown host"), "`ray start --address=host:port`, or leave --ray out\n"),
+        (
+            _unreachable("nowhere:1", "unknown host"),
+            "RAY_AUTH_MODE=token where it asks for a token, or leave --ray out\n",
+        ),
         (BrokenProcessPool("terminated abruptly"), "try --workers 1"),
         (PermissionError(13, "Permission denied", "results"), "cannot use results (permission denied)"),
         (OSError("Expected file path\nDetail: errno 21"), "expected file path"),

@@ -205,7 +205,7 @@ _HINTS = {
     "encoding": "name its encoding with --encoding",
     "negative_outcome": "use --linear, or mark failed runs in a column, --failed",
     "no_cluster": "start one with `ray start --head`, join it from this machine with `ray start --address=host:port`, "
-    "or leave --ray out",
+    "set RAY_AUTH_MODE=token where it asks for a token, or leave --ray out",
     "no_column": "name the right one with --{argument}",
     "no_knob_varies": "name the knobs with --configuration",
     "no_outcome": "leave outcomes of failed runs empty, or mark them in a column, --failed",

@@ -61,9 +61,10 @@ from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
-from kinband.trace.answers import LogQuestions, listed
+from kinband.trace.answers import LogQuestions, listed, some_of
 from kinband.trace.files import located, names_in
 from kinband.trace.guesses import guessed_places
+from kinband.trace.problems import MANY
 from kinband.trace.table import station_numbers
 
 _SHOWN = 20  # stations listed on the screen; the files list all
@@ -217,7 +218,8 @@ def _read(asked: LogQuestions, network: Network) -> tuple[str, ...]:
     when = "" if asked.period is None else f", {asked.period[0]} to {asked.period[1]}"
     low, _, high = asked.tried
     each = f"{low}" if low == high else f"{low} to {high}"
-    states = [*asked.state, *(["hour of the day"] if set(HOUR_OF_DAY) <= set(network.encoder.state.names) else [])]
+    hour = ["hour of the day"] if set(HOUR_OF_DAY) <= set(network.encoder.state.names) else []
+    states = [*(asked.state if len(asked.state) <= MANY else [some_of(asked.state)]), *hour]
     state = f"States that gains may depend on: {listed(states)}." if states else "No states."
     tried = f"{counted(asked.configurations, 'setting')} tried, {each} a station."
     return f"{rows} of {counted(asked.stations, 'station')}{when}.", tried, state

@@ -5,7 +5,7 @@ could decide, and the knobs, which must have been constant all through the perio
 `Joined` says how many rows went for which reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import nan
 from os import PathLike
@@ -19,10 +19,11 @@ from kinband.counters.cm import Timeline, check_attributes, settings_of, timelin
 from kinband.counters.files import SECOND
 from kinband.counters.formulas import Formula, Leaf, evaluate, number_of
 from kinband.counters.mapping import CounterMap, Knob
-from kinband.counters.survey import Survey, Values, survey
+from kinband.counters.survey import Survey, Values, shown, survey
 from kinband.errors import BadInputError
 from kinband.trace import Trace
 
+_STEPS, _GROWS = 20, 0.95  # from a period to the next, and the share of them in which a counter grows that only does so
 _ROUNDED = 9  # digits of a scaled attribute, so that 0.1 times 3 is 0.3
 
 
@@ -213,7 +214,37 @@ class _Join:
         found = [f"{name} has no value in any period" for name in empty]
         if self.found.zoneless and self.mapping.zone is None:
             found.append("times without a zone were taken as UTC: say which with zone in the mapping")
-        return found
+        return [*found, *self._growing(), *self._renamed()]
+
+    def _growing(self) -> Iterator[str]:
+        """Say which counters only grow, but for wraps and resets, and are not said to be cumulative."""
+        follows = self.before >= 0
+        for leaf, values in self.columns.items():
+            grown = (values - self._earlier(values))[follows]
+            grown = grown[np.isfinite(grown)]
+            if leaf.counter in self.mapping.cumulative or len(grown) < _STEPS:
+                continue
+            if (grown > 0).mean() > _GROWS:
+                yield (
+                    f"{leaf} grows from nearly every period to the next, as a counter does that is never set back: if "
+                    f"it is one, say so in the mapping, counters: {{{leaf.counter}: {{cumulative: true}}}}"
+                )
+
+    def _renamed(self) -> Iterator[str]:
+        """Say where stations end when as many others begin, as they do when they are renamed."""
+        names = np.unique(self.station)
+        first = {name: int(self.begin[self.station == name].min()) for name in names.tolist()}
+        last = {name: int(self.end[self.station == name].max()) for name in names.tolist()}
+        ended: dict[int, list[str]] = {}
+        for name, end in last.items():
+            ended.setdefault(end, []).append(name)
+        for end, before in ended.items():
+            after = [name for name, begin in first.items() if begin == end]
+            if len(after) == len(before):
+                yield (
+                    f"{_few(before)} end at {shown(end)}, when {_few(after)} begin: if they were renamed, say so in "
+                    f"the mapping, aliases: {{{before[0]!r}: {after[0]!r}}} and so on"
+                )
 
 
 def _decoded(held: NDArray[Any], knob: Knob, name: str) -> NDArray[Any]:
@@ -227,6 +258,10 @@ def _decoded(held: NDArray[Any], knob: Knob, name: str) -> NDArray[Any]:
         return np.array(texts)
     values: NDArray[Any] = np.round(knob.scale * numbers + knob.offset, _ROUNDED)
     return values.astype(np.int64) if (values == np.round(values)).all() else values
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more stations" if len(names) > 3 else "")
 
 
 def _some(names: Mapping[str, int]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.stats import counted
+from kinband.trace.problems import MANY
 from kinband.trace.table import Trace, station_numbers
 
 FEW = 20
@@ -127,7 +128,8 @@ class LogQuestions:
         if self.rows_used < self.rows:
             most = f"at most {self.most_used:,} a station (--rows takes more or fewer)"
             rows = f"{self.rows_used:,} of {rows}, drawn at random, {most}"
-        return f"log: {rows}; state: {', '.join(self.state) or 'none'}; knobs: {', '.join(self.knobs)}"
+        state = some_of(self.state) if len(self.state) > MANY else ", ".join(self.state)
+        return f"log: {rows}; state: {state or 'none'}; knobs: {', '.join(self.knobs)}"
 
     def _tried(self) -> str:
         low, middle, high = self.tried

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray
 from kinband.errors import BadInputError
+from kinband.trace.guesses import is_time_name
 
 MISSING = ("", "nil", "/0", "n.a.", "n/a", "na", "#n/a", "#na", "#div/0!", "#value!", "-", "--", "null", "nan", "-nan")
 """Words for what is missing, in small letters."""
@@ -83,6 +84,8 @@ def cleaned(
     done = Cleaned(table)
     for place, name in enumerate(table.column_names):
         column = table.column(place)
+        if column.type == pa.int64() and name not in names and is_time_name(name):
+            done.table = done.table.set_column(place, name, _counted_times(done, name, column))
         if column.type != pa.string():
             continue
         text = pc.utf8_trim_whitespace(column)
@@ -253,6 +256,32 @@ def _zone(text: str | None) -> timezone | None:
         return None if text is None else UTC
     minutes = int(text[1:3]) * 60 + int(text[3:].lstrip(":") or 0)
     return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
+
+
+_DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_YEARS = ("1990", "2100")
+
+
+def _counted_times(done: Cleaned, name: str, column: Any) -> Any:
+    """A column of whole numbers as times where it holds digits of a date or seconds since 1970; else as it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(column).as_py()
+    if ends["min"] is None:
+        return column
+    first, last = str(ends["min"]), str(ends["max"])
+    made, how = None, _DIGITS.get(len(first), "")
+    if how and len(first) == len(last) and _YEARS[0] <= first[:4] <= last[:4] <= _YEARS[1]:
+        made = _times(name, pc.cast(column, pa.string()), how)[0]
+    elif len(first) == len(last) and first[0] == "1" and len(first) in (10, 13):
+        unit, how = ("s", "seconds since 1970") if len(first) == 10 else ("ms", "milliseconds since 1970")
+        made = pc.cast(pc.cast(column, pa.timestamp(unit)), pa.timestamp("us"))
+    if made is None or made.null_count > column.null_count:
+        return column
+    done.dates[name] = how
+    done.notes.append(f"column {name!r} is read as times, {how}")
+    return made
 
 
 # --- A day in one column and the hour in another -------------------------------------------------------------------

@@ -50,6 +50,11 @@ def stations_in(names: Iterable[str]) -> set[str]:
     return {name for name in names if plain_name(name) in _STATIONS}
 
 
+def is_time_name(name: str) -> bool:
+    """Whether a column is called as columns of times are."""
+    return plain_name(name) in _TIMES
+
+
 def guessed_station(names: Iterable[str]) -> str | None:
     """Return the column of the stations: the finest unit that has a column.
 

@@ -1,9 +1,10 @@
 """All that is wrong with the cells of a file: told in one sentence, or such rows are left out and counted."""
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import Roles
 from kinband.trace.files import Reading, lines_of, suffix_of
+
+if TYPE_CHECKING:
+    from kinband.trace.table import Trace
 
 _SHOWN = 8
 _WORDS = {
@@ -156,3 +160,32 @@ def named_columns(columns: Mapping[str, Any] | None) -> list[str]:
     """Return the columns that a column map names as station, so that they are read as text."""
     station = columns.get("station") if isinstance(columns, Mapping) else None
     return [station] if isinstance(station, str) else []
+
+
+MANY = 40
+"""State features beyond which the effect of a setting is hard to see among them."""
+_WITH_UNIT = re.compile(r"[-+]?\d+([.,]\d+)?\s*[^\W\d]+")
+
+
+def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
+    """Yield sentences on what is odd in a log and was taken as it is; `named` says whether the state was named."""
+    if not named and len(trace.state_names) > MANY:
+        yield (
+            f"{len(trace.state_names):,} columns of numbers are taken for the state, among which the effect of a "
+            "setting is hard to see: name the few that matter with --state"
+        )
+    alike: dict[str, list[str]] = {}
+    for name in trace.stations:
+        alike.setdefault(name.casefold(), []).append(name)
+    if twins := [names for names in alike.values() if len(names) > 1]:
+        yield (
+            f"names of stations that differ in small and capital letters only, such as "
+            f"{' and '.join(map(repr, twins[0][:2]))}, are taken for different stations: {len(twins):,} such names"
+        )
+    for knob, values in trace.configuration.items():
+        words = np.unique(values).tolist()
+        if values.dtype.kind == "U" and len(words) > 1 and all(_WITH_UNIT.fullmatch(word) for word in words):
+            yield (
+                f"knob {knob!r} holds words such as {words[0]!r:.40}, taken for names, not for quantities: write "
+                "numbers alone if they are some"
+            )

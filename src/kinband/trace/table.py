@@ -34,7 +34,7 @@ from kinband.trace.columns import (
 )
 from kinband.trace.files import Reading, bundled_file, located, path_of, read_table, write_table
 from kinband.trace.guesses import guessed_station, guessed_time, only_text, only_time, proposed_options
-from kinband.trace.problems import clock_change, named_columns, sound_rows
+from kinband.trace.problems import MANY, clock_change, named_columns, oddities, sound_rows
 from kinband.trace.rewards import (
     WeightedReward,
     as_shares,
@@ -359,6 +359,8 @@ class Trace:
 
     def __repr__(self) -> str:
         state, knobs = ", ".join(self.state_names) or "none", ", ".join(self.configuration)
+        if len(self.state_names) > MANY:
+            state = f"{', '.join(self.state_names[:MANY])} and {len(self.state_names) - MANY:,} more"
         return f"Trace({len(self)} rows, {len(self.stations)} stations; state: {state}; configuration: {knobs})"
 
     def __eq__(self, other: object) -> bool:
@@ -585,8 +587,10 @@ def read_log(
         warnings.warn(note, UserWarning, stacklevel=3)
     with located(file, delimiter=marks.get("delimiter"), rows=rows):
         trace = Trace.from_frame(table, columns, **how)
-    if said := clock_change(trace.time, trace.station):
-        warnings.warn(said, UserWarning, stacklevel=3)
+    named = isinstance(columns, Mapping) and columns.get("state")
+    for said in (clock_change(trace.time, trace.station), *oddities(trace, named=bool(named))):
+        if said:
+            warnings.warn(said, UserWarning, stacklevel=3)
     return trace, None if beside is None else _labels(table, beside)
 
 

@@ -1,5 +1,6 @@
 """Counters and configuration become a log: rows by hand, and a sentence for everything that can be wrong."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,30 @@ def test_a_reset_without_a_wrap_is_missing(tmp_path: Path) -> None:
     text = MAP + "counters: {Good: {cumulative: true}}\n"
     trace = made(tmp_path, text=text, c1_p2_Good="2").trace
     assert trace.reward[trace.station == "7-1"].tolist() == pytest.approx([1 / 50, 11 / 50])
+
+
+def test_a_counter_that_only_grows_is_suspected_unless_the_mapping_says_so(tmp_path: Path) -> None:
+    fair = {f"c{c}_p{p}_{name}": str(20 + 7 * p % 5) for c in (1, 2) for p in range(30) for name in ("Good", "Users")}
+    grown = {f"c{c}_p{p}_Good": str(10 * p) for c in (1, 2) for p in range(30)}
+    assert made(tmp_path, periods=30, **fair).notes == ()
+    [said] = made(tmp_path, periods=30, **(fair | grown)).notes
+    assert said.startswith("Good grows from nearly every period to the next")
+    assert said.endswith("counters: {Good: {cumulative: true}}")
+    text = MAP + "counters: {Good: {cumulative: true}}\n"
+    assert made(tmp_path, text=text, periods=30, **(fair | grown)).notes == ()
+
+
+def test_stations_that_end_as_others_begin_are_suspected_to_be_renamed(tmp_path: Path) -> None:
+    for file in (network(tmp_path) / "2.xml.gz", tmp_path / "pm" / "3.xml.gz"):
+        text = gzip.decompress(file.read_bytes()).replace(b"Cell=2", b"Cell=9")
+        file.write_bytes(gzip.compress(text))
+    (tmp_path / "cm.csv").write_text(CM)
+    [said] = join(tmp_path / "pm", CounterMap.parse(MAP), cm=tmp_path / "cm.csv").notes
+    assert said.startswith(
+        "7-2 end at 2026-11-01T12:30:00Z, when 7-9 begin: if they were renamed, say so in the mapping"
+    )
+    known = CounterMap.parse(MAP + "aliases: {7-9: 7-2}\n")
+    assert join(tmp_path / "pm", known, cm=tmp_path / "cm.csv").notes == ()
 
 
 # --- The configuration ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -317,3 +318,58 @@ def test_rows_may_end_with_a_delimiter_and_columns_be_empty(tmp_path: Path) -> N
     with pytest.warns(UserWarning, match="hold no value: 1 line"):
         trace = Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
     assert trace.reward.tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("times", "how"),
+    [
+        ([1714572000 + 86400 * day for day in range(28)], "seconds since 1970"),
+        ([1714572000000 + 86400000 * day for day in range(28)], "milliseconds since 1970"),
+        ([202405010000 + 10000 * day + 1400 for day in range(28)], "%Y%m%d%H%M"),
+        ([2024050114 + 100 * day for day in range(28)], "%Y%m%d%H"),
+    ],
+)
+def test_times_written_as_whole_numbers_are_times_and_no_state(times: list[int], how: str, tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    lines = [f"{cell},{time},{tilt},{thp}" for time, (cell, _, tilt, thp) in zip(times, ROWS, strict=True)]
+    file.write_text("\n".join(["cell,Timestamp,tilt,thp", *lines]), encoding="utf-8")
+    named = {name: value for name, value in COLUMNS.items() if name != "time"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trace = Trace.read(file, named)
+    assert f"column 'Timestamp' is read as times, {how}" in {str(one.message) for one in caught}
+    assert trace.state_names == ()
+    assert trace == expected()
+
+
+def test_numbers_that_count_slots_stay_numbers() -> None:
+    import pyarrow as pa
+
+    for numbers in ([1, 2, 3], [20240501, 20241301], [99990101, 99990102], [3_000_000_000, 3_000_003_600]):
+        done = cleaned(pa.table({"time": numbers}), names=set(), decimal_point=".")
+        assert (done.table.column("time").to_pylist(), done.notes) == (numbers, [])
+
+
+def odd(folder: Path, log: dict[str, Any]) -> list[str]:
+    file = folder / "log.csv"
+    rows = zip(*log.values(), strict=True)
+    file.write_text("\n".join(",".join(map(str, row)) for row in [tuple(log), *rows]), encoding="utf-8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Trace.read(file, {"station": "cell", "reward": "thp", "configuration": ["tilt"]})
+    return [str(one.message) for one in caught]
+
+
+def test_what_is_odd_and_taken_as_it_is_is_said(tmp_path: Path) -> None:
+    plain: dict[str, Any] = {"cell": ["A", "A", "B", "B"], "tilt": [1, 2, 1, 2], "thp": [0.1, 0.2, 0.3, 0.4]}
+    assert odd(tmp_path, plain) == []
+    [said] = odd(tmp_path, plain | {"cell": ["A", "a", "B", "B"]})
+    assert "such as 'A' and 'a', are taken for different stations" in said
+    [said] = odd(tmp_path, plain | {"tilt": ["1 deg", "2 deg", "1 deg", "2 deg"]})
+    assert said.startswith("knob 'tilt' holds words such as '1 deg', taken for names, not for quantities")
+    assert odd(tmp_path, plain | {"tilt": ["low", "high", "low", "high"]}) == []
+    many = {f"k{i}": [0.1 * i, 0.2, 0.3, 0.4] for i in range(41)}
+    [said] = odd(tmp_path, plain | many)
+    assert said.startswith("41 columns of numbers are taken for the state")
+    del many["k0"]
+    assert odd(tmp_path, plain | many) == []
