@@ -324,8 +324,7 @@ class Controller:
         queries = queries_for(self.current, states=states, contexts=contexts, allowed=allowed, clock=clock)
         queries = self._with_deployed(queries, running)
         choices = self._choose_round(list(queries.values()))
-        number = self._memory.rounds
-        self._memory.rounds += 1
+        number = self._memory.rounds  # which noting the first decision moves on, as replay does
         timed = {station: timed_state((states or {}).get(station), clock) for station in queries}
         return {
             station: self._record(query, choice, station=station, state=timed[station], number=number)
