@@ -54,8 +54,20 @@ def rails_for(ledger: Ledger, setup: Setup, file: Path | None) -> tuple[Rails | 
         )
     text = "" if newest is None else str(newest.payload["text"])
     if not text:
+        _check_never_any(ledger, told)
         return None, ""
     return rails_on_record(text, setup.encoder.space, stations=stations), text
+
+
+def _check_never_any(ledger: Ledger, told: Sequence[Event]) -> None:
+    """Refuse to go on without rails where there were some that nobody lifted; the newest first."""
+    last = next((event for event in told if event.payload["text"]), None)
+    if last is not None:
+        raise BadInputError(
+            f"the ledger {ledger.name} had guard rails (event {last.seq}, {last.at[:10]}) that were dropped without "
+            f"anybody lifting them (event {told[0].seq}, {told[0].at[:10]})",
+            hint="give --rails with their file, or with a file of {} to lift them",
+        )
 
 
 def stations_on_record(ledger: Ledger, setup: Setup) -> list[str]:

@@ -8,7 +8,9 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller
 from kinband.errors import BadInputError
+from kinband.guardrails import Rails
 from kinband.service.ledger import Draft, Ledger
+from kinband.service.ledger.restoring import begin
 from kinband.service.operations import Operations
 from kinband.service.starting import open_operations
 
@@ -89,3 +91,41 @@ def test_a_file_that_cannot_be_read_is_refused_although_others_hold(file: Path) 
     file.write_text("knobs: {tilt: {stepp: 4}}\n")
     with pytest.raises(BadInputError, match="line 1"), started(file):
         pass
+
+
+def test_looking_at_a_ledger_changes_nothing_in_it(file: Path) -> None:
+    with started(file) as operations:
+        before = operations.ledger.verify()
+    with closing(Ledger.open(file.parent / "ledger.db")) as ledger:
+        looking = Operations.open(ledger)
+        assert ledger.verify() == before
+        assert (text_of(looking), looking.guard.rails.knobs["tilt"].step) == (FILE, 4)
+    with started(file, named=False) as operations:
+        assert text_of(operations) == FILE
+
+
+def test_looking_at_a_ledger_that_no_service_has_run_with_changes_nothing_in_it(tmp_path: Path) -> None:
+    with closing(Ledger.open(tmp_path / "ledger.db")) as ledger:
+        with ledger.writing() as writer:
+            begin(writer, Controller(ConfigurationSpace(tilt=[2, 4]), ["a"], seed=3), actor="")
+        before = ledger.verify()
+        assert Operations.open(ledger).read_model.mode == "shadow"
+        assert ledger.verify() == before
+
+
+def test_rails_without_their_text_do_not_take_the_place_of_those_on_record(file: Path) -> None:
+    with started(file) as operations, pytest.raises(BadInputError, match="give rails_text"):
+        Operations.open(operations.ledger, rails=Rails())
+
+
+def test_a_service_whose_rails_were_dropped_by_nobody_does_not_start_without(file: Path) -> None:
+    with started(file) as operations:
+        operations.ledger.append([Draft("rails", {"digest": "", "text": ""})])  # as earlier versions did when looking
+    dropped = r"had guard rails \(event 3, .*without anybody lifting them.*--rails"
+    with pytest.raises(BadInputError, match=dropped), started(file, named=False):
+        pass
+    with started(file) as operations:
+        assert text_of(operations) == FILE
+        operations.set_rails("{}", actor="ada")  # by somebody
+    with started(file, named=False) as operations:
+        assert text_of(operations) == "{}"

@@ -129,7 +129,7 @@ class Operations:
         *,
         rails: Rails | None = None,
         rails_text: str = "",
-        mode: Mode = "shadow",
+        mode: Mode | None = None,
         clock: Clock | None = None,
         stopwatch: Stopwatch | None = None,
         policy: PolicyFactory | None = None,
@@ -137,15 +137,18 @@ class Operations:
         on: "OnRay | None" = None,
         actor: str = "",
     ) -> "Operations":
-        """Go on with the operations of a ledger, or start them.
+        """Go on with the operations of a ledger, or start them; to look at a ledger changes nothing in it.
 
         Args:
             ledger: Where everything is on record.
             start: What to start an empty ledger with: a setup, or a controller, whose journal is taken over. A ledger
                 that is not empty must have been started with the same setup.
-            rails: What is never done; nothing is forbidden without.
-            rails_text: The file they were read from, for the record.
-            mode: The mode of all stations where none was ever set; later ones are set by `set_mode`.
+            rails: What is never done; if not given, what the rails on record say. Those on record are lifted by others
+                in their place alone, such as the text `{}`.
+            rails_text: The file they were read from, for the record; without it they hold for this process alone, which
+                is refused where others are on record.
+            mode: The mode of all stations where none was ever set, "shadow" if not given; later ones are set by
+                `set_mode`.
             clock: What says the time; by default the system's clock.
             stopwatch: What measures how much time has passed, so that a clock that is set ahead is found out; by
                 default the system's, none beside a clock of your own.
@@ -154,7 +157,7 @@ class Operations:
             on: The Ray cluster on which shards learn; None for this process.
             actor: Who starts it.
         """
-        checked = checked_mode(mode)
+        checked = None if mode is None else checked_mode(mode)
         ledger.check()
         if start is not None:
             with ledger.writing() as writer:
@@ -166,20 +169,31 @@ class Operations:
         turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
         operations = cls(turns, in_force, read_model, Timekeeper(clock, stopwatch))
         operations.refresh()
+        if rails is not None and not rails_text and read_model.rails.digest:
+            raise BadInputError(
+                f"rails are on record in {ledger.name}, which others replace with their text alone: give rails_text"
+            )
+        if start is not None and checked is None:
+            checked = "shadow"
         operations._begin(checked, rails_text, actor=actor)
         return operations
 
-    def _begin(self, mode: Mode, rails_text: str, *, actor: str) -> None:
-        """Put on record what holds from now on, where that is new."""
+    def _begin(self, mode: Mode | None, rails_text: str, *, actor: str) -> None:
+        """Put on record what holds from now on, where that is said and new."""
         digest = digest_of(rails_text)
 
-        def put(turn: Turn) -> None:
-            if not self.read_model.moded:
-                turn.note("mode", {"mode": mode, "stations": None, "comment": "the mode to start with"})
-            if digest != self.read_model.rails.digest:
-                turn.note("rails", {"digest": digest, "text": rails_text})
+        def news() -> Iterator[tuple[str, dict[str, Any]]]:
+            if mode is not None and not self.read_model.moded:
+                yield "mode", {"mode": mode, "stations": None, "comment": "the mode to start with"}
+            if digest and digest != self.read_model.rails.digest:
+                yield "rails", {"digest": digest, "text": rails_text}
 
-        self.turns.turn(Call(call_digest("begin"), None, actor), put)
+        def put(turn: Turn) -> None:
+            for kind, said in news():
+                turn.note(kind, said)
+
+        if next(news(), None) is not None:
+            self.turns.turn(Call(call_digest("begin"), None, actor), put)
 
     @property
     def ledger(self) -> Ledger:
