@@ -31,7 +31,11 @@ def finite_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
         kinband.errors.BadInputError: reward holds nan at position 1: ...
     """
     try:
+        if isinstance(values, np.ndarray) and np.iscomplexobj(values):  # which NumPy would cut down to its real part
+            raise BadInputError(f"{name} must be real numbers, got complex ones")
         array = np.asarray(values, dtype=np.float64)
+    except BadInputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{name} must be numbers: {error}") from error
     if array.ndim != ndim:

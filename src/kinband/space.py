@@ -120,8 +120,9 @@ def plain_scalar(value: object, *, name: str) -> Scalar:
         return value
     if not isinstance(value, int | float):
         raise BadInputError(f"knob {name!r} takes numbers, strings or booleans, got {value!r}")
-    if math.isnan(value) or not -_LARGEST <= value <= _LARGEST:
-        raise BadInputError(f"knob {name!r} takes finite numbers up to {_LARGEST:g}, got {value!r}")
+    if not -_LARGEST <= value <= _LARGEST:  # nan is not, either
+        got = f"one of {value.bit_length()} bits" if isinstance(value, int) else repr(value)
+        raise BadInputError(f"knob {name!r} takes finite numbers up to {_LARGEST:g}, got {got}")
     return value
 
 

@@ -194,6 +194,15 @@ def test_mask_refuses_what_it_cannot_mean(
         space.mask(allowed)
 
 
+@pytest.mark.parametrize("power", [101, 400, 5000])
+def test_numbers_that_no_float_can_hold_are_refused(space: ConfigurationSpace, power: int) -> None:
+    number = -(10**power)
+    with pytest.raises(BadInputError, match=r"takes finite numbers up to 1e\+100, got "):
+        ConfigurationSpace(tilt=[1, number])
+    with pytest.raises(BadInputError, match="finite numbers"):
+        space.mask({next(iter(space.knobs)): number})
+
+
 def test_a_range_must_not_be_upside_down() -> None:
     with pytest.raises(BadInputError, match="low <= high"):
         Range(3, 2)

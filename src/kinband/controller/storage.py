@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -36,6 +38,24 @@ SCHEMA = 5
 
 _MANIFEST, _LOG, _ARRAYS, _BELIEFS = "manifest.json", "log.jsonl", "arrays.npz", "beliefs.npz"
 _OLD = ".{}-old"  # where the old state waits while the new one takes its place
+
+
+_DAMAGED = (
+    KinbandError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,  # nested too deeply, or packed in a way that is not known
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a damaged state breaks on, wherever the damage is."""
 
 
 class Kept(Protocol):
@@ -81,15 +101,15 @@ def load_controller(
 ) -> "Controller":
     """Read a controller from the folder `path`."""
     path = _folder(path)
-    _recover(path)
-    manifest = _read_manifest(path)
-    sums = {name: one for name, one in manifest["files"].items() if not (rebuild and name == _BELIEFS)}
-    _check_files(path, sums)
     try:
+        _recover(path)
+        manifest = _read_manifest(path)
+        sums = {name: one for name, one in manifest["files"].items() if not (rebuild and name == _BELIEFS)}
+        _check_files(path, sums)
         return _assemble(path, manifest, policy=policy, rebuild=rebuild, on=on)
     except SavedStateError:
         raise
-    except (KinbandError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except _DAMAGED as error:
         raise SavedStateError(f"the saved state in {path} does not fit together: {error}") from error
 
 
@@ -187,9 +207,9 @@ def _advice(name: str) -> str:
 
 def _read_arrays(file: Path) -> dict[str, Any]:
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        with file.open("rb") as binary, np.load(binary, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, NotImplementedError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise SavedStateError(f"{file} is damaged: {error}") from error
 
 

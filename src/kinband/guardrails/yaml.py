@@ -36,7 +36,7 @@ T = TypeVar("T")
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")}
 _KINDS = {"map": "a mapping", "seq": "a list"}
-_NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)?(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d+)?|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _TIME = re.compile(r"(\d\d?):(\d\d)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -112,7 +112,7 @@ class Entry:
     def number(self) -> float:
         """Return a leaf as a decimal number."""
         text = self.text("a number")
-        if self.node.style is not None or not any(map(str.isdigit, text)) or not _NUMBER.fullmatch(text):
+        if self.node.style is not None or not _NUMBER.fullmatch(text):
             self.fail(f"{self.path} must be a number, got {self.node.value!r:.40}")
         value = float(text)
         return value if abs(value) <= 1e100 else self.fail(f"{self.path} must be at most 1e100, got {text}")

@@ -125,6 +125,8 @@ _WRITTEN = (".csv", ".csv.gz", ".parquet")
 _EXPECTED = {".gz": "a gzip file", ".parquet": "a Parquet file", ".zip": _ZIP, ".xlsx": _ZIP}
 LARGEST = 4 << 30
 """Bytes that a file may hold when it is unpacked: a few kilobytes can unpack to more than any memory."""
+USUAL, TIMES = 512 << 20, 200
+"""Bytes that any file may hold, and how many times its size one may that holds more: logs are packed to a twentieth."""
 
 _SIGNATURES = {
     b"\x89PNG": "a PNG image",
@@ -336,20 +338,23 @@ def _text(path: Path, *, most: int | None = None) -> Any:
         with gzip.open(path, "rb") as packed:
             if most is not None:
                 return packed.read(most)
-            parts, size = [], 0
+            data = bytearray()
             while part := packed.read(1 << 24):
-                size += len(part)
-                _check_size(path, size)
-                parts.append(part)
-            return b"".join(parts)
+                data += part
+                _check_size(path, len(data))
+            return data
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise BadInputError(f"{path} is damaged: {error}") from error
 
 
 def _check_size(path: Path, size: int) -> None:
-    if size > LARGEST:
+    packed = path.stat().st_size
+    most = min(LARGEST, max(USUAL, TIMES * packed))
+    if size > most:
         raise BadInputError(
-            f"{path} unpacks to more than {LARGEST / 2**30:g} GB: cut it into smaller files", code="too_large"
+            f"{path} has {packed / 2**20:,.3g} MB and unpacks to more than {most / 2**30:.3g} GB: cut it into smaller "
+            "files, or pack it less",
+            code="too_large",
         )
 
 
@@ -510,9 +515,45 @@ def read_parquet(path: Path) -> Any:
 
     try:
         with parquet.ParquetFile(path) as file:
+            _check_parquet(path, file.metadata)
             return file.read()
     except (pa.ArrowException, OSError) as error:
         raise BadInputError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
+
+
+def _check_parquet(path: Path, metadata: Any) -> None:
+    """Refuse a file whose table needs too much memory: what repeats takes next to no room in it.
+
+    What is unpacked may still be a value once and how often it comes; texts are counted as they are in the table.
+    """
+    size = 0
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column, schema = metadata.row_group(group).column(number), metadata.schema.column(number)
+            size += column.num_values * (_WIDTHS.get(schema.physical_type) or max(schema.length, 4))
+            if schema.physical_type == "BYTE_ARRAY":
+                _check_size(path, size)
+                size += _bytes_of_texts(path, column, group, least=USUAL)
+            _check_size(path, size)
+
+
+def _bytes_of_texts(path: Path, column: Any, group: int, *, least: int) -> int:
+    """How much the texts of a column take in a table; looked up where it may be more than `least`."""
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    most: int = column.num_values * column.total_uncompressed_size  # each as long as all that is written of them
+    if most <= least:
+        return int(column.total_uncompressed_size)
+    if "." in column.path_in_schema:  # part of a list, which no log has
+        return most
+    with parquet.ParquetFile(path, read_dictionary=[column.path_in_schema]) as file:
+        texts = file.read_row_group(group, columns=[column.path_in_schema]).column(0)
+    lengths = (pc.fill_null(pc.take(pc.binary_length(part.dictionary), part.indices), 0) for part in texts.chunks)
+    return sum(int(pc.sum(one).as_py() or 0) for one in lengths)
 
 
 def write_table(path: Path, columns: Mapping[str, Any], *, note: Mapping[str, Any]) -> None:

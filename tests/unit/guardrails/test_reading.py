@@ -112,6 +112,8 @@ def test_neighbours_may_come_from_elsewhere() -> None:
         ("knobs:\n  threshold_dbm:\n    stepp: 3", 3, "no key 'stepp' in knobs.threshold_dbm: did you mean 'step'?"),
         ("knobs:\n  threshold: {min: -100}", 2, "no key 'threshold' in knobs: did you mean 'threshold_dbm'?"),
         ("stop: on\nstop: off", 2, "stop is given twice, first on line 1: keep one of them"),
+        ("knobs:\n  threshold_dbm: {max: E8}", 2, "knobs.threshold_dbm.max must be a number, got 'E8'"),
+        ("changes: {per_day: -e1}", 1, "changes.per_day must be a number, got '-e1'"),
         ("stop: maybe", 1, "stop must be on or off, got 'maybe'"),
         ("stop:", 1, "stop is empty: give it a value, or remove the line"),
         ("stop: [on]", 1, "stop must be on or off, got a list"),

@@ -35,6 +35,13 @@ def two_groups() -> TaskMatrix:
     return TaskMatrix(tuple("abcde"), 0.9 * K + 0.1 * np.eye(5), "given")
 
 
+def test_a_complex_matrix_is_refused_and_not_cut_down_to_its_real_part() -> None:
+    K_Z = np.array([[1, 0.5j], [-0.5j, 1]])
+    for matrix in (K_Z, K_Z.tolist()):
+        with pytest.raises(BadInputError, match=r"must be (real )?numbers"):
+            TaskMatrix(("x", "y"), matrix, "given")
+
+
 def test_between_looks_up_by_name_in_either_order() -> None:
     alike = TaskMatrix(("x", "y", "z"), np.array([[1.0, 0.2, 0.3], [0.2, 1.0, 0.4], [0.3, 0.4, 1.0]]), "given")
     assert alike.between("y", "z") == alike.between("z", "y") == 0.4

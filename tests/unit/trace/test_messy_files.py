@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kinband.errors import BadInputError
@@ -190,6 +192,29 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
         archive.writestr("log.csv", b"a,1,1\n" * (1 << 20))
     for name in ("log.csv.gz", "log.zip"):
         with pytest.raises(BadInputError, match="unpacks to more than") as caught:
+            Trace.read(tmp_path / name, {"configuration": ["tilt"]})
+        assert caught.value.code == "too_large"
+
+
+def test_a_file_that_unpacks_to_many_times_its_size_is_refused_and_a_small_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 400_000
+    numbers = {"station": pa.array(["a"] * rows).dictionary_encode(), "tilt": np.ones(rows), "reward": np.ones(rows)}
+    pq.write_table(pa.table(numbers), tmp_path / "numbers.parquet")
+    texts = {
+        "station": pa.array(["a" * 500] * (rows // 40)),
+        "tilt": np.ones(rows // 40),
+        "reward": np.ones(rows // 40),
+    }
+    pq.write_table(pa.table(texts), tmp_path / "texts.parquet")
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(b"station,tilt,reward\n" + b"a,1,1\n" * rows))
+    for name in ("numbers.parquet", "texts.parquet", "log.csv.gz"):
+        read = Trace.read(tmp_path / name, {"configuration": ["tilt"]}, duplicates="drop")
+        assert len(read) == 1
+    monkeypatch.setattr(files, "USUAL", 1 << 20)
+    for name in ("numbers.parquet", "texts.parquet", "log.csv.gz"):
+        with pytest.raises(BadInputError, match="MB and unpacks to more than") as caught:
             Trace.read(tmp_path / name, {"configuration": ["tilt"]})
         assert caught.value.code == "too_large"
 

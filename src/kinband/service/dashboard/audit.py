@@ -29,6 +29,7 @@ MOST_READ = 10 * PAGE
 HEADER = ("number", "time", "kind", "actor", "station", "decision", "what_happened")
 """Columns of the file."""
 _AT_ONCE = 500
+_LAST = 2**53  # no event has a number beyond, and no database takes any as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Found(NamedTuple):
 
 def audit(operations: Operations, filters: Filters, *, before: int | None) -> dict[str, Any]:
     """Return what the page of the log shows: events before a number, or the newest."""
+    before = None if before is None else min(max(before, 0), _LAST)
     found = _page(operations, filters, _bounds(operations, filters, before))
     space = names_of(operations).configuration
     return {

@@ -81,6 +81,13 @@ def test_the_page_says_how_many_verdicts_it_left_out_and_has_a_switch(tmp_path: 
         assert 'name="every" value="1"' in text
 
 
+@pytest.mark.parametrize("number", [2**63, 10**30, -5])
+def test_any_number_of_an_event_may_be_asked_for(tmp_path: Path, number: int) -> None:
+    with busy(tmp_path) as web:
+        page = web.browser().get(f"/audit?before={number}")
+        assert (page.status_code, bool(numbers(page.text))) == (200, number > 0)
+
+
 def test_a_page_reads_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with busy(tmp_path) as web:
         read, real = list[int](), web.operations.events
