@@ -89,11 +89,14 @@ def test_a_profile_names_what_was_guessed_and_says_when_rows_would_be_refused(
     assert looked(capsys, str(export), "--profile", str(profile))["needed"] is None
 
 
+@pytest.mark.parametrize("reward", ["Cell Name", "0.5*Good+2*Cell Name"])
 @pytest.mark.parametrize("station", [[], ["--station", "Date"]])
-def test_a_column_of_words_is_no_reward(station: list[str], export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_column_of_words_is_no_reward(
+    reward: str, station: list[str], export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = export.read_text(encoding="cp1252").replace(";0012;", ";North;").replace(";0013;", ";South;")
     export.write_text(text, encoding="cp1252")
-    words = ["--configuration", "RET tilt", "--reward", "Cell Name", "--skip-bad", *station]
+    words = ["--configuration", "RET tilt", "--reward", reward, "--skip-bad", *station]
     assert main(["similarity", str(export), *words]) == 2
     error = capsys.readouterr().err
     said = "column 'Cell Name' is to be the reward, but holds words such as 'North', and a reward is a number"

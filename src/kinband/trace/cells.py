@@ -271,9 +271,9 @@ def _counted_times(done: Cleaned, name: str, column: Any) -> Any:
     if ends["min"] is None:
         return column
     first, last = str(ends["min"]), str(ends["max"])
-    made, how = None, _DIGITS.get(len(first), "")
-    if how and len(first) == len(last) and _YEARS[0] <= first[:4] <= last[:4] <= _YEARS[1]:
-        made = _times(name, pc.cast(column, pa.string()), how)[0]
+    made, how = None, "YYYYMMDDHHMMSS"[: len(first)]
+    if len(first) in _DIGITS and len(first) == len(last) and _YEARS[0] <= first[:4] <= last[:4] <= _YEARS[1]:
+        made = _times(name, pc.cast(column, pa.string()), _DIGITS[len(first)])[0]
     elif len(first) == len(last) and first[0] == "1" and len(first) in (10, 13):
         unit, how = ("s", "seconds since 1970") if len(first) == 10 else ("ms", "milliseconds since 1970")
         made = pc.cast(pc.cast(column, pa.timestamp(unit)), pa.timestamp("us"))

@@ -284,7 +284,9 @@ def check_file(path: Path) -> str:
     if not path.exists():
         raise BadInputError(f"there is no file {path}: check the path")
     if path.is_dir():
-        raise BadInputError(f"{path} is a directory: name one of the files in it")
+        raise BadInputError(
+            f"{path} is a directory: name one of the files in it (kinband counters reads folders of measurements)"
+        )
     suffix = suffix_of(path)
     try:
         with path.open("rb") as file:

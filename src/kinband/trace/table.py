@@ -692,12 +692,12 @@ def _check_reward(table: Any, columns: Any) -> None:
     """Refuse a column of words for the reward, whatever else may be wrong."""
     import pyarrow as pa
 
-    name = columns.get("reward", "reward") if isinstance(columns, Mapping) else "reward"
-    if not isinstance(name, str) or table.column_names.count(name) != 1:
-        return
-    column = table.column(name)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        word = next((value for value in column.to_pylist() if value is not None), "")
+    given = columns.get("reward", "reward") if isinstance(columns, Mapping) else "reward"
+    named = [given] if isinstance(given, str) and given in table.column_names else _weights(given)
+    for name in named:
+        if table.column_names.count(name) != 1 or not pa.types.is_string(table.column(name).type):
+            continue
+        word = next((value for value in table.column(name).to_pylist() if value is not None), "")
         raise BadInputError(
             f"column {name!r} is to be the reward, but holds words such as {word!r:.40}, and a reward is a number",
             hint="name another column", code="no_reward", argument="reward",

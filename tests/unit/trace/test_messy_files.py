@@ -350,8 +350,8 @@ def test_rows_may_end_with_a_delimiter_and_columns_be_empty(tmp_path: Path) -> N
     [
         ([1714572000 + 86400 * day for day in range(28)], "seconds since 1970"),
         ([1714572000000 + 86400000 * day for day in range(28)], "milliseconds since 1970"),
-        ([202405010000 + 10000 * day + 1400 for day in range(28)], "%Y%m%d%H%M"),
-        ([2024050114 + 100 * day for day in range(28)], "%Y%m%d%H"),
+        ([202405010000 + 10000 * day + 1400 for day in range(28)], "YYYYMMDDHHMM"),
+        ([2024050114 + 100 * day for day in range(28)], "YYYYMMDDHH"),
     ],
 )
 def test_times_written_as_whole_numbers_are_times_and_no_state(times: list[int], how: str, tmp_path: Path) -> None:
