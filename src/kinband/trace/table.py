@@ -692,10 +692,11 @@ def _check_reward(table: Any, columns: Any) -> None:
     """Refuse a column of words for the reward, whatever else may be wrong."""
     import pyarrow as pa
 
-    given = columns.get("reward", "reward") if isinstance(columns, Mapping) else "reward"
+    known = columns if isinstance(columns, Mapping) else {}
+    given, station = known.get("reward", "reward"), known.get("station", "station")
     named = [given] if isinstance(given, str) and given in table.column_names else _weights(given)
     for name in named:
-        if table.column_names.count(name) != 1 or not pa.types.is_string(table.column(name).type):
+        if name == station or table.column_names.count(name) != 1 or table.column(name).type != pa.string():
             continue
         word = next((value for value in table.column(name).to_pylist() if value is not None), "")
         raise BadInputError(
