@@ -161,8 +161,8 @@ def _doubted(plan: ChangePlan, origin: Origin) -> str:
     """How many changes are large, and how many are to what a station never ran."""
     large = sum(bool(_large(change, origin)) for change in plan.changes)
     new = sum(change.support is not None and not change.support.own for change in plan.changes)
-    said = [f"{large:,} move a knob over more than half of its range"] if large else []
-    said += [f"{new:,} set what the station itself never ran"] if new else []
+    said = [f"{large:,} move{'s' * (large == 1)} a knob over more than half of its range"] if large else []
+    said += [f"{new:,} set{'s' * (new == 1)} what the station itself never ran"] if new else []
     return f"Look twice: of {counted(len(plan.changes), 'change')}, {', and '.join(said)}." if said else ""
 
 

@@ -184,7 +184,7 @@ def test_large_moves_and_settings_new_to_a_station_are_flagged() -> None:
     text = Checked(plan_page(made, Origin(ranges={"tilt": (0.0, 8.0)}))).text
     assert "0 → 6 large move new here" in text
     assert "2 → 4 +0.10" in text
-    twice = "Look twice: of 2 changes, 1 move a knob over more than half of its range, and 1 set what"
+    twice = "Look twice: of 2 changes, 1 moves a knob over more than half of its range, and 1 sets what"
     assert twice in text
     assert "Look twice" not in Checked(plan_page(plan(change("b")), Origin(ranges={"tilt": (0.0, 8.0)}))).text
 
