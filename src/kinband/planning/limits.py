@@ -11,14 +11,20 @@ from kinband.errors import BadInputError
 from kinband.guardrails import Freeze, KnobLimit, Rails
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
-from kinband.trace.answers import some_of
+from kinband.trace.answers import listed, some_of
+
+LATER = {
+    "maintenance": "maintenance windows",
+    "forbidden": "forbidden windows",
+    "min_time": "least time between changes",
+    "per_day": "changes in a day",
+}
+"""Rails that a plan cannot hold, as they hang on when a change is made and what was changed before."""
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What limits the changes or trials of a plan.
-
-    Windows of time and what happened before are judged when a change is carried out, not here.
+    """What limits the changes or trials of a plan; rails that are `LATER` are judged when a change is carried out.
 
     Attributes:
         space: All configurations.
@@ -78,6 +84,8 @@ class Limits:
             said.append(f"Guard rails let {counted(rails.per_round, 'station')} change in a round.")
         if rails.neighbours and not rails.neighbours_together:
             said.append("Guard rails let no two neighbours change together.")
+        if later := [words for name, words in LATER.items() if getattr(rails, name) != getattr(Rails(), name)]:
+            said.append(f"Not held by the plan, but judged when a change is carried out: {listed(later)}.")
         return tuple(said)
 
     def apart(self, station: str) -> frozenset[str]:
