@@ -10,6 +10,7 @@ from tests.support.ledger_stores import fresh_database, postgres_server
 from tests.support.operations_life import ask, begin, whole
 
 from kinband.service.ledger import Ledger
+from kinband.service.ledger.restoring import FollowingController
 from kinband.service.operations import Operations
 
 
@@ -53,14 +54,14 @@ def test_a_stop_does_not_wait_for_somebody_who_learns(
     made = ask(busy, a=2)["a"]
     busy.tell({made.id: 0.5})
     at_work, go_on = threading.Event(), threading.Event()
-    correct = type(busy.controller).correct
+    correct = FollowingController.correct_in_place
 
-    def long(*given: Any, **said: Any) -> None:
+    def long(*given: Any, **said: Any) -> bool:
         at_work.set()
         assert go_on.wait(30)
-        correct(*given, **said)
+        return correct(*given, **said)
 
-    monkeypatch.setattr(type(busy.controller), "correct", long)
+    monkeypatch.setattr(FollowingController, "correct_in_place", long)
     working = threading.Thread(target=busy.correct, args=(made.id, 0.7))
     working.start()
     assert at_work.wait(30)

@@ -296,7 +296,7 @@ class Turns:
                             found = act(turn)
                         entries = turn.write(writer)
             except BaseException as error:
-                self._failed = isinstance(error, LedgerUnavailableError | LedgerRefusedError)
+                self._failed |= isinstance(error, LedgerUnavailableError | LedgerRefusedError)
                 if self._controller is not None and not self._controller.take_back(self._mark):
                     self._controller = None
                 raise
