@@ -15,8 +15,10 @@ from tests.support.operations_life import NOON, SPACE, Clock, Wish, ask, begin, 
 from kinband import Controller
 from kinband.controller.events import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError
+from kinband.guardrails import Stopped
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.engines import LOCK, WRITING
+from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.store import Writer
 from kinband.service.operations import Operations
 
@@ -524,6 +526,27 @@ def test_a_call_sent_twice_is_done_once_and_answered_the_same(ledger: Ledger, na
     keyed = [event for event in ledger.read() if event.key == "k"]
     assert len(keyed) == 1
     check_the_record(operations)
+
+
+def test_a_key_belongs_to_who_uses_it(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    ada = operations.ask({"a": want(3)}, key="k", actor="ada")
+    bob = operations.ask({"b": want(2)}, key="k", actor="bob")
+    assert [one[0].station for one in (ada, bob)] == ["a", "b"]
+    assert operations.ask({"a": want(3)}, key="k", actor="ada")[0].id == ada[0].id
+    with pytest.raises(ConflictError, match="the key 'k' was used before"):
+        operations.ask({"c": want(3)}, key="k", actor="ada")
+
+
+def test_a_key_of_an_earlier_version_is_known_again(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="assist")
+    digest = call_digest("Stopped", why="x")
+    event = {"event": Stopped(NOON, why="x").to_dict(), "comment": "x", "call": digest}
+    ledger.append([Draft("switch", event, key="k", actor="ada")])
+    operations.stop(why="x", key="k", actor="ada")
+    assert kinds(operations).count("switch") == 1
+    operations.stop(why="x", key="k", actor="bob")
+    assert kinds(operations).count("switch") == 2
 
 
 def test_a_station_has_one_decision_a_slot(ledger: Ledger) -> None:

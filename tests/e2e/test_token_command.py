@@ -30,6 +30,24 @@ def test_a_token_can_be_piped_from_its_command(where: str) -> None:
     assert done.stdout.strip() not in done.stderr
 
 
+def test_a_token_goes_to_a_new_file_that_its_owner_alone_may_read(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "nms.token"
+    assert main(["token", "create", "--name", "nms", "--to", str(file)]) == 0
+    assert (capsys.readouterr().out, file.stat().st_mode & 0o777) == (f"{file}\n", 0o600)
+    ledger = Ledger.open(where, create=False)
+    assert Tokens(ledger).authenticate(file.read_text().strip()).name == "nms"
+    assert main(["token", "create", "--name", "other", "--to", str(file)]) == 2
+    assert "cannot be written (file exists): name a new file" in capsys.readouterr().err
+    assert (
+        main(["token", "create", "--name", "nms", "--to", str(tmp_path / "again.token")]) == 2
+    )  # a name that is taken
+    assert not (tmp_path / "again.token").exists()
+    assert len(Tokens(ledger).list()) == 1
+    ledger.close()
+
+
 def test_tokens_are_made_listed_and_revoked(where: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["token", "create", "--name", "nms", "--expires", "12h", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)

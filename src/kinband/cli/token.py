@@ -4,12 +4,13 @@ Tokens are made and revoked here, beside the ledger, and not over the network: w
 """
 
 import getpass
+import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -42,19 +43,30 @@ def create(
         str, typer.Option("--expires", metavar="TIME", help="When it ends: 12h, 90d, 4w, or never.")
     ] = "90d",
     key: KeyOption = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", help="A new file to write it to, which its owner alone may read."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and print it, alone, on standard output; it is shown this once.
+    """Make a token and print it, alone, on standard output, or write it to a file; it is shown this once.
 
     A ledger that is not there yet is started, so that a token can be made before the service runs for the first time.
 
-    Example: kinband token create --ledger ledger.db --name nms --role operator --expires 90d > nms.token
+    Example: kinband token create --ledger ledger.db --name nms --role operator --expires 90d --to nms.token
     """
     expires_in = _lifetime(expires)
     _check(name, role)
-    with _tokens(ledger, create=True, key=key) as tokens:
+    with ExitStack() as stack:
+        file = None if to is None else stack.enter_context(_private(to))
+        tokens = stack.enter_context(_tokens(ledger, create=True, key=key))
         made = tokens.create(name, role, expires_in=expires_in, by=_caller())
         where = tokens.ledger.name
+        if file is not None:
+            file.write(f"{made.token}\n")
+    if file is not None:
+        echo_json(made.record.to_dict()) if as_json else typer.echo(str(to))
+        return
     if as_json:
         echo_json({"token": made.token, **made.record.to_dict()})
         return
@@ -103,6 +115,22 @@ def revoke(
         echo_json(record.to_dict() | {"state": "revoked"})
     else:
         typer.echo(f"{record.name} ({record.id}, {record.role}) was revoked at {_minute(str(record.revoked))} UTC.")
+
+
+@contextmanager
+def _private(path: Path) -> Iterator[IO[str]]:
+    """Give a new file that its owner alone may read; where no token is made, there is none."""
+    try:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
+    except OSError as error:
+        why = (error.strerror or "refused").lower()
+        raise BadInputError(f"{path} cannot be written ({why}): name a new file") from error
+    try:
+        with file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _check(name: str, role: str) -> None:

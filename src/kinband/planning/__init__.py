@@ -26,7 +26,7 @@ from kinband.planning.period import (
     read_periods,
     read_present,
 )
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support, check_folder, safe_text
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support, check_folder, safe_json, safe_text
 from kinband.planning.reasons import NEGLIGIBLE, share_text
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "present_of",
     "read_periods",
     "read_present",
+    "safe_json",
     "safe_text",
     "share_text",
     "shares",

@@ -1,6 +1,7 @@
 """A change plan: what changes and why, what is left alone, and its files."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -396,7 +397,9 @@ def _plain_left(left: LeftAlone) -> dict[str, Any]:
 # take for a formula is written with an apostrophe before it; text that is itself a number needs none.
 
 FILES = ("rollback.csv", "plan.csv", "left_alone.csv", "plan.html")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = tuple("=+-@＝＋－＠\t\r\n")  # full-width signs are taken for the narrow ones
+_NUMBER = r"\d*\.?\d+(?:[eE][+-]?\d+)?"
+_INSIDE = re.compile(rf"([;,|\t\n][\s\"]*)([=@＝＋－＠]|[+-](?!{_NUMBER}\s*(?:[;,|\t\n\]}})\"]|$)))")
 _NUMBERS: dict[str, Callable[[Change], float]] = {
     "expected_gain": lambda change: change.gain.value,
     "gain_low": lambda change: change.gain.low,
@@ -429,13 +432,27 @@ def safe_text(text: str) -> str:
     r"""Return text that no spreadsheet takes for a formula, and that stays in its cell.
 
     A carriage return by itself is not quoted, ends a line all the same, and what follows would begin a cell of its own.
+    So does what follows a semicolon, a comma, a bar or a tabulator, where a program takes that for what parts cells.
 
     Example:
         >>> safe_text("=HYPERLINK(1)"), safe_text("-98.5"), safe_text("wait\r=1+1")
-        ("'=HYPERLINK(1)", '-98.5', 'wait\n=1+1')
+        ("'=HYPERLINK(1)", '-98.5', "wait\n'=1+1")
+        >>> safe_text("a;=1+1"), safe_text("1;-98.5")
+        ("a;'=1+1", '1;-98.5')
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+    begins = text.startswith(_FORMULA) and not _is_number(text)
+    return ("'" if begins else "") + _INSIDE.sub(r"\1'\2", text)
+
+
+def safe_json(text: str) -> str:
+    r"""Return a JSON text that says the same and that no spreadsheet takes for a formula.
+
+    Example:
+        >>> safe_json('{"stations":["a","=1+1"],"x":[1,-2]}')
+        '{"stations":["a","\\u003d1+1"],"x":[1,-2]}'
+    """
+    return _INSIDE.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
 def _is_number(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from kinband.planning import safe_text
+from kinband.planning import safe_json, safe_text
 from kinband.service.ledger import Event
 from kinband.service.operations import DecisionRecord, Operations
 from kinband.service.schemas import Decision, Planned, shown
@@ -67,7 +67,7 @@ def csv_text(rows: Iterable[Row]) -> str:
         >>> csv_text([["=1+1", -98.5, "-98.5", None, True]])
         "'=1+1,-98.5,-98.5,,true\n"
         >>> csv_text([["wait\r=1+1", 2]])
-        '"wait\n=1+1",2\n'
+        '"wait\n\'=1+1",2\n'
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -141,5 +141,5 @@ def _events(operations: Operations) -> Iterator[Event]:
 
 
 def _event_row(event: Event) -> Row:
-    payload = json.dumps(event.payload, ensure_ascii=False, separators=(",", ":"))
+    payload = safe_json(json.dumps(event.payload, ensure_ascii=False, separators=(",", ":")))
     return [event.seq, event.kind, event.at, event.actor, event.station, event.decision, event.slot, payload]

@@ -553,17 +553,26 @@ def test_a_plan_is_not_written_over_another_by_accident(tmp_path: Path) -> None:
     assert not rows_of(tmp_path / "new" / "folder" / "rollback.csv")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd", "@SUM(A1)", "\t=1", "\n=1", "-1 =1", "- 1"])
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd", "@SUM(A1)", "\tx", "\nx", "-1 =1", "- 1"])
 def test_text_that_a_spreadsheet_would_run_is_defused(text: str) -> None:
     assert safe_text(text) == f"'{text}"
 
 
-@pytest.mark.parametrize(("text", "kept"), [("\r=1", "'\n=1"), ("no\r=1", "no\n=1"), ("two\r\nlines", "two\nlines")])
+@pytest.mark.parametrize("mark", [";", ",", "|", "\t", "\n", "; ", ';"'])
+@pytest.mark.parametrize("sign", ["=1+1", "@SUM(A1)", "-cmd|' /C calc'!A0", "+1+cmd", "＝1", "＋1", "－1", "＠a"])
+def test_text_that_begins_a_cell_for_programs_that_part_cells_otherwise_is_defused(mark: str, sign: str) -> None:
+    assert safe_text(f"a{mark}{sign}") == f"a{mark}'{sign}"
+    assert safe_text(sign) == f"'{sign}"
+
+
+@pytest.mark.parametrize(("text", "kept"), [("\r=1", "'\n'=1"), ("no\r=1", "no\n'=1"), ("two\r\nlines", "two\nlines")])
 def test_a_carriage_return_ends_no_cell(text: str, kept: str) -> None:
     assert safe_text(text) == kept
 
 
-@pytest.mark.parametrize("text", ["3714", "-98", "+4.5", "cell=4", "a-b", "", "-1e-3"])
+@pytest.mark.parametrize(
+    "text", ["3714", "-98", "+4.5", "a;-98", '{"x":[1,-2.5e3,-4],"y":-5}', "cell=4", "a-b", "", "-1e-3"]
+)
 def test_other_text_is_left_as_it_is(text: str) -> None:
     assert safe_text(text) == text
 

@@ -5,18 +5,29 @@ import hmac
 import re
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from time import monotonic
 from typing import Literal, TypedDict
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, select
 
 from kinband.errors import BadInputError
-from kinband.service.access.tokens import TOKEN, Identity, NotAllowedError, NotSignedInError, Tokens, proof_of
-from kinband.service.ledger import Ledger
+from kinband.service.access.tokens import (
+    REMEMBERED,
+    TOKEN,
+    WHILE_AWAY,
+    Identity,
+    Memory,
+    NotAllowedError,
+    NotSignedInError,
+    Tokens,
+    proof_of,
+)
+from kinband.service.ledger import Ledger, LedgerUnavailableError
 from kinband.service.ledger.schema import secrets as secrets_table
 
 # --- The keys that sign for the service: made at first use, shared by all its processes through the database --------
@@ -51,8 +62,10 @@ def _key(connection: Connection, name: str) -> str | None:
 #
 # The cookie holds the token's id, when it was issued, when it ends, a nonce and the proof of having seen the token
 # (`tokens.proof_of`), under an HMAC-SHA256 with the service's key. Nothing is stored, so any process can read it; the
-# token is looked up at every use, so a session ends when its token is revoked or expires. Who steals the key cannot
-# make a cookie for want of the proof, and who steals a cookie cannot make it last longer for want of the key.
+# token is looked up at every use, so a session ends when its token is revoked or expires. Who signs out ends it before:
+# its digest is kept until it would have ended, and found there at once by this process and soon by others. Who steals
+# the key cannot make a cookie for want of the proof, and who steals a cookie cannot make it last longer for want of the
+# key.
 #
 # The name `__Host-` makes browsers insist on what the attributes say: https, this host alone, every path. A browser
 # also counts http://localhost as safe; anything else over plain http keeps no session.
@@ -108,6 +121,8 @@ class Sessions:
     Args:
         tokens: What one signs in with.
         lifetime: How long a session lasts; never longer than its token.
+        remembered: For how many seconds a session that was not ended is taken as it was.
+        clock: What measures these seconds.
 
     Example:
         >>> import tempfile
@@ -127,11 +142,19 @@ class Sessions:
         >>> folder.cleanup()
     """
 
-    def __init__(self, tokens: Tokens, *, lifetime: timedelta = LIFETIME) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        *,
+        lifetime: timedelta = LIFETIME,
+        remembered: float = REMEMBERED,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         if lifetime < timedelta(seconds=1):
             raise BadInputError(f"a session must last a second at least, got {lifetime}")
         self._tokens = tokens
         self._lifetime = lifetime
+        self._open = Memory[bool](seconds=remembered, most=1000, clock=clock)  # by digest, whether it has not ended
 
     @property
     def max_age(self) -> int:
@@ -161,7 +184,42 @@ class Sessions:
         if int(match["ends"]) <= self._now():
             raise NotSignedInError("session")
         identity = self._tokens.confirm(match["id"], match["proof"], reading=reading)
+        if not self._is_open(_ended_name(value), reading=reading):
+            raise NotSignedInError("session")
         return Session(identity, self._mark("csrf", match["signed"]), int(match["ends"]))
+
+    def end_session(self, value: str) -> None:
+        """Sign out: end a session in all processes; what is no session, or has ended, is none of our business."""
+        try:
+            session = self.read_session(value)
+        except NotSignedInError:
+            return
+        name = _ended_name(value)
+        self._open.forget(name)
+        with self._tokens.ledger.connected(writes=True) as connection:
+            ended = secrets_table.c.name.startswith(_ENDED, autoescape=True)
+            rows = connection.execute(select(secrets_table).where(ended)).all()
+            over = [row.name for row in rows if int(row.value) <= self._now() or row.name == name]
+            connection.execute(secrets_table.delete().where(secrets_table.c.name.in_(over)))
+            connection.execute(secrets_table.insert().values(name=name, value=str(session.ends)))
+        self._open.forget(name)
+
+    def _is_open(self, name: str, *, reading: bool) -> bool:
+        """Whether nobody has signed out of a session; while that cannot be looked up, what was known for reading."""
+        known = self._open.recall(name)
+        if known is not None:
+            return known
+        turn = self._open.turn
+        try:
+            with self._tokens.ledger.reading() as connection:
+                found = _key(connection, name) is None
+        except LedgerUnavailableError:
+            old = self._open.recall(name, within=WHILE_AWAY) if reading else None
+            if old is None:
+                raise
+            return old
+        self._open.keep(name, found, turn=turn)
+        return found
 
     def _mark(self, purpose: str, text: str) -> str:
         """Sign a text for one purpose; a mark for another is of no use."""
@@ -174,6 +232,14 @@ class Sessions:
 
     def _now(self) -> int:
         return int(datetime.fromisoformat(self._tokens.ledger.now()).timestamp())
+
+
+_ENDED = "ended "
+
+
+def _ended_name(value: str) -> str:
+    """What a session is called among those that were ended: a digest, of which no cookie can be made."""
+    return _ENDED + hashlib.sha256(value.encode()).hexdigest()[:48]
 
 
 # --- Requests that another site makes a browser send: found by where they come from, and by what they cannot know ---

@@ -445,10 +445,15 @@ class Tokens:
         return self.confirm(match["id"], proof_of(match["secret"]), reading=reading)
 
     def confirm(self, token_id: str, proof: str, *, reading: bool = False) -> Identity:
-        """Return who comes with the proof of having seen a token (`proof_of`), as sessions do."""
-        known = self._look_up(token_id, reading=reading)
-        stored = _NOBODY if known is None else known[1]
-        if not hmac.compare_digest(stored, hash_of(proof)) or known is None:
+        """Return who comes with the proof of having seen a token (`proof_of`), as sessions do.
+
+        What is remembered of a token is for its bearer alone: a wrong secret is looked up like an unknown id, so that
+        the time of the answer does not tell which ids there are.
+        """
+        given, known = hash_of(proof), self._known.recall(token_id)
+        if not _same(known, given):
+            known = self._look_up(token_id, reading=reading)
+        if known is None or not _same(known, given):
             raise NotSignedInError("unknown")
         record, now = known[0], self.ledger.now()
         state = record.state(now)
@@ -488,9 +493,6 @@ class Tokens:
 
     def _look_up(self, token_id: str, *, reading: bool = False) -> tuple[TokenRecord, str] | None:
         """Return a token and its hash; who is not known is looked up every time, so that a new token works at once."""
-        known = self._known.recall(token_id)
-        if known is not None:
-            return known
         old = self._known.recall(token_id, within=WHILE_AWAY) if reading else None
         if old is not None and self._clock() < self._away:
             return old
@@ -514,6 +516,11 @@ class Tokens:
         known = _record(row), str(row.hash)
         self._known.keep(token_id, known, turn=turn)
         return known
+
+
+def _same(known: tuple[TokenRecord, str] | None, given: str) -> bool:
+    """Whether the hash of a token is the one that was given; takes as long where there is no token."""
+    return hmac.compare_digest(_NOBODY if known is None else known[1], given)
 
 
 def _record(row: Any) -> TokenRecord:

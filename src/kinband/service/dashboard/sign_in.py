@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.service.access.middleware import Limiter, address_of, bucket_of
+from kinband.service.access.middleware import LOG, Limiter, address_of, bucket_of
 from kinband.service.access.sessions import (
     COOKIE,
     COOKIE_ATTRIBUTES,
@@ -27,6 +27,7 @@ from kinband.service.access.sessions import (
 from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
 from kinband.service.dashboard.rendering import plain_page, redirect
 from kinband.service.dashboard.text import own_path
+from kinband.service.ledger import LedgerUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,11 @@ def add_sign_in(router: APIRouter, visitors: Visitors, *, failures: Limiter) -> 
     @router.post("/sign-out")
     def sign_out(request: Request) -> Response:
         check_origin(request.method, request.headers)
-        response = redirect("/sign-in")
+        response, value = redirect("/sign-in"), request.cookies.get(COOKIE)
+        if value is not None and visitors.sessions is not None:
+            try:
+                visitors.sessions.end_session(value)
+            except LedgerUnavailableError as error:
+                LOG.warning("a session that was signed out of lasts until its end: %s", error)
         response.delete_cookie(COOKIE, **COOKIE_ATTRIBUTES)
         return response

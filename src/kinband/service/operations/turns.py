@@ -105,7 +105,7 @@ class Call:
 
     Attributes:
         digest: Of everything that was said (`ledger.requests.call_digest`).
-        key: The caller's key, under which it is done once; None where it has none.
+        key: The caller's key, under which it is done once; None where it has none. The same key of another is another.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
     """
@@ -114,6 +114,13 @@ class Call:
     key: str | None = None
     actor: str = ""
     slot: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the key is called on record, that of earlier versions last; none where there is no key."""
+        if self.key is None:
+            return ()
+        return (f"{self.actor}: {self.key}", self.key) if self.actor else (self.key,)
 
 
 class Act:
@@ -130,11 +137,13 @@ class Act:
 
     def answered(self, kind: str) -> Event | None:
         """Return what an earlier call with the same key recorded; refuse a key that was used for another call."""
-        key = self._call.key
-        found = None if key is None else self.reader.keyed(kind, key)
-        if found is not None and found.payload.get("call") != self._call.digest:
+        call = self._call
+        known = (self.reader.keyed(kind, key) for key in call.keys)
+        found = next((event for event in known if event is not None and event.actor == call.actor), None)
+        if found is not None and found.payload.get("call") != call.digest:
             raise ConflictError(
-                f"the key {key!r:.80} was used before for another call (event {found.seq}): give every call its own key"
+                f"the key {call.key!r:.80} was used before for another call (event {found.seq})",
+                hint="give every call its own key",
             )
         return found
 
@@ -151,7 +160,7 @@ class Act:
     def _add(self, draft: Draft, entry: Entry | None) -> None:
         """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
         if not self.drafts and self._call.key is not None:
-            draft = replace(draft, key=self._call.key, payload={**draft.payload, "call": self._call.digest})
+            draft = replace(draft, key=self._call.keys[0], payload={**draft.payload, "call": self._call.digest})
         self.drafts.append((replace(draft, actor=self._call.actor), entry))
 
 

@@ -55,6 +55,30 @@ def reason(sessions: Sessions, value: str) -> str:
 # --- Sessions -----------------------------------------------------------------------------------------------
 
 
+def test_who_signs_out_has_no_session_in_any_process(tokens: Tokens, sessions: Sessions, time: Time) -> None:
+    token = tokens.create("anna", "operator").token
+    value, other = sessions.new_session(token), sessions.new_session(token)
+    elsewhere = Sessions(tokens, remembered=5, clock=lambda: time.seconds)
+    assert elsewhere.read_session(value) == sessions.read_session(value)
+    sessions.end_session(value)
+    sessions.end_session(value)
+    sessions.end_session("no session")
+    assert reason(sessions, value) == "session"
+    time.seconds += 5
+    assert reason(elsewhere, value) == "session"
+    assert elsewhere.read_session(other).identity.name == "anna"
+
+
+def test_what_was_signed_out_of_is_kept_until_it_would_have_ended(tokens: Tokens, time: Time) -> None:
+    sessions = Sessions(tokens, lifetime=timedelta(hours=1))
+    token = tokens.create("anna", "operator").token
+    for _ in range(4):
+        sessions.end_session(sessions.new_session(token))
+        time.seconds += 1800
+    with tokens.ledger.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM secrets WHERE name LIKE 'ended %'")).scalar() == 2
+
+
 def test_a_session_is_read_back_by_any_process(tokens: Tokens, sessions: Sessions, time: Time) -> None:
     created = tokens.create("anna", "operator")
     value = sessions.new_session(created.token)

@@ -280,6 +280,16 @@ def test_a_wrong_secret_is_refused_also_where_the_token_is_remembered(tokens: To
     assert refused(tokens, good[:12] + "A" * 43)[0] == "unknown"
 
 
+def test_a_wrong_secret_is_looked_up_like_an_unknown_id(tokens: Tokens, ledger: Ledger) -> None:
+    good = tokens.create("nms", "viewer").token
+    tokens.authenticate(good)
+    seen = queries(ledger)
+    for wrong in (good[:12] + "A" * 43, f"kb_{'B' * 8}_{'A' * 43}"):
+        before = len(seen)
+        assert refused(tokens, wrong)[0] == "unknown"
+        assert len([query for query in seen[before:] if "FROM tokens" in query]) == 1
+
+
 def test_what_is_looked_up_while_it_changes_is_not_remembered() -> None:
     memory = Memory[int](seconds=60, most=10, clock=lambda: 0.0)
     turn = memory.turn
