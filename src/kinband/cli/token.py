@@ -4,7 +4,6 @@ Tokens are made and revoked here, beside the ledger, and not over the network: w
 """
 
 import getpass
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -120,8 +119,10 @@ def revoke(
 @contextmanager
 def _private(path: Path) -> Iterator[IO[str]]:
     """Give a new file that its owner alone may read; where no token is made, there is none."""
+    with needs_service():
+        from kinband.service.ledger.engines import open_private
     try:
-        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
+        file = open_private(path)
     except OSError as error:
         why = (error.strerror or "refused").lower()
         raise BadInputError(f"{path} cannot be written ({why}): name a new file") from error

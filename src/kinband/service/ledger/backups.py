@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from kinband.errors import BadInputError
+from kinband.service.ledger.engines import make_private
 from kinband.service.ledger.events import Head
 from kinband.service.ledger.schema import events, schema_of, snapshots
 from kinband.service.ledger.seals import Key
@@ -90,6 +91,7 @@ def _copied(source: object, part: Path) -> None:
     """Copy a database page by page."""
     if not isinstance(source, sqlite3.Connection):
         raise AssertionError("an SQLite engine has SQLite connections")
+    make_private(part)
     target = sqlite3.connect(part)
     try:
         source.backup(target, pages=4096)

@@ -14,11 +14,11 @@ import logging
 import os
 import sqlite3
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url, text
@@ -242,6 +242,9 @@ def open_engine(url: URL, *, timeout: float, create: bool) -> Engine:
         create: Whether a file may be made a ledger.
     """
     if url.get_backend_name() == "sqlite":
+        if create:
+            with suppress(OSError):  # SQLite says what is wrong
+                make_private(Path(str(url.database)))
         engine = create_engine(url, connect_args={"timeout": timeout}, pool_timeout=timeout, hide_parameters=True)
         event.listen(engine, "connect", lambda connection, _: _prepare_sqlite(connection, timeout, create=create))
     else:
@@ -339,6 +342,24 @@ def warnings_of_sqlite(version: tuple[int, ...]) -> list[str]:
     ]
 
 
+def open_private(file: Path) -> IO[str]:
+    """Open a new file that its owner alone may read, whatever the umask."""
+    return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file of that kind where there is none; what SQLite keeps beside a database gets its rights."""
+    with suppress(FileExistsError):
+        open_private(file).close()
+
+
+def warnings_of_file(file: Path) -> list[str]:
+    """Return what is wrong with who may read or write a ledger."""
+    if os.name == "posix" and file.exists() and file.stat().st_mode & 0o077:
+        return [f"others than its owner may read or write {file}: chmod 600 {file}*"]
+    return []
+
+
 def _write_ahead(connection: Any, *, until: float) -> None:
     """Turn on the write-ahead log of a new file, for which SQLite does not wait on others by itself."""
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -354,7 +375,8 @@ def _write_ahead(connection: Any, *, until: float) -> None:
 def only_one(file: Path, *, seconds: float) -> Iterator[None]:
     """Hold the lock of a file between processes, which ends with the process; SQLite has it where there is no other."""
     try:
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+        make_private(file)
+        os.close(os.open(file, os.O_RDWR))
         connection = sqlite3.connect(file, timeout=seconds, isolation_level=None, check_same_thread=False)
         connection.execute("BEGIN IMMEDIATE")
     except OSError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, literal, select, true
 
 from kinband.errors import BadInputError, SavedStateError
+from kinband.service.ledger.engines import open_private
 from kinband.service.ledger.events import FIRST, Head
 from kinband.service.ledger.schema import events, seals
 
@@ -51,8 +52,8 @@ class Key:
     def make(cls, file: Path) -> "Key":
         """Put a new key into a file that only its owner may read."""
         try:
-            file.touch(mode=0o600, exist_ok=False)
-            file.write_text(secrets.token_hex(_LEAST) + "\n", encoding="ascii")
+            with open_private(file) as opened:
+                opened.write(secrets.token_hex(_LEAST) + "\n")
         except OSError as error:
             raise BadInputError(f"no key can be put into {file} ({error.strerror}): name another file") from error
         return cls.read(file)

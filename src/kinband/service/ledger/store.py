@@ -34,6 +34,7 @@ from kinband.service.ledger.engines import (
     only_one,
     open_engine,
     unhurried,
+    warnings_of_file,
     warnings_of_sqlite,
 )
 from kinband.service.ledger.events import KINDS, Draft, Event, Head, check_chain
@@ -120,8 +121,10 @@ class Ledger:
 
     @property
     def warnings(self) -> list[str]:
-        """What is known to be wrong with the database's own software, with what to do."""
-        return [] if self._file is None else warnings_of_sqlite(sqlite3.sqlite_version_info)
+        """What is known to be wrong with the database's own software and with its file, with what to do."""
+        if self._file is None:
+            return []
+        return [*warnings_of_sqlite(sqlite3.sqlite_version_info), *warnings_of_file(self._file)]
 
     def close(self) -> None:
         """Give back every connection."""
