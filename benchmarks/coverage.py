@@ -18,8 +18,8 @@ from kinband.arrays import FloatArray
 from kinband.environments import SyntheticTasks, TraceEnvironment
 from kinband.kernels import RBF
 from kinband.model import Model
-from kinband.ope.evaluating import evaluate, learn, learned_beliefs
-from kinband.ope.targets import Target, chosen, part, recommended
+from kinband.ope.evaluating import evaluate, learn
+from kinband.ope.targets import Beliefs, Target, chosen, part, recommended
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate
@@ -187,7 +187,7 @@ def _recommended(trace: Trace, world: World) -> Target:
     arms = trace.space().indices(trace.configuration)
     earlier = trace.select(part(trace, arms, share=_SHARE, folds=_FOLDS).earlier)
     encoder, model = learn(earlier, similarity="pooled", model=world.model())
-    return recommended(learned_beliefs(earlier, model, encoder))
+    return recommended(Beliefs.learn(model, earlier.samples(encoder), encoder))
 
 
 def report(repeats: int = 100) -> Iterator[str]:

@@ -10,7 +10,6 @@ c_k̃ bounds k̃(x̃, x̃) and d = max(1, c_k̃/λ); a run of T points has a T-p
 is printed. Theorem 5 needs no order of tasks, but it does need one run on both sides and μ₁ ≥ 0.
 """
 
-from dataclasses import dataclass
 from math import ceil, log, sqrt
 
 import numpy as np
@@ -23,7 +22,6 @@ from kinband.policies.exploration import Theorem1, theorem1_alpha
 from kinband.posterior.base import checked_contexts
 
 __all__ = [
-    "TheoryReport",
     "gram",
     "information_gain",
     "largest_prior_variance",
@@ -32,7 +30,6 @@ __all__ = [
     "numerical_rank",
     "rank_bound",
     "regret_bound",
-    "report_run",
     "theorem1_width",
     "uniform_similarity",
 ]
@@ -246,85 +243,6 @@ def log_g_uniform(tasks: ArrayLike, X: ArrayLike, *, kernel: Kernel, mu: float, 
     index = np.asarray(tasks)
     M = int(index.max()) + 1 if index.size and np.issubdtype(index.dtype, np.integer) else 1
     return log_g(tasks, X, kernel=kernel, K_Z=uniform_similarity(max(M, 1), mu), noise=noise)
-
-
-@dataclass(frozen=True)
-class TheoryReport:
-    """What the theory says about one run.
-
-    Attributes:
-        horizon: T, its decisions.
-        log_g: log g of the run.
-        log_g_alone: log g had no task shared with another; never less than `log_g`.
-        information_gain: ½ log g.
-        kernel_bound: c_k̃, the largest k̃(x̃, x̃) of the run.
-        rank_x: Rank of the Gram matrix of its contexts.
-        rank_z: Rank of the task matrix.
-        rank_bound: Theorem 4's bound on log g.
-        regret_bound: (23), with log g of the run.
-
-    Example:
-        >>> TheoryReport(1, 0.7, 0.7, 0.35, 1.0, 1, 1, 0.7, 2.0).horizon
-        1
-    """
-
-    horizon: int
-    log_g: float
-    log_g_alone: float
-    information_gain: float
-    kernel_bound: float
-    rank_x: int
-    rank_z: int
-    rank_bound: float
-    regret_bound: float
-
-
-def report_run(
-    tasks: ArrayLike,
-    X: ArrayLike,
-    *,
-    kernel: Kernel,
-    K_Z: ArrayLike,
-    noise: float,
-    arms: int,
-    delta: float,
-    norm: float,
-) -> TheoryReport:
-    """Return everything that the theory says about a run, tasks (T,) and contexts X (T, d) of the arms played.
-
-    Args:
-        tasks: Task of each decision.
-        X: Context of each arm that was played.
-        kernel: Context kernel k_X.
-        K_Z: Task matrix, (M, M).
-        noise: λ.
-        arms: N, the number of arms to choose from.
-        delta: δ of (23).
-        norm: c, a bound on the norm of f*.
-
-    Example:
-        >>> from kinband.kernels import Linear
-        >>> X = np.linspace(0.1, 1.0, 20).reshape(10, 2)
-        >>> model = {"kernel": Linear(), "K_Z": [[1.0, 0.9], [0.9, 1.0]], "noise": 0.1}
-        >>> report = report_run([0, 1] * 5, X, arms=4, delta=0.05, norm=1.0, **model)
-        >>> report.rank_x, report.rank_z, report.log_g < min(report.rank_bound, report.log_g_alone)
-        (2, 2, True)
-    """
-    index, X, model = _checked_run(tasks, X, kernel, K_Z)
-    T, c_k = len(index), largest_prior_variance(index, X, kernel=kernel, K_Z=K_Z)
-    gain = log_g(index, X, kernel=kernel, K_Z=K_Z, noise=noise)
-    rank_x, rank_z = numerical_rank(model.context(X, X)), numerical_rank(model.K_Z)
-    return TheoryReport(
-        horizon=T,
-        log_g=gain,
-        log_g_alone=log_g(index, X, kernel=kernel, K_Z=np.diag(model.K_Z.diagonal()), noise=noise),
-        information_gain=0.5 * gain,
-        kernel_bound=c_k,
-        rank_x=rank_x,
-        rank_z=rank_z,
-        rank_bound=rank_bound(rank_x, rank_z, horizon=T, kernel_bound=c_k, noise=noise),
-        regret_bound=regret_bound(gain, horizon=T, arms=arms, noise=noise, delta=delta, norm=norm, kernel_bound=c_k),
-    )
 
 
 def _log_det(K: FloatArray, noise: float) -> float:

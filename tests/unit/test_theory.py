@@ -21,7 +21,6 @@ from kinband.theory import (
     numerical_rank,
     rank_bound,
     regret_bound,
-    report_run,
     theorem1_width,
     uniform_similarity,
 )
@@ -177,19 +176,6 @@ def test_no_similarity_is_the_sum_of_runs_and_full_similarity_their_union() -> N
     pooled = log_g(zeros, X, kernel=kernel, K_Z=one, noise=noise)
     assert log_g_uniform(tasks, X, kernel=kernel, mu=0.0, noise=noise) == pytest.approx(apart)
     assert log_g_uniform(tasks, X, kernel=kernel, mu=1.0, noise=noise) == pytest.approx(pooled)
-
-
-def test_a_report_gathers_what_the_functions_say() -> None:
-    report = report_run(**RUN, noise=0.2, arms=6, delta=0.1, norm=1.4)
-    value = log_g(**RUN, noise=0.2)
-    assert (report.horizon, report.log_g, report.information_gain) == (3, value, value / 2.0)
-    assert report.kernel_bound == pytest.approx(1.5 * 1.3)
-    assert (report.rank_x, report.rank_z) == (2, 2)  # two of the three contexts are equal
-    assert report.rank_bound == rank_bound(2, 2, horizon=3, kernel_bound=report.kernel_bound, noise=0.2)
-    model: dict[str, Any] = {"arms": 6, "noise": 0.2, "delta": 0.1, "norm": 1.4}
-    assert report.regret_bound == regret_bound(value, horizon=3, kernel_bound=report.kernel_bound, **model)
-    alone = log_g(TASKS, X, kernel=RUN["kernel"], K_Z=np.diag([1.5, 0.8]), noise=0.2)
-    assert report.log_g_alone == pytest.approx(alone)
 
 
 @pytest.mark.parametrize(

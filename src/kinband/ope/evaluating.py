@@ -534,13 +534,6 @@ def learn(
     return encoder, Model(as_kernel(model.kernel).bind(encoder.features), tasks, model.noise, model.mean)
 
 
-def learned_beliefs(
-    earlier: Trace, model: Model, encoder: ContextEncoder, *, rows: int | None = None, seed: int = 0
-) -> Beliefs:
-    """Return what the model believes after the earlier rows."""
-    return Beliefs.learn(model, _sampled(earlier, rows, seed=seed).samples(encoder), encoder)
-
-
 def _early_target(policy: Policy, trace: Trace) -> Target | None:
     """The policy as far as it needs no log; None for what is usual or to be recommended."""
     space = trace.space()

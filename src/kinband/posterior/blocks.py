@@ -188,17 +188,8 @@ class BlockedPosterior(Posterior):
             for g, rows in rows_of.items()
         ]
 
-    def update(
-        self,
-        tasks: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        noise: ArrayLike | None = None,
-        column: Column | None = None,
-    ) -> None:
-        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing, a hand-over included."""
-        rows = self._checked_rows(tasks, X, y, noise)
+    def _learn(self, rows: Rows, column: Column | None) -> None:
+        """Learn checked rows, all or nothing, a hand-over included."""
         blocks = self._block_of[rows.tasks]
         touched: list[int] = np.unique(blocks).tolist()
         parts = {
@@ -212,9 +203,7 @@ class BlockedPosterior(Posterior):
             from kinband.posterior.remote import update_all
 
             update_all(self._on, [(self.blocks[g], part) for g, part in parts.items()])
-        if len(rows.y):
-            self._features = rows.X.shape[1]
-            self._note(blocks)
+        self._note(blocks)
 
     def _teach(self, parts: Mapping[int, Rows], column: Column | None) -> None:
         """Let blocks learn their rows, all or nothing."""

@@ -49,23 +49,13 @@ class RemoteBlock(Posterior):
     def __len__(self) -> int:
         return self._rows
 
-    def predict(self, tasks: ArrayLike, X: ArrayLike, *, columns: Sequence[Column | None] = ()) -> Prediction:
-        """Return what is believed about f for tasks (m,), or one task, at contexts X (m, d)."""
-        del columns
-        return predict_all(self._on, [(self, *self._checked_contexts(tasks, X))])[0]
+    def _predict(self, tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]) -> Prediction:
+        del columns  # they stay with the worker
+        return predict_all(self._on, [(self, tasks, X)])[0]
 
-    def update(
-        self,
-        tasks: ArrayLike,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        noise: ArrayLike | None = None,
-        column: Column | None = None,
-    ) -> None:
-        """Learn rewards y (n,) of tasks (n,) at contexts X (n, d); all or nothing."""
+    def _learn(self, rows: Rows, column: Column | None) -> None:
         del column
-        update_all(self._on, [(self, self._checked_rows(tasks, X, y, noise))])
+        update_all(self._on, [(self, rows)])
 
     def correct(self, index: int, y: float) -> None:
         """Replace the reward of one row, as long as the worker's posterior keeps rows."""

@@ -506,7 +506,7 @@ def test_a_ledger_keeps_what_ran(tmp_path: Path) -> None:
     said, last = (SPACE[(third + by) % 10] for by in (4, 7))
     durable.ran("d000003", said, key="k", actor="mm")
     durable.ran("d000003", last)
-    durable.ran("d000003", said, key="k")  # done before: it does not count as said last
+    durable.ran("d000003", said, key="k", actor="mm")  # done before: it does not count as said last
     plain.ran(plain.ask("a", STATE).id, last)
     again = OnRecord(ledger)
     assert same_beliefs(again.controller, plain)

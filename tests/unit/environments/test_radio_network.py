@@ -58,7 +58,7 @@ def test_sessions_started_are_finished_given_up_or_under_way(city: PowerMap) -> 
     for _ in range(4):
         running.run_period([-90.0] * 8, seconds=25)
         sessions = running.sessions
-        assert sessions.started == sessions.finished + sessions.dropped + sessions.under_way
+        assert sessions.started == sessions.finished + sessions.dropped + sessions.active.sum()
     assert running.sessions.finished > 50
 
 
@@ -164,13 +164,13 @@ def test_a_session_in_time_is_satisfied_when_it_ends() -> None:
     sessions, size = one_session()
     _, satisfied = sessions.receive(np.array([0]), service(size, finished=True, elapsed=0.5), now=10.0, step_s=1.0)
     assert satisfied.tolist() == [True]
-    assert (sessions.finished, sessions.under_way) == (1, 0)
+    assert (sessions.finished, sessions.active.sum()) == (1, 0)
 
 
 def test_a_slow_session_is_judged_once_at_its_deadline_and_given_up_later() -> None:
     sessions, size = one_session()
     good_s, now, verdicts = size / 5e6, 10.0, []
-    while sessions.under_way:
+    while sessions.active.sum():
         _, satisfied = sessions.receive(np.array([0]), service(1.0, finished=False, elapsed=1.0), now=now, step_s=1.0)
         verdicts += [(now + 1.0, bool(v)) for v in satisfied]
         now += 1.0

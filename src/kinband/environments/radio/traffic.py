@@ -105,11 +105,6 @@ class Sessions:
         self._decided: BoolArray = np.zeros(count, dtype=bool)
         self.started = self.finished = self.dropped = 0
 
-    @property
-    def under_way(self) -> int:
-        """Number of sessions that are neither finished nor given up."""
-        return int(self.active.sum())
-
     def start(
         self, ready: BoolArray, rate: FloatArray, keys: KeyArray, *, now: float, moment: int, step_s: float
     ) -> None:
