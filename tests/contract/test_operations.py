@@ -19,7 +19,7 @@ from kinband.guardrails import Stopped
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.engines import LOCK, WRITING
 from kinband.service.ledger.requests import call_digest
-from kinband.service.ledger.store import Writer
+from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations
 
 
@@ -720,6 +720,7 @@ def test_whichever_statement_fails_nothing_is_half_recorded(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     operations, execute, failures = in_the_middle(ledger, Clock()), Connection.execute, 0
+    operations.turns.writable = Writable(ledger, soon=0.0)  # a trial that failed is repeated at once
     for failing in range(1, 30):
         reopened(operations).freeze("b")  # something that is still to be taken in
         events = len(kinds(operations))

@@ -10,10 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.golden.record import same
 from tests.support.ledger_stores import fresh_database, postgres_server
 from tests.support.service_crowd import Crowd, Sent, Witness, check_once, check_replay, load_of
 from tests.support.service_process import STATIONS, Options, ServiceProcess, make_tokens, service
 
+from kinband.records import TOLERANCE
 from kinband.service.ledger import Ledger
 
 SLOTS, ASKERS = 8, 8
@@ -45,7 +47,7 @@ def asked_together(pair: list[ServiceProcess], token: str, slot: str, sent: dict
 
     def ask(who: int) -> dict[str, Any]:
         key = f"{slot}-{who // 2}"  # two threads share a key, one at each process
-        sent[key] = Sent("/v1/decisions", body, "one")
+        sent[f"one: {key}"] = Sent("/v1/decisions", body, "one")
         with pair[who % 2].client(token) as client:
             barrier.wait(timeout=60)
             answer = client.post("/v1/decisions", json=body, headers={"Idempotency-Key": key})
@@ -81,7 +83,10 @@ def check_same_pictures(pair: list[ServiceProcess], token: str) -> None:
     pages = ["/v1/stations", "/v1/decisions?limit=500", "/v1/mode", "/v1/similarity", "/v1/events?limit=1000"]
     pages += [f"/v1/stations/{name}/{page}" for name in STATIONS for page in ("outlook", "history")]
     with pair[0].client(token) as one, pair[1].client(token) as other:
-        for page in [*pages, "/v1/export/decisions.csv", "/v1/export/outcomes.csv"]:
+        for page in pages:
+            mine, theirs = (client.get(page).raise_for_status().json() for client in (one, other))
+            assert same(mine, theirs, tolerance=TOLERANCE) == [], page  # each has learned in its own order
+        for page in ("/v1/export/decisions.csv", "/v1/export/outcomes.csv"):
             assert one.get(page).raise_for_status().content == other.get(page).raise_for_status().content, page
 
 

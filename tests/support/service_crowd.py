@@ -51,7 +51,7 @@ class Heard:
     """What a crowd has sent and heard; threads share it.
 
     Attributes:
-        sent: By key.
+        sent: By key, as it is on record: with the name of who used it.
         decisions: Id by station and slot, as answered.
         rewards: By decision, as acknowledged.
         told: Decisions of which it was answered that they had been told before.
@@ -202,7 +202,7 @@ class Crowd:
         if answer.status_code == 409:
             assert "already" in answer.json()["detail"], answer.text
             with self.heard.lock:
-                self.heard.conflicts.add(key)
+                self.heard.conflicts.add(f"{self._tokens[who % len(self._tokens)][0]}: {key}")
                 self.heard.told |= rewards.keys() if len(rewards) == 1 else set()
             if len(rewards) > 1:
                 for name, reward in rewards.items():
@@ -219,7 +219,7 @@ class Crowd:
         actor, token = self._tokens[who % len(self._tokens)]
         headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key}
         with self.heard.lock:
-            self.heard.sent[key] = Sent(path, body, actor)
+            self.heard.sent[f"{actor}: {key}"] = Sent(path, body, actor)
         while True:
             began = time.monotonic()
             try:
@@ -295,7 +295,8 @@ class Witness:
         times = {event.decision: event.payload["at"] for event in events if event.kind == "verdict"}
         for event in events:
             if event.key is not None:
-                self._repeat(sent[event.key], event.key, at=times.get(event.decision))
+                one = sent[event.key]
+                self._repeat(one, event.key.removeprefix(f"{one.actor}: "), at=times.get(event.decision))
         mine = list(self._ledger.read(after=self._mine))
         assert same(list(map(_said, mine)), list(map(_said, events)), tolerance=TOLERANCE) == []
         if events:
