@@ -127,5 +127,7 @@ def _odd(found: Survey) -> list[str]:
     if (more := len(found.unreadable) - _NAMED) > 0:
         lines.append(f"not used: {more:,} files more (--json)")
     if found.foreign:
-        lines.append(f"no measurement files, and left alone: {len(found.foreign):,}, such as {found.foreign[0]}")
+        named = ", ".join(found.foreign[:_NAMED])
+        rest = f" and {len(found.foreign) - _NAMED:,} more" if len(found.foreign) > _NAMED else ""
+        lines.append(f"no measurement files, and left alone: {named}{rest}")
     return lines

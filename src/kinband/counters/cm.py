@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,10 +35,14 @@ from kinband.counters.formulas import is_missing
 from kinband.counters.mapping import CounterMap, Knob
 from kinband.errors import BadInputError
 from kinband.guardrails.yaml import near
+from kinband.trace.cells import dates_of
+from kinband.trace.columns import looks_like_number
+from kinband.trace.sniff import LOOKED_AT, decoded, sniffed
 
 ROOT = "bulkCmConfigDataFile"
 _DN = ("dn", "fdn", "mo", "object", "distinguished name")
-_TIME = ("time", "timestamp", "datetime", "date")
+_TIME = ("time", "timestamp", "datetime", "date", "date and time", "date time")
+_ISO = "2026-11-01T14:15:00+01:00"
 _VENDOR = "vsData"
 _CLASS = (
     "kinband-class"  # what a container holds, noted on it, as its attributes are forgotten before its children come
@@ -68,7 +73,7 @@ def settings_of(paths: Any, *, zone: tzinfo | None, columns: Mapping[str, str]) 
                 root, rest = root_of(stream)
                 if root not in ("", ROOT):
                     raise BadInputError(f"its root is {root}, not {ROOT}")
-                yield from _bulk(rest, zone) if root else _dump(rest, zone, columns)
+                yield from _bulk(rest, zone) if root else _dump(rest, zone, columns, path)
         except (BadInputError, *DAMAGED, UnicodeDecodeError, csv.Error) as error:
             raise BadInputError(f"the configuration of {path} cannot be read: {error}", code="configuration") from error
 
@@ -133,26 +138,54 @@ def _forget_before(owner: Any) -> None:
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _dump(rest: Any, zone: tzinfo | None, columns: Mapping[str, str]) -> Iterator[Setting]:
-    text = io.TextIOWrapper(io.BytesIO(rest.read()), encoding="utf-8-sig", newline="")
-    header = text.readline()
-    text.seek(0)
-    reader = csv.DictReader(text, delimiter=max(",;\t|", key=header.count))
-    names = list(reader.fieldnames or [])
+def _dump(rest: Any, zone: tzinfo | None, columns: Mapping[str, str], path: Path) -> Iterator[Setting]:
+    data = rest.read()
+    form = sniffed(data[:LOOKED_AT], path, delimiter=None, decimal_point=None)
+    text = io.StringIO(decoded(data, form.encoding, path).removeprefix("\ufeff"), newline="")
+    for _ in range(form.header - 1):
+        text.readline()
+    reader = csv.DictReader(text, fieldnames=form.names, delimiter=form.delimiter)
+    next(reader)
+    names = [name for name in form.names if name]
     dn, time = _column(names, "dn", columns, _DN), _column(names, "time", columns, _TIME)
     long = {"attribute", "value"} <= set(names)
+    rows = []
     for row in reader:
         if None in row or None in row.values():
-            raise BadInputError(f"line {reader.line_num} has not as many columns as the header")
-        try:
-            when = moment(row[time], zone)
-        except BadInputError as error:
-            raise BadInputError(f"line {reader.line_num}: {error}") from error
+            raise BadInputError(f"line {form.header - 1 + reader.line_num} has not as many columns as the header")
+        if any(row.values()) and row[time].strip() != time:  # lines without a value, and the header again
+            rows.append((form.header - 1 + reader.line_num, row))
+    for (_, row), when in zip(rows, _moments([(line, row[time]) for line, row in rows], time, zone), strict=True):
         where = ",".join(parts_of(row[dn]))
-        own = {row["attribute"]: row["value"]} if long else {n: v for n, v in row.items() if n not in (dn, time)}
+        own = {row["attribute"]: row["value"]} if long else {n: row[n] for n in names if n not in (dn, time)}
         for attribute, value in own.items():
             if not is_missing(value):  # an empty cell says nothing
-                yield Setting(where, when, attribute, value.strip(), False)
+                yield Setting(where, when, attribute, _plain(value, form.decimal_point), False)
+
+
+def _moments(written: list[tuple[int, str]], name: str, zone: tzinfo | None) -> list[int]:
+    """The times of a column, each given with its line: ISO, or dates as exports write them."""
+    try:
+        return [moment(text, zone) for _, text in written]
+    except BadInputError as error:
+        if error.code == "clock_change":
+            raise
+    try:
+        found, _ = dates_of(name, [text.strip() for _, text in written])
+    except BadInputError as error:
+        raise BadInputError(error.problem, hint=f"write times such as {_ISO}") from error
+    for (line, text), when in zip(written, found, strict=True):
+        if when is None:
+            raise BadInputError(f"line {line}: {text!r:.40} is no time such as {_ISO}")
+    return [moment(when.isoformat(), zone) for when in found if when is not None]
+
+
+def _plain(value: str, decimal_point: str) -> str:
+    """A value without spaces around it, a number with a decimal point."""
+    text = value.strip()
+    if decimal_point == "," and text.count(",") == 1 and looks_like_number(text):
+        return text.replace(",", ".")
+    return text
 
 
 def _column(names: list[str], role: str, columns: Mapping[str, str], usual: tuple[str, ...]) -> str:

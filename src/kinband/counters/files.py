@@ -174,7 +174,10 @@ def _placed(local_time: datetime, zone: tzinfo) -> datetime:
     """A time of day in a zone, which must be there once: not twice and not never, as in a night of clock change."""
     placed = local_time.replace(tzinfo=zone)
     if placed.utcoffset() != placed.replace(fold=1).utcoffset():
-        raise BadInputError(f"{local_time} is twice or never in {zone}, where clocks change: write times with a zone")
+        raise BadInputError(
+            f"{local_time} is twice or never in {zone}, where clocks change: write times with a zone",
+            code="clock_change",
+        )
     return placed
 
 

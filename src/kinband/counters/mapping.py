@@ -46,6 +46,7 @@ class Stations:
         name: Their name, made of parts of the distinguished name: {ManagedElement}-{EUtranCellFDD}; "" for all of it.
         pattern: A regular expression on the distinguished name, whose groups make the name; None for classes.
         aliases: Other names of stations, or distinguished names of objects, to the name that counts.
+        line: Where the mapping says so.
 
     Example:
         >>> stations = Stations(("EUtranCellFDD",), "{ManagedElement}-{id}")
@@ -57,6 +58,7 @@ class Stations:
     name: str = ""
     pattern: re.Pattern[str] | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    line: str = "the mapping"
 
     def of(self, dn: str) -> str | None:
         """Return the station that an object is; None if it is none."""
@@ -279,8 +281,9 @@ def _stations(entry: Entry, aliases: Mapping[str, str]) -> Stations:
     given = entry.mapping(["object", "name", "pattern"])
     if ("object" in given) == ("pattern" in given):
         entry.fail("station needs object, the class of its objects such as EUtranCellFDD, or else a pattern")
+    place = f"{entry.source}, line {entry.line}"
     if "pattern" in given:
-        return Stations(pattern=_pattern(given["pattern"]), aliases=aliases)
+        return Stations(pattern=_pattern(given["pattern"]), aliases=aliases, line=place)
     own = given["object"]
     objects = tuple(item.text() for item in own.items()) if own.kind == "seq" else (own.text(),)
     name = got(given, "name", Entry.text, "")
@@ -290,7 +293,7 @@ def _stations(entry: Entry, aliases: Mapping[str, str]) -> Stations:
         entry.fail(
             "station has objects of several classes: give the name that they share, such as {ManagedElement}-{id}"
         )
-    return Stations(objects, name, aliases=aliases)
+    return Stations(objects, name, aliases=aliases, line=place)
 
 
 def _pattern(entry: Entry) -> re.Pattern[str]:

@@ -75,13 +75,15 @@ def measurements(path: Path, zone: tzinfo | None = None, *, wanted: Set[str] | N
     try:
         with opened(path) as stream:
             root, rest = root_of(stream)
+            if not root and not rest.head:
+                raise UnreadableFileError("it is empty")
             if root not in ROOTS:
                 raise ForeignFileError(f"{path} is no measurement file: its root is {root or 'no XML element'}")
             yield from _measured(elements(rest, _TAGS), zone, wanted)
     except DAMAGED as error:
         raise UnreadableFileError(f"it is cut off or damaged: {error}") from error
     except BadInputError as error:
-        if isinstance(error, ForeignFileError) or error.code == "no_lxml":
+        if isinstance(error, ForeignFileError | UnreadableFileError) or error.code == "no_lxml":
             raise
         raise UnreadableFileError(str(error)) from error
 

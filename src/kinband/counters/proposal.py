@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +14,10 @@ from kinband.counters.survey import Survey
 
 _CELL = re.compile("cell|sector", re.IGNORECASE)
 _BUSY = re.compile("ConnMean|UEActive|RrcConn|Users|PrbUs|Load", re.IGNORECASE)
+_FAULT = re.compile("Rej|Fail|Disc|Drop|Abn", re.IGNORECASE)
 _UNITS = {"a2ThresholdRsrp": "lte-rsrp", "a5Threshold1Rsrp": "lte-rsrp", "a3Offset": "half-db"}
+_VALUES = 60  # of an attribute that differs between objects; more are identities
+_WHOLE = 0.9  # share of objects that are written down at a time, in snapshots
 _MOST = 200  # counters that are listed in a comment
 
 
@@ -29,7 +33,7 @@ def propose(found: Survey, *, cm: Any = None) -> str:
     counters = sorted(found.counters[kind])
     ratios = _ratios(counters)
     reward = next(iter(ratios)) if ratios else _written(counters[0])
-    busy = [name for name in counters if _BUSY.search(name)][:3] or counters[:1]
+    busy = [name for name in counters if _BUSY.search(name) and not _FAULT.search(name)][:3] or counters[:1]
     lines = [
         "# A proposal, guessed from names: check every line, then kinband counters ... --map this-file.",
         f"# Classes of objects: {', '.join(f'{n} {k}' for k, n in list(found.classes.items())[:12])}.",
@@ -46,8 +50,7 @@ def propose(found: Survey, *, cm: Any = None) -> str:
         *(f"  {_plain(name)}: {json.dumps(_written(name))}" for name in busy),
         f"reward: {json.dumps(reward)}   # the higher the better",
         "# samples: 'HO.ExeAtt'   # of how many users or trials the reward is the share",
-        *_knobs(cm, kind),
-        "# configuration: {kind: changes}   # if it is a log of changes; snapshots if left out",
+        *_configured(cm, kind),
         "# aliases: {old name: new name}   # stations that were renamed",
         f"# Counters of {kind}{' (the first)' if len(counters) > _MOST else ''}:",
         *(f"#   {name}" for name in counters[:_MOST]),
@@ -90,31 +93,69 @@ def _ratios(counters: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _knobs(cm: Any, kind: str) -> list[str]:
-    found = {} if cm is None else _varying(cm, kind)
+def _configured(cm: Any, kind: str) -> list[str]:
+    """The lines of the mapping that say what the knobs are and how the configuration tells of them."""
+    seen = _Seen() if cm is None else _Seen.of(cm)
+    found = seen.knobs(kind)
     if not found:
         return [
             "knobs:   # attributes of the configuration (--cm)",
             f"  a2_threshold_dbm: {{attribute: a2ThresholdRsrp, unit: lte-rsrp}}   # units: {', '.join(UNITS)};",
             "  #   or scale and offset; and object: its class, if it is not the station",
+            "# configuration: {kind: changes}   # if it is a log of changes; snapshots if left out",
         ]
-    return ["knobs:   # attributes of the configuration whose value differs somewhere", *found.values()]
+    how = "changes" if seen.changes() else "snapshots"
+    return [
+        "knobs:   # attributes of the configuration: the first that was changed at an object, if any was",
+        *found.values(),
+        f"configuration: {{kind: {how}}}   # changes, where a value holds until the next, or snapshots",
+    ]
 
 
-def _varying(cm: Any, kind: str) -> dict[str, str]:
-    """Attributes with several values, those of the stations first."""
-    values: dict[tuple[str, str], set[str]] = {}
-    for one in settings_of(cm, zone=None, columns={}):
-        if one.value is not None:
-            values.setdefault((class_of(one.dn), one.attribute), set()).add(one.value)
-    varying = [key for key, own in values.items() if 1 < len(own) <= 60]
-    found: dict[str, str] = {}
-    for owner, attribute in sorted(varying, key=lambda key: (key[0] != kind, key))[:8]:
-        extra = "" if owner == kind else f", object: {json.dumps(owner)}"
-        extra += f", unit: {_UNITS[attribute]}" if attribute in _UNITS else ""
-        line = f"  {_plain(attribute)}: {{attribute: {json.dumps(attribute)}{extra}}}"
-        found[attribute] = line if owner == kind or not found else f"  # {line.strip()}"
-    return found
+class _Seen:
+    """What configuration files hold: values by class and attribute, and when which objects were written down."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str], set[str]] = {}
+        self.last: dict[tuple[str, str], str] = {}  # of an object's attribute
+        self.moved: Counter[tuple[str, str]] = Counter()
+        self.times: dict[str, set[int]] = {}
+        self.modified = False
+
+    @classmethod
+    def of(cls, cm: Any) -> "_Seen":
+        made = cls()
+        for one in settings_of(cm, zone=None, columns={}):
+            made.modified |= one.change
+            made.times.setdefault(one.dn, set()).add(one.time)
+            if one.value is not None:
+                key = class_of(one.dn), one.attribute
+                made.values.setdefault(key, set()).add(one.value)
+                made.moved[key] += made.last.setdefault((one.dn, one.attribute), one.value) != one.value
+                made.last[one.dn, one.attribute] = one.value
+        return made
+
+    def changes(self) -> bool:
+        """Whether this is a log of changes: objects are written down at times of their own, not all at each time."""
+        together = len({time for own in self.times.values() for time in own})
+        return self.modified or sum(map(len, self.times.values())) < _WHOLE * together * len(self.times)
+
+    def knobs(self, kind: str) -> dict[str, str]:
+        """Attributes with several values: the first is proposed, those behind it are comments.
+
+        What was changed at an object goes before what differs between objects, such as identities; then those of
+        the stations.
+        """
+        varying = [key for key, own in self.values.items() if 1 < len(own) <= _VALUES or self.moved[key]]
+        order = sorted(varying, key=lambda key: (not self.moved[key], key[1] not in _UNITS, key[0] != kind, key))
+        found: dict[str, str] = {}
+        for owner, attribute in order[:8]:
+            extra = "" if owner == kind else f", object: {json.dumps(owner)}"
+            extra += f", unit: {_UNITS[attribute]}" if attribute in _UNITS else ""
+            line = f"  {_plain(attribute)}: {{attribute: {json.dumps(attribute)}{extra}}}"
+            differs = "" if self.moved[owner, attribute] else "   # differs between objects, was never changed"
+            found.setdefault(attribute, f"  # {line.strip()}{differs}" if found else f"{line}{differs}")
+        return found
 
 
 def _written(name: str) -> str:

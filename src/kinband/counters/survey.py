@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from itertools import pairwise
 from math import isnan, nan
 from pathlib import Path
@@ -198,6 +199,7 @@ class _Reading:
         self.seen: dict[tuple[str, Period, int], tuple[int, str]] = {}  # a digest of values, and whose they are
         self.lists: dict[tuple[str, ...], int] = {}
         self.known: set[tuple[str, int]] = set()
+        self.station = lru_cache(maxsize=1 << 17)(lambda dn: None if mapping is None else mapping.stations.of(dn))
 
     def take(self, path: Path, zone: tzinfo | None) -> None:
         found = measurements(path, zone, wanted=self.wanted)
@@ -219,7 +221,7 @@ class _Reading:
             return None
         if self.mapping is None:
             return hash(tuple(one.values.values()))
-        if not one.values or self.mapping.stations.of(one.dn) is None:
+        if not one.values or self.station(one.dn) is None:
             return None
         kind = class_of(one.dn)
         if kind not in self.taken:
@@ -238,7 +240,7 @@ class _Reading:
             made.suspect[dn] += 1
 
     def _values(self, dn: str, block: Block, kept: dict[Leaf, float], source: str) -> None:
-        station = self.mapping.stations.of(dn) if self.mapping is not None else None
+        station = self.station(dn)
         if station is not None and self.made.values is not None:
             self.made.values.add((station, block.begin, block.end), kept, source)
 

@@ -7,6 +7,7 @@ could decide, and the knobs, which must have been constant all through the perio
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import nan
 from os import PathLike
 from typing import Any
@@ -21,9 +22,11 @@ from kinband.counters.formulas import Formula, Leaf, evaluate, number_of
 from kinband.counters.mapping import CounterMap, Knob
 from kinband.counters.survey import Survey, Values, shown, survey
 from kinband.errors import BadInputError
+from kinband.guardrails.yaml import near
 from kinband.trace import Trace
 
 _STEPS, _GROWS = 20, 0.95  # from a period to the next, and the share of them in which a counter grows that only does so
+_TORN = 0.5  # share of periods between snapshots that differ, from which on these are probably changes
 _ROUNDED = 9  # digits of a scaled attribute, so that 0.1 times 3 is 0.3
 
 
@@ -80,9 +83,11 @@ class _Join:
         self.found, self.mapping, self.settings = found, mapping, settings
         values = found.values if found.values is not None else Values(())
         if not values.rows:
+            kinds = found.classes
+            meant = [near(wrong, kinds) for wrong in mapping.stations.objects if get_close_matches(wrong, kinds, n=1)]
             raise BadInputError(
-                f"no object is a station by the mapping; there are {_some(found.classes)}",
-                hint="check station in the mapping, or write one with --propose",
+                f"{mapping.stations.line}: no object is a station by the mapping; there are {_some(kinds)}",
+                hint=next(iter(meant), "check station in the mapping, or write one with --propose"),
                 code="no_station",
             )
         self._check_counters()
@@ -161,7 +166,9 @@ class _Join:
         self._check_some(kept, lost)
         knobs = {name: _decoded(knobs[name][kept], knob, name) for name, knob in mapping.knobs.items()}
         trace = self._trace(kept, reward=reward, state=state, knobs=knobs)
-        return Joined(trace, self.found, size, {why: n for why, n in lost.items() if n}, tuple(self._notes()))
+        torn = sum(count for why, count in lost.items() if why.endswith("or between snapshots"))
+        notes = tuple(self._notes(torn / size))
+        return Joined(trace, self.found, size, {why: n for why, n in lost.items() if n}, notes)
 
     def _trace(self, kept: BoolArray, *, reward: FloatArray, state: Any, knobs: Any) -> Trace:
         mapping = self.mapping
@@ -209,11 +216,17 @@ class _Join:
             return "a period counts between two snapshots that agree; is it a log of changes (configuration: kind)?"
         return "give configuration from before the first period"
 
-    def _notes(self) -> list[str]:
+    def _notes(self, torn: float) -> list[str]:
+        """What is odd; `torn` is the share of periods in which a knob is not known to be constant."""
         empty = [str(leaf) for leaf, values in self.columns.items() if np.isnan(values).all()]
         found = [f"{name} has no value in any period" for name in empty]
         if self.found.zoneless and self.mapping.zone is None:
             found.append("times without a zone were taken as UTC: say which with zone in the mapping")
+        if torn > _TORN and not self.mapping.changes:
+            found.append(
+                f"{100 * torn:.0f} % of the periods lie between snapshots that differ: if the configuration is a log "
+                "of changes, in which a value holds until the next, write configuration: {kind: changes} in the mapping"
+            )
         return [*found, *self._growing(), *self._renamed()]
 
     def _growing(self) -> Iterator[str]:

@@ -163,6 +163,25 @@ def _shape(mark: str) -> str:
 # --- Times ------------------------------------------------------------------------------------------------------------
 
 
+def dates_of(name: str, texts: list[str], date_format: str | None = None) -> tuple[list[datetime | None], str]:
+    """Return the times of a column's texts, None where there is none, and how they are written; all or none have zones.
+
+    Example:
+        >>> dates_of("when", ["31.05.2024 14:00", "soon"])[0]
+        [datetime.datetime(2024, 5, 31, 14, 0), None]
+    """
+    if date_format and "%" in date_format:
+        moments, how = [_by_pattern(word, date_format) for word in texts], date_format
+    else:
+        found = [_match(word) for word in texts]
+        how = date_format or _order(name, [one for one in found if one is not None and "a" in one])
+        moments = [None if one is None else _moment(one, how.rstrip("?")) for one in found]
+    zoned = [one for one in moments if one is not None and one.tzinfo is not None]
+    if zoned and len(zoned) < sum(one is not None for one in moments):
+        raise BadInputError(f"column {name!r} mixes times with and without a time zone: write all of them alike")
+    return moments, how
+
+
 def _times(name: str, text: Any, date_format: str | None) -> tuple[Any, str]:
     """The times of a column, null where there is none, and how they are written; None where there are none at all."""
     import pyarrow as pa
@@ -170,19 +189,15 @@ def _times(name: str, text: Any, date_format: str | None) -> tuple[Any, str]:
     codes = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
     codes = codes.dictionary_encode()
     words = codes.dictionary.to_pylist()
-    if date_format and "%" in date_format:
-        moments, how = [_by_pattern(word, date_format) for word in words], date_format
-    else:
-        found = [_match(word) for word in words]
-        if sum(one is not None for one in found) < _MOSTLY * len(found):
-            return None, ""
-        how = date_format or _order(name, [one for one in found if one is not None and "a" in one])
-        moments = [None if one is None else _moment(one, how.rstrip("?")) for one in found]
-    zoned = [one for one in moments if one is not None and one.tzinfo is not None]
-    if zoned and len(zoned) < sum(one is not None for one in moments):
-        raise BadInputError(f"column {name!r} mixes times with and without a time zone: write all of them alike")
+    if not (date_format and "%" in date_format) and sum(map(_is_date, words)) < _MOSTLY * len(words):
+        return None, ""
+    moments, how = dates_of(name, words, date_format)
     plain = [one if one is None or one.tzinfo is None else one.astimezone(UTC).replace(tzinfo=None) for one in moments]
     return pa.array(plain, type=pa.timestamp("us")).take(codes.indices), how
+
+
+def _is_date(word: str) -> bool:
+    return any(pattern.fullmatch(word) for pattern in _DATES)
 
 
 def _match(word: str) -> dict[str, str] | None:

@@ -117,7 +117,7 @@ def test_a_damaged_file_says_why(tmp_path: Path, text: str, reason: str) -> None
         list(measurements(write(tmp_path / "a.xml", text)))
 
 
-@pytest.mark.parametrize("data", [b"", b"a,b\n1,2\n", b"<other/>", b"\x00\x01\x02", b"<?xml version='1.0'?>"])
+@pytest.mark.parametrize("data", [b"a,b\n1,2\n", b"<other/>", b"\x00\x01\x02", b"<?xml version='1.0'?>"])
 def test_other_files_are_foreign(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.xml").write_bytes(data)
     with pytest.raises(ForeignFileError, match="no measurement file"):
@@ -130,10 +130,12 @@ def test_one_file_of_many_that_is_cut_off_gives_nothing_and_is_named(tmp_path: P
         write(tmp_path / f"{n}.xml.gz", text)
     whole = gzip.compress(pm_text([Info({f"Cell={n}": {"a": "1"} for n in range(99)})]).encode())
     (tmp_path / "bad.xml.gz").write_bytes(whole[:-40])
+    (tmp_path / "empty.xml").write_bytes(b"")
     (tmp_path / "notes.txt").write_text("hello")
     found = survey(tmp_path)
     assert (found.files, list(found.periods)) == (5, [FULL])
-    assert list(found.unreadable) == [str(tmp_path / "bad.xml.gz")]
+    assert found.unreadable[str(tmp_path / "empty.xml")] == "it is empty"
+    assert list(found.unreadable) == [str(tmp_path / name) for name in ("bad.xml.gz", "empty.xml")]
     assert found.foreign == [str(tmp_path / "notes.txt")]
 
 

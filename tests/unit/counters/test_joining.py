@@ -10,7 +10,8 @@ from tests.support.network_files import FORMS, Info, bulk_text, pm_text, write
 
 from kinband import Trace
 from kinband.cli import main
-from kinband.counters import CounterMap, join, read_trace
+from kinband.counters import CounterMap, join, read_trace, survey
+from kinband.counters.proposal import propose
 from kinband.errors import BadInputError
 
 MAP = """
@@ -204,6 +205,35 @@ def test_an_alias_joins_a_renamed_station(tmp_path: Path) -> None:
     assert joined.trace.stations == ("7-1", "7-2")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_a_dump_is_read_however_a_tool_writes_it(tmp_path: Path, encoding: str) -> None:
+    head = "Export of Übersicht;;\n\nDN;Date and time;a2ThresholdRsrp\n"
+    rows = [(1, "01.11.2026 00:00", "40,0"), (2, "01.11.2026 00:00", "44"), (1, "01.11.2026 12:30", "30")]
+    lines = [f"DC=a,ManagedElement=7,ENBFunction=1,Cell={cell};{when};{value}" for cell, when, value in rows]
+    (tmp_path / "cm.csv").write_bytes((head + "\n".join([*lines, ";;"])).encode(encoding))
+    trace = join(network(tmp_path), CounterMap.parse(MAP), cm=tmp_path / "cm.csv").trace
+    assert trace.configuration["a2"].tolist() == [-100, -110, -110, -96, -96, -96]
+
+
+def test_a_zone_in_the_dates_of_a_dump_is_heeded(tmp_path: Path) -> None:
+    cm = "".join(f'"DC=a,ManagedElement=7,ENBFunction=1,Cell=1",{when},{value}\n' for when, value in
+                 [("01.11.2026 01:00 +0100", 40), ("01.11.2026 13:30 +0100", 30)])  # fmt: skip
+    trace = made(tmp_path, text=MAP + "zone: Asia/Tokyo\n", cm="DN,time,a2ThresholdRsrp\n" + cm).trace
+    assert trace.configuration["a2"].tolist() == [-100, -110, -110]
+
+
+def test_a_log_of_changes_that_is_taken_for_snapshots_is_suspected(tmp_path: Path) -> None:
+    cm = CM + "".join(
+        f"{OWN},{DAY}{when}:00Z,{30 + n}\n" for n, when in enumerate(["12:20", "12:35", "12:50", "13:05"])
+    )
+    other = [("12:31", 44), ("12:50", 45), ("13:10", 46)]
+    cm += "".join(f"{OWN.replace('Cell=1', 'Cell=2')},{DAY}{when}:00Z,{value}\n" for when, value in other)
+    [said] = made(tmp_path, text=MAP.replace("changes", "snapshots"), cm=cm).notes
+    assert said.startswith("62 % of the periods lie between snapshots that differ")
+    assert said.endswith("write configuration: {kind: changes} in the mapping")
+    assert made(tmp_path, cm=cm).notes == ()
+
+
 def test_zones_of_dumps_are_those_of_the_mapping(tmp_path: Path) -> None:
     cm = CM + f"{OWN},{DAY}13:30:00,30\n"
     trace = made(tmp_path, text=MAP + "zone: Europe/Berlin\n", cm=cm).trace
@@ -220,7 +250,12 @@ def test_zones_of_dumps_are_those_of_the_mapping(tmp_path: Path) -> None:
         ("Good / All", "Good /", r"line 3: the formula 'Good /' ends where"),
         ("lte-rsrp", "furlong", "line 7: there is no unit 'furlong'"),
         ("a2ThresholdRsrp", "a2ThresholdRsr", "line 7: no object of class Cell has the attribute .*did you mean"),
-        ("object: Cell", "object: Sector", "no object is a station by the mapping; there are Cell"),
+        (
+            "object: Cell",
+            "object: Sector",
+            "line 2: no object is a station by the mapping; there are Cell: check station",
+        ),
+        ("object: Cell", "object: Cells", "line 2: no object is a station .*: did you mean 'Cell'"),
         ("reward: good", "", "a mapping needs reward"),
         ("samples:", "sample:", r"line 6: there is no key 'sample' at the top of the file: did you mean 'samples'\?"),
         ("users: Users", "a2: Users", "is a knob and in state"),
@@ -272,14 +307,26 @@ def test_the_command_proposes_a_mapping_that_makes_a_log(
     network(tmp_path)
     (tmp_path / "cm.csv").write_text(CM + f"{OWN},{DAY}12:30:00Z,30\n")
     assert main(["counters", "pm", "--cm", "cm.csv", "--propose", "map.yaml"]) == 0
-    text = (tmp_path / "map.yaml").read_text().replace("# configuration: {kind", "configuration: {kind")
-    (tmp_path / "map.yaml").write_text(text)
     assert main(["counters", "pm", "--cm", "cm.csv", "--map", "map.yaml", "--out", "log.parquet"]) == 0
     shown = capsys.readouterr().out
     assert "6 rows of 2 stations from 8 periods of stations in 4 files" in shown
     trace = Trace.read("log.parquet")
     assert trace.stations == ("1", "2")
     assert np.unique(trace.configuration["a2thresholdrsrp"]).tolist() == [-110, -100, -96]
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_what_was_changed_is_proposed_as_knob_and_an_identity_is_not(tmp_path: Path, changes: bool) -> None:
+    hours = [0, 6] if changes else [0, 6, 12]
+    cells = {hour: {str(c): {"aPci": str(c), "a2ThresholdRsrp": str(40 + hour * c)} for c in (1, 2)} for hour in hours}
+    for hour, values in cells.items():
+        only = {"2": values["2"]} if changes and hour else values
+        write(tmp_path / f"cm{hour}.xml", bulk_text(only, time=f"{DAY}{hour:02}:00:00Z"))
+    text = propose(survey(network(tmp_path)), cm=str(tmp_path / "cm*.xml"))
+    assert list(CounterMap.parse(text).knobs) == ["a2thresholdrsrp"]
+    assert "#   apci" not in text
+    assert '# apci: {attribute: "aPci"}   # differs between objects, was never changed' in text
+    assert CounterMap.parse(text).changes == changes
 
 
 @pytest.mark.parametrize(
