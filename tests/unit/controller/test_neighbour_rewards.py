@@ -1,13 +1,11 @@
 """What neighbours earn as part of a reward: arithmetic done by hand, whose reward counts when, and what is refused."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.neighbours import QUICK, columns_of, findings, main, measure, table_of
 
 from kinband import ConfigurationSpace, Controller, Trace
 from kinband.environments.radio import RadioEnvironment
@@ -204,32 +202,6 @@ def test_neighbours_of_a_sector_are_others_and_the_shares_of_coverage_cells_add_
     assert all(name not in near and len(near) == 3 for name, near in environment.neighbours(3).items())
     for shares in environment.coverage_cells(9).values():
         assert sum(shares.values()) == pytest.approx(1.0)
-
-
-def test_what_a_slot_earned_is_still_known_at_the_turn_of_a_day() -> None:
-    environment = RadioEnvironment(3, period_s=600, hours=(18.0, 18.34), seed=4)  # two slots a day
-    for _ in range(2):
-        outcome = environment.play(dict.fromkeys(environment.stations, 7))
-        assert environment.earned.good_share.tolist() == [outcome[name].reward for name in environment.stations]
-    assert environment.earned is not environment.report
-    columns = columns_of(environment.earned)
-    assert np.array_equal(columns["sector_share"], environment.earned.good_share)
-    assert np.allclose(columns["sector_share_noise"], environment.earned.noise)
-
-
-def test_the_experiment_gives_a_record_per_learner_and_seed_and_keeps_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said: list[str] = []
-    records = measure([101], QUICK, folder=tmp_path, tick=said.append)
-    assert [record.learner for record in records] == list(QUICK.learners)
-    assert len(said) == len(records) == len(list(tmp_path.iterdir()))
-    assert measure([101], QUICK, folder=tmp_path) == records
-    assert all(0 <= record.share <= 1 for record in records)
-    assert "| sector |" in table_of(findings(records))
-    main(["--runs", "1", "--first-seed", "101", "--quick", "--keep", str(tmp_path), "--json"])
-    printed = json.loads(capsys.readouterr().out)
-    assert [found["share"]["value"] for found in printed] == [record.share for record in records]
 
 
 def test_a_neighbour_that_has_left_no_longer_stands_in_for_anything() -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies import newcomers as study
-from benchmarks.studies.newcomers import Plan, measure
 from tests.reference import naive
 
 from kinband import ConfigurationSpace, Controller
@@ -483,30 +481,6 @@ def test_a_row_that_somebody_edited_is_noticed(tmp_path: Path, rebuild: bool) ->
     file.write_text(json.dumps(manifest))
     with pytest.raises(SavedStateError, match="not positive semi-definite"):
         Controller.load(tmp_path / "state", rebuild=rebuild)
-
-
-# --- The experiment ---------------------------------------------------------------------------------------
-
-
-def test_the_experiment_compares_three_starts_in_pairs() -> None:
-    found = measure([3], Plan(stations=9, newcomers=2, rounds=1, decisions=3, similarity="embedding"))
-    assert list(found.regret) == ["described", "on average", "alone"]
-    assert all(value.value >= 0 for value in found.regret.values())
-    alone, average = found.regret["alone"].value, found.regret["on average"].value
-    assert found.saved["on average"].value == pytest.approx(1 - average / alone)
-
-
-def test_the_experiment_says_whether_descriptors_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan(stations=9, newcomers=2, rounds=1, decisions=2, similarity="embedding")
-    monkeypatch.setattr(study, "_explained", lambda _: -0.3)  # seven stations are too few to judge by that
-    assert study.draw(3, plan).used
-    monkeypatch.setattr(study, "described", lambda city: {name: {} for name in city.names})
-    assert not study.draw(3, plan).used
-
-
-def test_the_experiment_refuses_more_newcomers_than_it_can_have() -> None:
-    with pytest.raises(BadInputError, match="of 6 stations 1 to 4 can join later, got 5"):
-        measure([1], Plan(stations=6, newcomers=5))
 
 
 def test_an_average_row_is_that_of_an_exchangeable_station() -> None:

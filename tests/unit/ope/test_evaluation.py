@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import coverage
 from scipy.stats import t as student
 
 from kinband import ConfigurationSpace, Controller, TaskMatrix, Trace
@@ -525,38 +524,6 @@ def test_effective_rows_are_told_station_by_station() -> None:
     assert set(found.effective_by_station) == {"0", "1", "2"}
     assert found.effective_by_station["0"] == 0.0
     assert found.effective_by_station["1"] > 1
-
-
-# --- Counting how often intervals hold the truth -----------------------------------------------------------------
-
-
-def test_the_count_says_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        coverage.main(["--help"])
-    assert left.value.code == 0
-    assert "repeats" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as left:
-        coverage.main(["many"])
-    assert left.value.code == 2
-    assert "must be a whole number of at least 1, got 'many'" in capsys.readouterr().err
-
-
-def test_the_count_prints_a_line_for_every_world_policy_and_kind(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[Any] = []
-
-    def count(*_: Any, **given: Any) -> coverage.Count:
-        asked.append(given)
-        return coverage.Count(7, 6, 0.02, 0.01)
-
-    monkeypatch.setattr(coverage, "count", count)
-    monkeypatch.setattr(coverage, "trace_world", coverage.synthetic_world)
-    coverage.main(["7"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8
-    assert [given["repeats"] for given in asked] == [7] * 8
-    assert all("6 of 7 intervals hold the truth" in line for line in lines)
 
 
 # --- Words -------------------------------------------------------------------------------------------------------

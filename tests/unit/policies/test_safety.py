@@ -4,7 +4,6 @@ The linear kernel makes every bound a line of arithmetic: f(x) = 0.8 + w·x with
 Configuration "low" has x = 1 and is what runs today; "high" has x = 2, is less certain, and is what UCB wants.
 """
 
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.safety import case_of, main, measure, overdrawn, rules_of, watch
 
 from kinband import ConfigurationSpace, Controller, Decision
 from kinband.controller.explain import held_back_text
@@ -391,41 +389,6 @@ def test_every_policy_with_a_posterior_takes_every_rule_on_every_engine(
     assert isinstance(controller.policy, Constrained)
     assert len(controller.policy.constraints) == 3
     assert safety_from([]) is None
-
-
-# --- The measurement ------------------------------------------------------------------------------------------
-
-
-def test_a_budget_is_overdrawn_by_its_deepest_moment() -> None:
-    ours, today = np.array([[1.0, 0.0], [0.2, 2.0]]), np.ones((2, 2))
-    assert overdrawn(ours, today, least=0.0, alpha=0.2) == pytest.approx(1.2)  # 1 + 0 + 0.2 − 3·0.8, before the last
-    assert overdrawn(ours, today, least=-1.0, alpha=1.0) == 0.0
-
-
-@pytest.mark.parametrize("problem", ["synthetic", "city"])
-def test_learners_meet_the_same_slots_and_differ_in_their_rules_alone(problem: str) -> None:
-    case = case_of(problem, seed=3, beta=0.7, stations=2)
-    plain, budget = (watch(case, rules, slots=3, seed=3) for rules in (None, Conservative(0.0, least=-9.0)))
-    assert plain.today == budget.today == case.today
-    for name in ("best", "today_expected", "today_rewards"):
-        np.testing.assert_array_equal(getattr(plain, name), getattr(budget, name))
-    np.testing.assert_array_equal(
-        plain.expected[plain.arms == case.today], plain.today_expected[plain.arms == case.today]
-    )
-    assert (plain.best >= plain.expected).all()
-
-
-def test_the_measurement_writes_a_table_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--seeds", "1", "--slots", "2", "--problem", "synthetic"])
-    table = capsys.readouterr().out.splitlines()
-    rules = list(rules_of("synthetic", least=0.0))
-    assert [line.split("|")[1].strip() for line in table[4:]] == rules
-    main(["--seeds", "1", "--slots", "2", "--problem", "synthetic", "--json"])
-    found = json.loads(capsys.readouterr().out)["synthetic"]
-    assert [row["rules"] for row in found] == rules
-    assert found[0]["paid"]["value"] == 0.0
-    with pytest.raises(BadInputError, match="unknown problem"):
-        measure("country", seeds=[1], slots=1)
 
 
 def test_a_reward_below_the_least_there_can_be_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
