@@ -4,7 +4,6 @@
 """
 
 import os
-import subprocess
 import tempfile
 import threading
 import time
@@ -13,10 +12,20 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from tests.support.ledger_stores import fresh_database, postgres_server
-from tests.support.service_faults import Away, go_without, hanging, limited, locked, stopped
+from tests.support.service_faults import (
+    Away,
+    database_on,
+    drop_database,
+    filled,
+    go_without,
+    hanging,
+    limited,
+    locked,
+    small_file_system,
+    stopped,
+)
 from tests.support.service_process import Options, make_tokens, service
 
 from kinband.service.client import KinbandClient
@@ -95,13 +104,11 @@ def test_a_file_that_may_not_grow_is_told_and_recovered_from(tmp_path: Path) -> 
 @contextmanager
 def disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of its own, in a folder that exists."""
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a file system, as root has: {mounted.stderr.decode().strip()}")
     try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        with small_file_system(folder, size) as found:
+            yield found
+    except PermissionError as error:
+        pytest.skip(f"needs the right to mount a file system, as root has: {error}")
 
 
 @pytest.fixture
@@ -111,21 +118,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     with disk(folder, "8m") as found:
         yield found
-
-
-@contextmanager
-def filled(folder: Path) -> Iterator[None]:
-    """A file system on which there is no room for a while."""
-    ballast = folder / "ballast"
-    taken = os.open(ballast, os.O_CREAT | os.O_WRONLY)
-    try:
-        while os.write(taken, b"x" * 4096):
-            pass
-    except OSError:
-        pass  # full
-    yield
-    os.close(taken)
-    ballast.unlink()
 
 
 def test_a_full_disk_is_told_and_recovered_from(small_disk: Path, tmp_path: Path) -> None:
@@ -149,25 +141,3 @@ def test_a_postgresql_whose_disk_is_full_takes_no_writes_until_there_is_room(ser
             probe.check()
             ledger.append([Draft("observation", {"load": 0.4})])
         drop_database(server)
-
-
-def database_on(server: Any, folder: Path) -> str:
-    """The URL of a database whose files are in a folder; PostgreSQL's own log is elsewhere."""
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        found = connection.execute("SHOW data_directory").fetchone()
-        assert found is not None
-        owner, place = Path(found[0]).stat(), folder / "space"
-        place.mkdir()
-        os.chown(place, owner.st_uid, owner.st_gid)
-        for above in (folder, place):
-            above.chmod(0o755)
-        connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'".encode())
-        connection.execute("CREATE DATABASE room TABLESPACE small")
-    return str(server.get_uri(database="room"))
-
-
-def drop_database(server: Any) -> None:
-    """Remove what `database_on` made."""
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        connection.execute("DROP DATABASE room WITH (FORCE)")
-        connection.execute("DROP TABLESPACE small")

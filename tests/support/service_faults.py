@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psycopg
 from tests.support.service_crowd import Crowd, Later, Witness, check_once, check_replay
 from tests.support.service_process import Options, ServiceProcess, make_tokens, service
 
@@ -133,6 +135,55 @@ def limited(process: ServiceProcess) -> Iterator[None]:
     before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
     yield
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def small_file_system(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own, in a folder that exists, as root may mount it."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        raise PermissionError(mounted.stderr.decode().strip())
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """A file system on which there is no room for a while."""
+    ballast = folder / "ballast"
+    taken = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    try:
+        while os.write(taken, b"x" * 4096):
+            pass
+    except OSError:
+        pass  # full
+    yield
+    os.close(taken)
+    ballast.unlink()
+
+
+def database_on(server: Any, folder: Path) -> str:
+    """The URL of a database whose files are in a folder; PostgreSQL's own log is elsewhere."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        found = connection.execute("SHOW data_directory").fetchone()
+        assert found is not None
+        owner, place = Path(found[0]).stat(), folder / "space"
+        place.mkdir()
+        os.chown(place, owner.st_uid, owner.st_gid)
+        for above in (folder, place):
+            above.chmod(0o755)
+        connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'".encode())
+        connection.execute("CREATE DATABASE room TABLESPACE small")
+    return str(server.get_uri(database="room"))
+
+
+def drop_database(server: Any) -> None:
+    """Remove what `database_on` made."""
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("DROP DATABASE room WITH (FORCE)")
+        connection.execute("DROP TABLESPACE small")
 
 
 @dataclass

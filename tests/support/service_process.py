@@ -18,12 +18,13 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
 import httpx
 import numpy as np
+from tests.support.pace import read_pace
 
 from kinband import ConfigurationSpace, Controller
 from kinband.guardrails import rails_from_text
@@ -65,6 +66,8 @@ class Options:
         placed: Whether they stand somewhere.
         patience: Seconds that a request may take to arrive.
         clock: A file that says what time it is, in ISO's form; the system's clock if empty.
+        pace: A file that says how time passes for this process (`tests.support.pace`), its stopwatch too; as it does if
+            empty.
     """
 
     url: str
@@ -79,9 +82,13 @@ class Options:
     placed: bool = False
     patience: float = 30.0
     clock: str = ""
+    pace: str = ""
 
     def now(self) -> datetime:
         """What time it is."""
+        if self.pace:
+            pace, ahead = read_pace(Path(self.pace))
+            return pace.at(time.monotonic()) + timedelta(seconds=ahead)
         return datetime.fromisoformat(Path(self.clock).read_text()) if self.clock else datetime.now(UTC)
 
 
@@ -126,7 +133,8 @@ def serve(options: Options) -> None:
         closing(Ledger.open(options.url, timeout=options.timeout)) as real,
         closing(Ledger.open(options.url, timeout=options.timeout, clock=options.now)) as ledger,
     ):
-        operations = open_operations(ledger, options, clock=options.now)
+        stopwatch = read_pace(Path(options.pace))[0].seconds if options.pace else None
+        operations = open_operations(ledger, options, clock=options.now, stopwatch=stopwatch)
         app = running.application(operations, tokens=Tokens(real), limits=free if options.free else None)
         try:
             port = taken.getsockname()[1]
@@ -185,18 +193,19 @@ class ServiceProcess:
     Args:
         options: What it serves.
         log: The file that it logs to.
+        environment: What else is in its environment.
     """
 
-    def __init__(self, options: Options, log: Path) -> None:
+    def __init__(self, options: Options, log: Path, *, environment: Mapping[str, str] | None = None) -> None:
         self.options, self.log = options, log
         self.base = "http://127.0.0.1:1"  # where nobody listens
         self.pid = 0
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+        all_of_it = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", **(environment or {})}
         with self.log.open("a") as errors:
             self._nurse = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.service_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, cwd=ROOT, env=environment,
+                stderr=errors, cwd=ROOT, env=all_of_it,
             )  # fmt: skip
 
     def start(self) -> float:
