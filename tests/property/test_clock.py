@@ -4,6 +4,7 @@ Two machines share a ledger. Their clocks are stepped to and fro, they are resta
 now and then. A referee notes when changes were made in true time, which none of the two can see.
 """
 
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ from tests.support.operations_life import NOON, Wish, ask, rails, wishful
 
 from kinband.guardrails import TOLERANCE
 from kinband.service.ledger import Ledger
+from kinband.service.ledger.store import Writer
 from kinband.service.operations import DecisionRecord, Operations
 
 RAILS = """
@@ -121,3 +123,28 @@ def check_it_goes_on(world: Machines, referee: Referee) -> None:
         world.hosts[0].tell({record.id: 0.2 if record.arm == wish else 0.9})
     assert outcomes[2] == "applied"
     assert "rolled back" in outcomes
+
+
+def test_who_is_paused_in_the_midst_of_a_turn_decides_at_the_time_at_which_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    world, writing = Machines(ledger), ledger.writing
+
+    def after_a_pause() -> AbstractContextManager[Writer]:
+        monkeypatch.setattr(ledger, "writing", writing)
+        world.seconds += 600
+        world.hosts[1].refresh()
+        return writing()
+
+    ask(world.hosts[0], c=1)
+    world.seconds += 3600
+    monkeypatch.setattr(ledger, "writing", after_a_pause)
+    record = ask(world.hosts[0], c=2)["c"]
+    assert (record.status, record.at) == ("applied", world.true)
+    world.seconds += MIN_TIME.total_seconds() - 300
+    assert ask(world.hosts[1], c=3)["c"].status == "refused"  # by the pause it was long enough ago
+    world.seconds += 300
+    assert ask(world.hosts[1], c=3)["c"].status == "applied"  # nobody takes the pause for a wrong clock
+    assert ledger.verify()
+    ledger.close()

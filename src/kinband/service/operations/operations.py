@@ -22,6 +22,7 @@ from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
 from kinband.guardrails import (
+    TOLERANCE,
     Changed,
     ClockSet,
     Frozen,
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
 
 VALID = timedelta(minutes=5)
 """How long an answer may be acted upon; who has waited longer asks again."""
+
+FRESH = TOLERANCE.total_seconds() / 2
+"""Seconds after which what was decided is decided again before it is recorded: nobody may take its time for now."""
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
@@ -224,10 +228,11 @@ class Operations:
         """Return the time, and whether the clock can be trusted; while it cannot, nothing changes but by roll-backs."""
         return self._time.read(self.read_model.clock)
 
-    def _read_in_turn(self) -> Reading:
+    def _read_in_turn(self, turn: Turn) -> Reading:
         """Return the time in a turn, when everything on record is known, and say in the log whether it is in doubt."""
         self._time.look(self.read_model.clock)
-        reading = self.reading()
+        reading, since = self.reading(), self._time.seconds()
+        turn.holds = lambda: self._time.seconds() - since < FRESH
         if bool(reading.doubt) != bool(self._doubt):
             if reading.doubt:
                 _log.error("nothing changes, since the time is in doubt: %s", reading.doubt)
@@ -356,7 +361,7 @@ class Operations:
 
     def _decided(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
         """Decide for stations that have no decision yet, and record what becomes of it."""
-        time, controller = self._read_in_turn(), turn.controller
+        time, controller = self._read_in_turn(turn), turn.controller
         at = time.now
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
@@ -470,7 +475,7 @@ class Operations:
         if runs is not None:
             turn.controller.ran(record.id, self.space[runs])
             turn.append()
-        note = reported(record, station_state, runs, self._read_in_turn().now, comment=comment)
+        note = reported(record, station_state, runs, self._read_in_turn(turn).now, comment=comment)
         turn.note("applied", note, station=record.station, decision=record.id)
 
     def _check_last(self, record: DecisionRecord) -> None:
@@ -512,7 +517,7 @@ class Operations:
         call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
-            records, time = [self._waiting(decision_id) for decision_id in listed], self._read_in_turn()
+            records, time = [self._waiting(decision_id) for decision_id in listed], self._read_in_turn(turn)
             verdicts = self._reviewed_again(self.guard, records, time) if approved else {}
             for record in records:
                 self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=time.now)
@@ -584,7 +589,7 @@ class Operations:
             return self.guard.way_back(station, ran, read_model.history, now=self.now())
 
     def _roll_back(self, turn: Turn, station: str, comment: str, *, override: bool) -> None:
-        station_state, at = self.read_model.station(station), self._read_in_turn().now
+        station_state, at = self.read_model.station(station), self._read_in_turn(turn).now
         if station_state.before is None or not station_state.active:
             why = "no change of it is on record" if station_state.active else "it was removed"
             raise ConflictError(f"there is nothing to roll back at {station_state.station!r}: {why}")
@@ -693,7 +698,7 @@ class Operations:
         """Say that the clock is right, which is in doubt: what is on record with a later time was no later than now."""
 
         def note(turn: Turn) -> None:
-            reading = self._read_in_turn()
+            reading = self._read_in_turn(turn)
             if not reading.doubt:
                 raise ConflictError("the clock is not in doubt: there is nothing to set right")
             turn.note("switch", {"event": ClockSet(reading.shown, why=why).to_dict(), "comment": why})

@@ -169,11 +169,13 @@ class Turn(Act):
 
     Attributes:
         controller: To decide or learn with.
+        holds: Says whether the time that was read still holds, where one was.
     """
 
     def __init__(self, controller: FollowingController, reader: Reader, call: Call) -> None:
         super().__init__(reader, call)
         self.controller = controller
+        self.holds: Callable[[], bool] = lambda: True
         self._mark = len(controller.journal)
 
     def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
@@ -286,7 +288,8 @@ class Turns:
     def turn(self, call: Call, act: Callable[[Turn], T]) -> T:
         """Let somebody act, record what that appends, all or nothing, and return what `act` returned.
 
-        It acts twice where a switch was turned meanwhile: what it does is to come from the turn that it is given.
+        It acts twice where a switch was turned meanwhile, or where it took so long that the time is another: what it
+        does is to come from the turn that it is given.
         """
         with self.mutex:
             self.mutex.check_answered()
@@ -300,7 +303,7 @@ class Turns:
                     if not turn.drafts:
                         return found
                     with self.ledger.writing() as writer:
-                        if self._overtaken(writer):
+                        if self._overtaken(writer) or self._too_late(turn):
                             turn = Turn(self.present(), writer, call)
                             found = act(turn)
                         entries = turn.write(writer)
@@ -427,6 +430,10 @@ class Turns:
                 )
         self._take_in(events)
         return back
+
+    def _too_late(self, turn: Turn) -> bool:
+        """Take back what was decided at a time that holds no longer, as of a process that was paused meanwhile."""
+        return not turn.holds() and self.present().take_back(self._mark)
 
     def _take_in(self, events: list[Event]) -> None:
         """Follow events that others have recorded; half of them taken in is as good as none."""
