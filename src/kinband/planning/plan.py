@@ -349,14 +349,16 @@ class ChangePlan:
         """
         from kinband.planning.page import plan_page
 
-        folder, page = Path(folder), plan_page(self, origin or Origin())
+        origin = origin or Origin()
+        folder, page = Path(folder), plan_page(self, origin)
         check_folder(folder, replace=replace)
         folder.mkdir(parents=True, exist_ok=True)
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
-        write_csv(folder / "rollback.csv", ["station", *target], map(_undone, self.changes))
+        write_csv(folder / "rollback.csv", ["station", *present, *target], map(_undone, self.changes))
         kpis = dict.fromkeys(column for change in self.changes for column in _beside(change))
-        header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason"]
-        write_csv(folder / "plan.csv", header, map(_row, self.changes))
+        header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason", "made"]
+        made = "" if origin.made is None else origin.made.isoformat(timespec="seconds")
+        write_csv(folder / "plan.csv", header, ({**_row(change), "made": made} for change in self.changes))
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
         (folder / "plan.html").write_text(page, encoding="utf-8")
@@ -392,14 +394,16 @@ def _plain_left(left: LeftAlone) -> dict[str, Any]:
 
 # --- A plan on disk: CSV files that people read in a spreadsheet and scripts read to carry them out -----------------
 #
-# `plan.csv` and `rollback.csv` have the same target columns, `station` and `set_<knob>` for every knob, so that
-# whatever carries out the one undoes it with the other. Numbers are written as they are. Text that a spreadsheet would
-# take for a formula is written with an apostrophe before it; text that is itself a number needs none.
+# `plan.csv` and `rollback.csv` have the same columns: `station`, `present_<knob>` (what should run before) and
+# `set_<knob>`, so that whatever carries out the one undoes it with the other, and can compare before it does. Numbers
+# are written as they are. Text that a spreadsheet would take for a formula is written with an apostrophe before it;
+# text that is itself a number needs none.
 
 FILES = ("rollback.csv", "plan.csv", "left_alone.csv", "plan.html")
 _FORMULA = tuple("=+-@＝＋－＠\t\r\n")  # full-width signs are taken for the narrow ones
 _NUMBER = r"\d*\.?\d+(?:[eE][+-]?\d+)?"
 _INSIDE = re.compile(rf"([;,|\t\n][\s\"]*)([=@＝＋－＠]|[+-](?!{_NUMBER}\s*(?:[;,|\t\n\]}})\"]|$)))")
+_SAFE_INSIDE = re.compile(r"([;,|\t\n][\s\"]*)'([=@＝＋－＠+-])")
 _NUMBERS: dict[str, Callable[[Change], float]] = {
     "expected_gain": lambda change: change.gain.value,
     "gain_low": lambda change: change.gain.low,
@@ -417,8 +421,16 @@ _NUMBERS: dict[str, Callable[[Change], float]] = {
 }
 
 
+RECEIPT = "applied.csv"
+"""What was carried out of a plan, in its folder."""
+
+
 def check_folder(folder: Path, *, replace: bool) -> None:
-    """Refuse a folder that already holds a plan, unless it may be replaced."""
+    """Refuse a folder that already holds a plan, unless it may be replaced; one that was carried out never may."""
+    if (folder / RECEIPT).exists():
+        raise BadInputError(
+            f"{folder} holds a plan that was carried out, and {RECEIPT} is needed to undo it: choose another folder"
+        )
     if not replace and any((folder / name).exists() for name in FILES):
         raise BadInputError(
             f"{folder} already holds a plan, whose roll-back may still be needed",
@@ -445,6 +457,17 @@ def safe_text(text: str) -> str:
     return ("'" if begins else "") + _INSIDE.sub(r"\1'\2", text)
 
 
+def plain_text(text: str) -> str:
+    """Return a cell of a file as it was before `safe_text`.
+
+    Example:
+        >>> plain_text("'=HYPERLINK(1)"), plain_text("-98.5"), plain_text("a;'=1+1")
+        ('=HYPERLINK(1)', '-98.5', 'a;=1+1')
+    """
+    text = text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+    return _SAFE_INSIDE.sub(r"\1\2", text)
+
+
 def safe_json(text: str) -> str:
     r"""Return a JSON text that says the same and that no spreadsheet takes for a formula.
 
@@ -464,7 +487,7 @@ def _is_number(text: str) -> bool:
 
 
 def _undone(change: Change) -> dict[str, Any]:
-    return {"station": change.station, **prefixed("set", change.present)}
+    return {"station": change.station, **prefixed("present", change.proposed), **prefixed("set", change.present)}
 
 
 def _row(change: Change) -> dict[str, Any]:
