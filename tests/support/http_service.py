@@ -95,13 +95,14 @@ def served(
     insecure_local: bool = False,
     rate: float = 10_000.0,
     made: Controller | None = None,
+    rails: str = RAILS,
     **further: Any,
 ) -> Iterator[Served]:
     """A service with a token for every role."""
     made, clock = controller() if made is None else made, Clock()
     ledger = Ledger.open(folder / "ledger.db", timeout=2)
-    rails = rails_from_text(RAILS, made.setup.encoder.space, stations=made.stations)
-    operations = Operations.open(ledger, made, rails=rails, rails_text=RAILS, mode=mode, clock=clock)
+    limits = rails_from_text(rails, made.setup.encoder.space, stations=made.stations)
+    operations = Operations.open(ledger, made, rails=limits, rails_text=rails, mode=mode, clock=clock)
     tokens = Tokens(ledger)
     texts = {role.value: tokens.create(f"{role.value} one", role).token for role in Role}
     further.setdefault("limits", Limits(Limiter(rate=rate, burst=10_000), Limiter(rate=rate, burst=10_000)))

@@ -6,21 +6,27 @@ shows every key; every complaint names the line.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from functools import lru_cache, partial
+from functools import partial
+from math import isnan
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from kinband.counters.files import SECOND, class_of, parts_of
-from kinband.counters.formulas import Formula, Leaf, leaves_of, parse_formula
+from kinband.counters.formulas import Formula, Leaf, leaves_of, number_of, parse_formula
+from kinband.counters.writing import Writing, filled, writing_of
 from kinband.errors import BadInputError
 from kinband.guardrails.yaml import Entry, entry_of, got, near, text_of, zone_of
 
 _TOP = (
     "station", "zone", "period", "counters", "kpis", "state", "reward", "samples", "knobs", "configuration", "aliases",
+    "inventory", "netconf", "bulk_cm",
 )  # fmt: skip
+
+ROUNDED = 9
+"""Digits of a scaled attribute, so that 0.1 times 3 is 0.3."""
 
 UNITS: dict[str, tuple[float, float]] = {
     "as-is": (1.0, 0.0),
@@ -71,7 +77,7 @@ class Stations:
 
     def _by_parts(self, dn: str) -> str | None:
         if self.name:
-            return _filled(self.name, dn)
+            return filled(self.name, dn)
         parts = parts_of(dn)
         places = [place for place, part in enumerate(parts, start=1) if class_of(part) in self.objects]
         return ",".join(parts[: places[-1]]) if places else None
@@ -79,18 +85,6 @@ class Stations:
     def _by_pattern(self, dn: str) -> str | None:
         found = self.pattern.search(dn) if self.pattern is not None else None
         return None if found is None else "-".join(filter(None, found.groups())) or found[0]
-
-
-@lru_cache(maxsize=65_536)
-def _filled(template: str, dn: str) -> str | None:
-    parts = [part.partition("=") for part in parts_of(dn)]
-    values = {kind: value for kind, _, value in parts} | {"id": parts[-1][2]}
-    wanted = re.findall(r"\{([^{}]+)\}", template)
-    return (
-        None
-        if any(name not in values for name in wanted)
-        else re.sub(r"\{([^{}]+)\}", lambda m: values[m[1]], template)
-    )
 
 
 # --- The mapping ----------------------------------------------------------------------------------------------------
@@ -119,6 +113,36 @@ class Knob:
         """Whether the attribute must be a number."""
         return (self.scale, self.offset) != (1.0, 0.0)
 
+    def value_of(self, text: str) -> float | str:
+        """Return the knob from its attribute as text.
+
+        Example:
+            >>> Knob("a2ThresholdRsrp", offset=-140.0).value_of("40"), Knob("mode").value_of("fast")
+            (-100.0, 'fast')
+        """
+        number = number_of(text)
+        if isnan(number):
+            return text.strip()
+        return round(self.scale * number + self.offset, ROUNDED)
+
+    def text_of(self, value: float | str) -> str:
+        """Return its attribute as text; what is coded is a whole number.
+
+        Example:
+            >>> Knob("a2ThresholdRsrp", offset=-140.0).text_of(-100)
+            '40'
+        """
+        if isinstance(value, str):
+            if self.coded:
+                raise BadInputError(f"{self.line}: {self.attribute} is coded as a number, got {value!r:.40}")
+            return value
+        number = round((value - self.offset) / self.scale, ROUNDED)
+        if self.coded and number != round(number):
+            raise BadInputError(
+                f"{self.line}: {value:g} is no value of {self.attribute}, whose whole numbers are {self.scale:g} apart"
+            )
+        return f"{number:.0f}" if number == round(number) else repr(number)
+
 
 @dataclass(frozen=True)
 class CounterMap:
@@ -137,6 +161,7 @@ class CounterMap:
         zone: The zone of times that name none.
         period: The period to use where files have several, in microseconds; None for the only one.
         lines: Where a counter is named in the file.
+        writing: What is needed to write the configuration.
 
     Example:
         >>> text = "station: {object: Cell}\nreward: Good / All\nknobs: {tilt: {attribute: tilt}}"
@@ -156,6 +181,7 @@ class CounterMap:
     zone: tzinfo | None = None
     period: int | None = None
     lines: Mapping[str, str] = field(default_factory=dict)
+    writing: Writing = field(default_factory=Writing)
 
     @property
     def formulas(self) -> list[Formula]:
@@ -200,7 +226,9 @@ class CounterMap:
                 ...
             kinband.errors.BadInputError: no-such.yaml cannot be read: No such file or directory
         """
-        return cls.parse(text_of(Path(path)), source=str(path))
+        made = cls.parse(text_of(Path(path)), source=str(path))
+        beside = str(Path(path).parent / made.writing.inventory) if made.writing.inventory else ""
+        return replace(made, writing=replace(made.writing, inventory=beside))
 
     @classmethod
     def parse(cls, text: str, *, source: str = "mapping") -> "CounterMap":
@@ -241,6 +269,7 @@ def _mapping(root: Entry) -> CounterMap:
         zone=got(top, "zone", zone_of, None),
         period=got(top, "period", lambda own: round(own.duration().total_seconds() * SECOND), None),
         lines=lines,
+        writing=writing_of(top, top["knobs"].mapping()),
         **got(top, "configuration", _configuration, {}),
     )
     _check(made, top)

@@ -19,7 +19,7 @@ from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.counters.cm import Timeline, check_attributes, settings_of, timelines
 from kinband.counters.files import SECOND
 from kinband.counters.formulas import Formula, Leaf, evaluate, number_of
-from kinband.counters.mapping import CounterMap, Knob
+from kinband.counters.mapping import ROUNDED, CounterMap, Knob
 from kinband.counters.survey import Survey, Values, shown, survey
 from kinband.errors import BadInputError
 from kinband.guardrails.yaml import near
@@ -27,7 +27,6 @@ from kinband.trace import Trace
 
 _STEPS, _GROWS = 20, 0.95  # from a period to the next, and the share of them in which a counter grows that only does so
 _TORN = 0.5  # share of periods between snapshots that differ, from which on these are probably changes
-_ROUNDED = 9  # digits of a scaled attribute, so that 0.1 times 3 is 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +268,7 @@ def _decoded(held: NDArray[Any], knob: Knob, name: str) -> NDArray[Any]:
             odd = texts[int(np.flatnonzero(np.isnan(numbers))[0])]
             raise BadInputError(f"{knob.line}: {name} has a unit, scale or offset, but {knob.attribute} is {odd!r:.40}")
         return np.array(texts)
-    values: NDArray[Any] = np.round(knob.scale * numbers + knob.offset, _ROUNDED)
+    values: NDArray[Any] = np.round(knob.scale * numbers + knob.offset, ROUNDED)
     return values.astype(np.int64) if (values == np.round(values)).all() else values
 
 

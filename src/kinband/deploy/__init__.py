@@ -1,0 +1,30 @@
+"""Change plans out into the network: over NETCONF, undone by itself unless confirmed, or as bulk CM files.
+
+A plan is carried out on all of its nodes or on none. What runs is compared with what the plan expects before anything
+is sent; each node gets one edit of its candidate and a confirmed commit with an id, so that another process can confirm
+or cancel; every value is read back, since an answer of ok proves nothing. What runs is never locked, and nothing is
+while a confirmation is awaited: a client that dies must not keep a node from undoing the change.
+
+`orders` reads a plan and finds the objects of its stations, `node` is the session with one node, `sending` applies,
+confirms and rolls back, `receipt` is the record of it, and `bulk` writes files for managers without NETCONF.
+"""
+
+from kinband.deploy.bulk import write_bulk_cm
+from kinband.deploy.node import Access, NodeError
+from kinband.deploy.orders import Item, items_of, read_orders
+from kinband.deploy.receipt import Receipt
+from kinband.deploy.sending import apply, check, confirm, roll_back
+
+__all__ = [
+    "Access",
+    "Item",
+    "NodeError",
+    "Receipt",
+    "apply",
+    "check",
+    "confirm",
+    "items_of",
+    "read_orders",
+    "roll_back",
+    "write_bulk_cm",
+]

@@ -1,0 +1,448 @@
+"""Applies a plan on all of its nodes or on none, and later confirms it or rolls it back.
+
+Each step is done on all nodes before the next begins: compare, edit the candidates, commit for a while, read back. What
+fails up to the commit leaves every node as it was; what fails then is cancelled on every node that has committed, and a
+node that cannot be reached for that undoes the change by itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NoReturn
+from uuid import uuid4
+
+from kinband.counters.formulas import number_of
+from kinband.deploy.node import Access, Node, NodeError
+from kinband.deploy.orders import Item, same
+from kinband.deploy.receipt import Receipt, State, key_of
+from kinband.errors import BadInputError, ConflictError
+from kinband.stats import counted
+
+_AT_ONCE = 16  # nodes
+_BACK = 60  # seconds after which a roll-back of confirmed changes is undone by itself, should this process die
+_UNCHANGED = "nothing was changed"
+_SENDING: State = "sending"
+Clock = Callable[[], datetime]
+Sessions = Mapping[str, Node]
+
+
+# --- Many nodes at once ---------------------------------------------------------------------------------------------
+
+
+def _each(nodes: Iterable[str], act: Callable[[str], None]) -> dict[str, NodeError]:
+    """Do something for every node, many at once, and return what went wrong where."""
+
+    def tried(node: str) -> NodeError | None:
+        try:
+            act(node)
+        except NodeError as error:
+            return error
+        return None
+
+    names = list(nodes)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return {name: error for name, error in zip(names, pool.map(tried, names), strict=True) if error is not None}
+
+
+def _all_or_error(failed: Mapping[str, NodeError], then: str) -> None:
+    """Raise what went wrong first, with what became of the others."""
+    if failed:
+        node, error = next(iter(failed.items()))
+        more = f" (and {counted(len(failed) - 1, 'more node')})" if len(failed) > 1 else ""
+        raise NodeError(node, f"{error.problem.removeprefix(f'{node} ')}{more}; {then}", hint=error.hint) from error
+
+
+def _each_or_error(nodes: Iterable[str], act: Callable[[str], None], then: str) -> None:
+    _all_or_error(_each(nodes, act), then)
+
+
+@contextmanager
+def _sessions(nodes: Iterable[str], access: Access, *, then: str = _UNCHANGED) -> Iterator[dict[str, Node]]:
+    """Sessions with all nodes; one that cannot be reached is an error before anything is done."""
+    opened: dict[str, Node] = {}
+
+    def connect(node: str) -> None:
+        opened[node] = Node(node, access)
+
+    try:
+        _each_or_error(nodes, connect, then)
+        yield opened
+    finally:
+        _each(opened, lambda node: opened[node].close())
+
+
+def _by_node(items: Iterable[Item]) -> dict[str, list[Item]]:
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(item.node, []).append(item)
+    return found
+
+
+def _moving(items: Iterable[Item]) -> list[Item]:
+    return [item for item in items if item.moves]
+
+
+# --- What runs ------------------------------------------------------------------------------------------------------
+
+
+def _read(
+    items: Sequence[Item], sessions: Sessions, *, source: str = "running", then: str = _UNCHANGED
+) -> dict[str, str]:
+    """Return what every attribute is, by its key; one that is not there is an error."""
+    grouped, found = _by_node(items), dict[str, str]()
+
+    def read(node: str) -> None:
+        values = sessions[node].read([item.path for item in grouped[node]], source)
+        for item in grouped[node]:
+            value = values[item.path]
+            if not value:
+                raise NodeError(
+                    node,
+                    f"has no {item.attribute} at {item.dn}",
+                    hint="check inventory and netconf.paths of the mapping",
+                )
+            found[key_of(item)] = value
+
+    _each_or_error(grouped, read, then)
+    return found
+
+
+def _differing(items: Iterable[Item], runs: Mapping[str, str], side: str) -> list[Item]:
+    return [item for item in items if not same(runs[key_of(item)], getattr(item, side))]
+
+
+def _compare(items: Sequence[Item], runs: Mapping[str, str]) -> None:
+    """Refuse a plan that expects something else than what runs."""
+    if not (odd := _differing(items, runs, "before")):
+        return
+    item, more = odd[0], f" (and {counted(len(odd) - 1, 'more value')} differ)" if len(odd) > 1 else ""
+    alike = [one for one in items if one.knob == item.knob]
+    shifts = {number_of(runs[key_of(one)]) - number_of(one.before) for one in alike}
+    hint = "it was changed since the plan was made: plan again with what runs now"
+    if len(shifts) == 1 and len(alike) > 1:
+        hint = f"all {len(alike)} values of {item.knob} differ by {shifts.pop():g}: is its unit in the mapping right?"
+    raise ConflictError(
+        f"{item.station} runs {item.attribute}={runs[key_of(item)]} on {item.node}, the plan expects {item.before} "
+        f"({item.knob}={item.present}){more}; {_UNCHANGED}",
+        hint=hint,
+        code="stale_plan",
+        argument=item.station,
+    )
+
+
+# --- Apply ----------------------------------------------------------------------------------------------------------
+
+
+def check(items: Sequence[Item], access: Access) -> dict[str, str]:
+    """Compare what runs with what a plan expects, change nothing, and return what every attribute is.
+
+    Example:
+        >>> check([], Access())
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the plan moves no knob: there is nothing to carry out
+    """
+    _check_items(items)
+    with _sessions(_by_node(items), access) as sessions:
+        return _compared(items, sessions)
+
+
+def _compared(items: Sequence[Item], sessions: Sessions) -> dict[str, str]:
+    _each_or_error(sessions, lambda node: sessions[node].check(), _UNCHANGED)
+    runs = _read(items, sessions)
+    _compare(items, runs)
+    return runs
+
+
+def _check_items(items: Sequence[Item]) -> None:
+    if not _moving(items):
+        raise BadInputError("the plan moves no knob: there is nothing to carry out")
+    for item in items:
+        if not item.node:
+            raise BadInputError(
+                f"{item.dn} has no node: name one with --netconf, or in the column node of the inventory"
+            )
+        if not item.path:
+            raise BadInputError(f"the mapping does not say where {item.knob} is: add it to netconf.paths")
+
+
+def apply(items: Sequence[Item], plan: Path, access: Access, *, seconds: int, clock: Clock) -> Receipt:
+    """Carry out a plan until it is confirmed: after some seconds nodes undo it by themselves.
+
+    Args:
+        items: What to set where.
+        plan: The plan's folder, for the receipt.
+        access: How to come into the nodes.
+        seconds: Until a node undoes the change by itself.
+        clock: Says the time.
+
+    Example:
+        >>> from datetime import UTC
+        >>> apply([], Path("plan"), Access(), seconds=300, clock=lambda: datetime.now(UTC))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the plan moves no knob: there is nothing to carry out
+    """
+    _check_items(items)
+    _check_not_applied(plan)
+    with _sessions(_by_node(items), access) as sessions:
+        runs = _compared(items, sessions)
+        return _send(items, plan, sessions, seconds=seconds, clock=clock, runs=runs)
+
+
+def _check_not_applied(plan: Path) -> None:
+    try:
+        receipt = Receipt.read(plan)
+    except BadInputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return
+        raise
+    if receipt.in_force:
+        raise ConflictError(
+            f"the plan in {plan} was carried out at {receipt.at:%Y-%m-%d %H:%M}",
+            hint=f"confirm it, or undo it with kinband rollback {plan}",
+        )
+
+
+def _send(
+    items: Sequence[Item], plan: Path, sessions: Sessions, *, seconds: int, clock: Clock, runs: Mapping[str, str]
+) -> Receipt:
+    """Edit, commit for a while and read back on all nodes; undo everywhere what fails anywhere."""
+    moving, persist = _by_node(_moving(items)), _new_id()
+    with _edited(moving, sessions):
+        now = clock()
+        kept = tuple(item for item in items if item.node in moving)
+        states = dict.fromkeys(moving, _SENDING)
+        receipt = Receipt(kept, states, runs, persist, until=now + timedelta(seconds=seconds), at=now)
+        receipt.write(plan)
+        failed = _each(moving, lambda node: sessions[node].commit(seconds, persist))
+        _each(failed, lambda node: sessions[node].leave(discard=True))
+    found: dict[str, str] = {}
+    failed |= _each(moving.keys() - failed, lambda node: found.update(_changed(moving[node], sessions[node])))
+    if failed:
+        _cancel(failed, moving, sessions, receipt, plan=plan, clock=clock)
+    receipt = receipt.told(moving, "pending", at=clock(), runs=found)
+    receipt.write(plan)
+    return receipt
+
+
+def _new_id() -> str:
+    return f"kinband-{uuid4().hex[:12]}"
+
+
+@contextmanager
+def _edited(moving: Mapping[str, Sequence[Item]], sessions: Sessions) -> Iterator[None]:
+    """Put what moves into the candidates of all nodes, or of none, and give them back in the end."""
+
+    def edit(node: str) -> None:
+        _compare(moving[node], _read(moving[node], sessions, source="candidate"))
+        sessions[node].edit({item.path: item.after for item in moving[node]})
+
+    def leave(*, discard: bool) -> None:
+        _each(moving, lambda node: sessions[node].leave(discard=discard))
+
+    try:
+        _each_or_error(moving, lambda node: sessions[node].lock(), _UNCHANGED)
+        _each_or_error(moving, edit, _UNCHANGED)
+        yield
+    except BaseException:
+        leave(discard=True)
+        raise
+    leave(discard=False)
+
+
+def _changed(items: Sequence[Item], session: Node) -> dict[str, str]:
+    """Return what a node runs after a commit; it must be what was set, whatever the node answered."""
+    runs = _read(items, {session.name: session})
+    if odd := _differing(items, runs, "after"):
+        item = odd[0]
+        raise NodeError(
+            session.name, f"answered ok and runs {item.attribute}={runs[key_of(item)]} at {item.dn}, not {item.after}"
+        )
+    return runs
+
+
+def _undone(items: Sequence[Item], session: Node, persist: str) -> dict[str, str]:
+    """Cancel a commit of a node and return what it runs then, which must be what it ran before."""
+    try:
+        session.cancel(persist)
+        refused = ""
+    except NodeError as error:  # there may have been nothing to cancel: what it runs tells
+        refused = f" ({error.problem})"
+    runs = _read(items, {session.name: session})
+    if odd := _differing(items, runs, "before"):
+        item = odd[0]
+        raise NodeError(session.name, f"still runs {item.attribute}={runs[key_of(item)]} at {item.dn}{refused}")
+    return runs
+
+
+def _cancel(
+    failed: Mapping[str, NodeError],
+    moving: Mapping[str, Sequence[Item]],
+    sessions: Sessions,
+    receipt: Receipt,
+    *,
+    plan: Path,
+    clock: Clock,
+) -> NoReturn:
+    """Undo a change everywhere since it failed somewhere, and say so."""
+    found: dict[str, str] = {}
+    stuck = _each(moving, lambda node: found.update(_undone(moving[node], sessions[node], receipt.persist)))
+    receipt = receipt.told(moving.keys() - stuck, "undone", at=clock(), runs=found)
+    receipt.told(stuck, "pending", at=clock()).write(plan)
+    then = "every node runs what it ran before"
+    if stuck:
+        names, until = ", ".join(stuck), f"{receipt.until:%H:%M:%S}"
+        then = f"{names} should undo it without us by {until}: then run kinband rollback {plan}"
+    _all_or_error(failed, then)
+    raise AssertionError("something failed")
+
+
+# --- Confirm --------------------------------------------------------------------------------------------------------
+
+
+def confirm(plan: Path, access: Access, *, clock: Clock) -> Receipt:
+    """Have the change of a plan stay, on all of its nodes, and return the receipt; once more does no harm.
+
+    Example:
+        >>> confirm(Path("no-such-plan"), Access(), clock=datetime.now)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: no-such-plan has no applied.csv: nothing of this plan was carried out
+    """
+    receipt = Receipt.read(plan)
+    nodes = [node for node, state in receipt.states.items() if state in ("sending", "pending")]
+    if not nodes:
+        if receipt.in_force:
+            return receipt
+        raise ConflictError(f"the plan in {plan} was undone at {receipt.at:%Y-%m-%d %H:%M}", hint="apply it again")
+    moving = {node: _moving(receipt.on(node)) for node in nodes}
+    then = "nothing was confirmed"
+    with _sessions(nodes, access, then=then) as sessions:
+        runs = _read(_flat(moving), sessions, then=then)
+        _check_all_run_it(moving, runs, receipt, plan=plan, clock=clock)
+        _each_or_error(nodes, lambda node: sessions[node].check_candidate(item.path for item in moving[node]), then)
+        return _settle(moving, sessions, receipt, plan=plan, clock=clock)
+
+
+def _flat(moving: Mapping[str, Sequence[Item]]) -> list[Item]:
+    return [item for items in moving.values() for item in items]
+
+
+def _check_all_run_it(
+    moving: Mapping[str, Sequence[Item]], runs: Mapping[str, str], receipt: Receipt, *, plan: Path, clock: Clock
+) -> None:
+    back = [node for node, items in moving.items() if not _differing(items, runs, "before")]
+    if back:
+        receipt.told(back, "undone", at=clock(), runs=runs).write(plan)
+        rest = (
+            "apply the plan again" if len(back) == len(moving) else f"kinband rollback {plan} undoes it on the others"
+        )
+        raise ConflictError(
+            f"{back[0]} runs what it ran before: it has undone the change, which was to be confirmed by "
+            f"{receipt.until:%H:%M:%S}; nothing was confirmed",
+            hint=rest,
+        )
+    if odd := _differing(_flat(moving), runs, "after"):
+        raise _strange(odd[0], runs, "nothing was confirmed")
+
+
+def _strange(item: Item, runs: Mapping[str, str], then: str) -> ConflictError:
+    return ConflictError(
+        f"{item.station} runs {item.attribute}={runs[key_of(item)]} on {item.node}, neither what the plan set "
+        f"({item.after}) nor what it ran before ({item.before}): somebody has changed it since; {then}",
+        hint="find out who and why, and set it by hand",
+        code="changed_since",
+        argument=item.station,
+    )
+
+
+def _settle(
+    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, plan: Path, clock: Clock
+) -> Receipt:
+    """Confirm on all nodes, look whether they run it, and save it there for the next start."""
+    found: dict[str, str] = {}
+
+    def act(node: str) -> None:
+        sessions[node].confirm(receipt.persist)
+        found.update(_changed(moving[node], sessions[node]))
+
+    failed = _each(moving, act)
+    receipt = receipt.told(moving.keys() - failed, "confirmed", at=clock(), runs=found)
+    receipt.write(plan)
+    others = len(moving) - len(failed)
+    _all_or_error(
+        failed,
+        f"it is confirmed on {counted(others, 'other node')}, kinband rollback {plan} undoes it"
+        if others
+        else "nothing was confirmed",
+    )
+    _each_or_error(moving, lambda node: sessions[node].save(), "the change is confirmed, but gone with its next start")
+    return receipt
+
+
+# --- Roll back ------------------------------------------------------------------------------------------------------
+
+
+def roll_back(plan: Path, access: Access, *, clock: Clock) -> Receipt:
+    """Have all nodes run what they ran before a plan, confirmed or not, and return the receipt.
+
+    What runs is compared first: where somebody has changed it since, nothing is touched.
+
+    Example:
+        >>> roll_back(Path("no-such-plan"), Access(), clock=datetime.now)
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: no-such-plan has no applied.csv: nothing of this plan was carried out
+    """
+    receipt = Receipt.read(plan)
+    moving = {node: _moving(receipt.on(node)) for node in receipt.in_force}
+    if not moving:
+        return receipt
+    with _sessions(moving, access) as sessions:
+        runs = _read(_flat(moving), sessions)
+        back = {node for node, items in moving.items() if not _differing(items, runs, "before")}
+        there = {node: items for node, items in moving.items() if node not in back}
+        if odd := _differing(_flat(there), runs, "after"):
+            raise _strange(odd[0], runs, _UNCHANGED)
+        receipt = receipt.told(back, "undone", at=clock(), runs=runs)
+        waiting = [node for node in there if receipt.states[node] != "confirmed"]
+        found: dict[str, str] = {}
+        kept = _each(waiting, lambda node: found.update(_undone(there[node], sessions[node], receipt.persist)))
+        receipt = receipt.told(set(waiting) - kept.keys(), "undone", at=clock(), runs=found)
+        receipt.write(plan)
+        rest = {node: items for node, items in there.items() if node not in waiting or node in kept}
+        return _set_back(rest, sessions, receipt, plan=plan, clock=clock) if rest else receipt
+
+
+def _set_back(
+    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, plan: Path, clock: Clock
+) -> Receipt:
+    """Edit back what was confirmed; each node for itself once all have accepted it."""
+    turned = {node: [_turned(item) for item in items] for node, items in moving.items()}
+    persist, found = _new_id(), dict[str, str]()
+
+    def act(node: str) -> None:
+        sessions[node].commit(_BACK, persist)
+        _changed(turned[node], sessions[node])
+        sessions[node].leave(discard=False)
+        sessions[node].confirm(persist)
+        found.update(_changed(turned[node], sessions[node]))
+
+    with _edited(turned, sessions):
+        failed = _each(turned, act)
+        _each(failed, lambda node: sessions[node].leave(discard=True))
+    receipt = receipt.told(turned.keys() - failed, "undone", at=clock(), runs=found)
+    receipt.write(plan)
+    _all_or_error(
+        failed, f"undone on {counted(len(turned) - len(failed), 'other node')}: run kinband rollback {plan} again"
+    )
+    _each_or_error(turned, lambda node: sessions[node].save(), "it is undone, but back with its next start")
+    return receipt
+
+
+def _turned(item: Item) -> Item:
+    return replace(item, present=item.wanted, wanted=item.present, before=item.after, after=item.before)
