@@ -59,7 +59,10 @@ def test_problems_are_shown_and_rows_are_skipped_when_asked_for(
     assert any(note.startswith("2 rows of 160 skipped") for note in found["notes"])
     assert main(["look", str(export), *OPTIONS, "--skip-bad"]) == 0
     printed = capsys.readouterr().out
-    assert "ready: Trace(158 rows, 2 stations; state: Last größe; configuration: RET tilt)" in printed
+    assert "ready: other commands read it with these options\nlog: 158 rows of 2 stations; state: Last größe" in printed
+    assert "needed:" not in printed
+    assert main(["look", str(export), *OPTIONS]) == 0
+    assert capsys.readouterr().out.count("1 cell is missing, first in line 31") == 1
     assert "note: column 'Good' has per cent signs" in printed
 
 

@@ -45,6 +45,7 @@ def look(
     with about(log), ctrl_c_ends_at_once(), noted(notes):
         found = described(log, columns.columns, marks=columns.written, categories=columns.category or ())
     trace, needed = _trace(log, columns, notes)
+    shown = None if found.problems and needed and found.problems[0] in needed else needed  # which the table said
     answers = _answers(trace)
     if save_profile is not None:
         write_profile(save_profile, {**asdict(columns), **_guessed(found, columns), "profile": None})
@@ -56,8 +57,8 @@ def look(
         echo_json({**found.to_dict(), **said})
         return
     _print(found)
-    ready = [] if trace is None else [f"ready: {trace!r}"]
-    echo_lines(*ready, *([f"needed: {needed}"] if needed else []), *answers, notes=notes, files=files)
+    ready = [] if trace is None else ["ready: other commands read it with these options"]
+    echo_lines(*ready, *([f"needed: {shown}"] if shown else []), *answers, notes=notes, files=files)
 
 
 def _guessed(found: Described, columns: LogOptions) -> dict[str, str]:

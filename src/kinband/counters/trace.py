@@ -24,6 +24,7 @@ from kinband.counters.survey import Survey, Values, shown, survey
 from kinband.errors import BadInputError
 from kinband.guardrails.yaml import near
 from kinband.trace import Trace
+from kinband.trace.problems import ended_as_others_began
 
 _STEPS, _GROWS = 20, 0.95  # from a period to the next, and the share of them in which a counter grows that only does so
 _TORN = 0.5  # share of periods between snapshots that differ, from which on these are probably changes
@@ -244,19 +245,11 @@ class _Join:
 
     def _renamed(self) -> Iterator[str]:
         """Say where stations end when as many others begin, as they do when they are renamed."""
-        names = np.unique(self.station)
-        first = {name: int(self.begin[self.station == name].min()) for name in names.tolist()}
-        last = {name: int(self.end[self.station == name].max()) for name in names.tolist()}
-        ended: dict[int, list[str]] = {}
-        for name, end in last.items():
-            ended.setdefault(end, []).append(name)
-        for end, before in ended.items():
-            after = [name for name, begin in first.items() if begin == end]
-            if len(after) == len(before):
-                yield (
-                    f"{_few(before)} end at {shown(end)}, when {_few(after)} begin: if they were renamed, say so in "
-                    f"the mapping, aliases: {{{before[0]!r}: {after[0]!r}}} and so on"
-                )
+        for end, before, after in ended_as_others_began(self.station, self.begin, self.end):
+            yield (
+                f"{_few(before)} end at {shown(int(end))}, when {_few(after)} begin: if they were renamed, say so in "
+                f"the mapping, aliases: {{{before[0]!r}: {after[0]!r}}} and so on"
+            )
 
 
 def _decoded(held: NDArray[Any], knob: Knob, name: str) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kinband.errors import BadInputError
+from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import ColumnMap, Roles, roles_of, table_of
 from kinband.trace.files import Reading, read_table
@@ -100,11 +101,12 @@ def _how(reading: Reading) -> str:
     said = [str(reading.path)]
     if (form := reading.form) is not None:
         names = {"\t": "tab", " ": "space"}
-        said.append(f"{form.encoding} text, columns parted by {names.get(form.delimiter, form.delimiter)!r}")
+        parted = names.get(form.delimiter, form.delimiter)
+        said.append(f"{form.encoding.removesuffix('-sig')} text, columns parted by {parted!r}")
         said.append(f"decimal mark {form.decimal_point!r}, header in line {form.header}")
     said += [f"dates of {name!r} as {how}" for name, how in reading.cleaned.dates.items()]
     table = reading.cleaned.table
-    return f"{', '.join(said)}; {len(table):,} rows, {table.num_columns:,} columns"
+    return f"{', '.join(said)}; {counted(len(table), 'row')}, {counted(table.num_columns, 'column')}"
 
 
 def _column(reading: Reading, name: str, roles: Roles) -> DescribedColumn:

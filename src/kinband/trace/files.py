@@ -52,9 +52,18 @@ def located(path: Path, *, delimiter: str | None = None, rows: NDArray[Any] | No
 
 def place_of(path: Path, row: int, *, delimiter: str | None = None) -> str:
     """Return where the row is that a table counts as `row` from 0: a line of a text file, or a numbered row."""
-    if suffix_of(path) in (".parquet", ".xlsx"):
-        return f"row {row + 1} of {path}, counted from 1"
-    return f"line {lines_of(path, [row], delimiter=delimiter)[0]} of {path}"
+    counted_so = ", counted from 1" if suffix_of(path) == ".parquet" else ""
+    return f"{places_of(path, [row], delimiter=delimiter)[0]} of {path}{counted_so}"
+
+
+def places_of(path: Path, rows: Sequence[int], *, delimiter: str | None = None) -> list[str]:
+    """Return where rows of a table are: lines of a text file, rows of a sheet as Excel numbers them, or plain rows."""
+    if (suffix := suffix_of(path)) == ".parquet":
+        return [f"row {row + 1}" for row in rows]
+    if suffix == ".xlsx":
+        found = _rows_of_sheet(path)
+        return [f"row {found[row] if row < len(found) else row + 1}" for row in rows]
+    return [f"line {line}" for line in lines_of(path, rows, delimiter=delimiter)]
 
 
 def lines_of(path: Path, rows: Sequence[int], *, delimiter: str | None = None) -> list[int]:
@@ -187,7 +196,13 @@ def read_table(
         return Reading(path, Cleaned(table), note=read_note(path, table=table) if noted else None)
     note = read_note(path, table=None) if noted else None
     if suffix == ".xlsx":
-        reading = Reading(path, Cleaned(read_excel(path, names=names)))
+        sheet = _sheet_of(path)
+        reading = Reading(path, Cleaned(_excel_table(sheet, names=names)))
+        if sheet.others:
+            others = ", ".join(map(repr, sheet.others))
+            reading.left_out.append(
+                f"sheet {sheet.name!r} is read, which holds the most; save another as CSV to read it: {others}"
+            )
     else:
         form = (
             form_of(path, delimiter=delimiter, decimal_point=decimal_point, encoding=encoding) if note is None else OURS
@@ -213,7 +228,7 @@ def names_in(path: Path, **written: Any) -> list[str]:
 
         return list(pq.read_schema(path).names)
     if suffix == ".xlsx":
-        return list(read_excel(path, names=set()).column_names)
+        return [name for name in _sheet_of(path).header if name]
     return list(form_of(path, **{name: mark for name, mark in written.items() if name != "date_format"}).names)
 
 
@@ -462,10 +477,27 @@ def _drop_what_is_no_row(reading: Reading) -> None:
     reading.cleaned = Cleaned(table)
 
 
-def read_excel(path: Path, *, names: set[str]) -> Any:
-    """Return the first sheet of an Excel workbook as a pyarrow table; lines above its header are passed over."""
-    import pyarrow as pa
+@dataclass(frozen=True)
+class Sheet:
+    """The sheet of a workbook that holds the most.
 
+    Attributes:
+        name: Its name.
+        header: The cells of its header.
+        rows: The rows below it.
+        first: How Excel numbers the first of them.
+        others: The names of other sheets that hold something.
+    """
+
+    name: str
+    header: list[str]
+    rows: list[list[Any]]
+    first: int
+    others: tuple[str, ...]
+
+
+def _sheet_of(path: Path) -> Sheet:
+    """Read a workbook; lines above the header are passed over."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError as error:
@@ -476,17 +508,44 @@ def read_excel(path: Path, *, names: set[str]) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             _check_size(path, sum(one.file_size for one in archive.infolist()))
-        rows = CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python()
+        book = CalamineWorkbook.from_path(str(path))
+        sheets = [(sheet, sheet.to_python()) for sheet in map(book.get_sheet_by_name, book.sheet_names)]
     except (CalamineError, zipfile.BadZipFile, OSError) as error:
         raise BadInputError(f"{path} is damaged: {error}") from error
-    width = max((sum(cell != "" for cell in row) for row in rows), default=0)
-    if not width:
-        raise BadInputError(f"the first sheet of {path} is empty: put the log there")
-    head = next(place for place, row in enumerate(rows) if sum(cell != "" for cell in row) > 0.5 * width)
+    filled = [(sum(_filled(row) for row in rows), sheet, rows) for sheet, rows in sheets]
+    most, sheet, rows = max(filled, key=lambda one: one[0], default=(0, None, []))
+    if sheet is None or not most:
+        raise BadInputError(f"the sheets of {path} are empty: export it again")
+    width = max(map(_filled, rows))
+    head = next(place for place, row in enumerate(rows) if _filled(row) > 0.5 * width)
+    others = tuple(other.name for count, other, _ in filled if count and other.name != sheet.name)
     header = [str(cell).strip() for cell in rows[head]]
-    used = [place for place, name in enumerate(header) if name or any(row[place] != "" for row in rows[head + 1 :])]
+    above = (sheet.start or (0, 0))[0]  # empty rows, which are not given
+    return Sheet(sheet.name, header, rows[head + 1 :], above + head + 2, others)
+
+
+def _filled(row: list[Any]) -> int:
+    return sum(cell != "" for cell in row)
+
+
+def _rows_of_sheet(path: Path) -> list[int]:
+    """The numbers that Excel gives to the rows of a table; lines without a value and repeated headers are none."""
+    sheet = _sheet_of(path)
+    return [
+        sheet.first + place
+        for place, row in enumerate(sheet.rows)
+        if _filled(row) and [str(cell).strip() for cell in row] != sheet.header
+    ]
+
+
+def _excel_table(sheet: Sheet, *, names: set[str]) -> Any:
+    """Return a sheet as a pyarrow table, without columns that have neither name nor value."""
+    import pyarrow as pa
+
+    header = sheet.header
+    used = [place for place, name in enumerate(header) if name or any(row[place] != "" for row in sheet.rows)]
     columns = [
-        _excel_column([row[place] for row in rows[head + 1 :]], header[place] in names | stations_in(header))
+        _excel_column([row[place] for row in sheet.rows], header[place] in names | stations_in(header))
         for place in used
     ]
     return pa.table(columns, names=[header[place] for place in used])

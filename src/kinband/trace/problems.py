@@ -14,7 +14,7 @@ from kinband.errors import BadInputError
 from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import Roles
-from kinband.trace.files import Reading, lines_of, suffix_of
+from kinband.trace.files import Reading, places_of
 
 if TYPE_CHECKING:
     from kinband.trace.table import Trace
@@ -89,11 +89,8 @@ def _infinite(column: Any) -> BoolArray:
 def told(reading: Reading, problems: list[Problem]) -> list[str]:
     """Return the problems in words, each with the place of its first cell."""
     firsts = [problem.first for problem in problems[:_SHOWN]]
-    if suffix_of(reading.path) in (".parquet", ".xlsx"):
-        places = [f"row {row + 1}" for row in firsts]
-    else:
-        delimiter = reading.form.delimiter if reading.form else None
-        places = [f"line {line}" for line in lines_of(reading.path, firsts, delimiter=delimiter)] if firsts else []
+    delimiter = reading.form.delimiter if reading.form else None
+    places = places_of(reading.path, firsts, delimiter=delimiter) if firsts else []
     words = [problem.words(place) for problem, place in zip(problems, places, strict=False)]
     more = len(problems) - _SHOWN
     words += [f"and {counted(more, 'more problem')} of other columns"] if more > 0 else []
@@ -167,6 +164,54 @@ MANY = 40
 _WITH_UNIT = re.compile(r"[-+]?\d+([.,]\d+)?\s*[^\W\d]+")
 
 
+_AT_ONCE = 0.2  # share of the stations beyond which all that end and begin at once are trials or outages, no new names
+
+
+def ended_as_others_began(
+    station: NDArray[Any], begin: NDArray[Any], end: NDArray[Any]
+) -> Iterator[tuple[Any, list[str], list[str]]]:
+    """Yield when some stations end as so many others begin, as they do when they are renamed: the time, and who.
+
+    Args:
+        station: Names of stations, (n,).
+        begin: When periods begin, (n,).
+        end: When another may begin after them, (n,).
+
+    Example:
+        >>> station, hour = np.array(["a", "a", "b", "b"]), np.array([0, 1, 2, 3])
+        >>> list(ended_as_others_began(station, hour, hour + 1))
+        [(np.int64(2), ['a'], ['b'])]
+    """
+    names, number = np.unique(station, return_inverse=True)
+    order = np.lexsort((begin, number))
+    cuts = np.flatnonzero(np.diff(number[order]))
+    first, last = begin[order][np.r_[0, cuts + 1]], end[order][np.r_[cuts, len(order) - 1]]
+    for when in np.intersect1d(first, last):
+        before, after = names[last == when].tolist(), names[first == when].tolist()
+        if len(before) == len(after):
+            yield when, before, after
+
+
+def _renamed(trace: "Trace") -> str | None:
+    """A sentence on stations that seem to have got other names, None where there are none."""
+    if trace.time is None:
+        return None
+    moments = np.unique(trace.time)
+    place = np.searchsorted(moments, trace.time)
+    found = list(ended_as_others_began(trace.station, place, place + 1))
+    count = sum(len(before) for _, before, _ in found)
+    if not count or count > max(1, _AT_ONCE * len(trace.stations)):
+        return None
+    when, before, after = found[0]
+    if not set(trace.station[place < when].tolist()) & set(trace.station[place >= when].tolist()):
+        return None  # nobody is there all the time: such a log goes from station to station
+    at = str(moments[int(when)]).replace("T", " ").removesuffix(".000000")
+    return (
+        f"{counted(count, 'station')} of the log end as others begin, such as {before[0]!r} and {after[0]!r} at {at}: "
+        "if they were renamed, write one name for both, or a plan asks for what is no longer there"
+    )
+
+
 def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
     """Yield sentences on what is odd in a log and was taken as it is; `named` says whether the state was named."""
     if not named and len(trace.state_names) > MANY:
@@ -182,6 +227,8 @@ def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
             f"names of stations that differ in small and capital letters only, such as "
             f"{' and '.join(map(repr, twins[0][:2]))}, are taken for different stations: {len(twins):,} such names"
         )
+    if renamed := _renamed(trace):
+        yield renamed
     for knob, values in trace.configuration.items():
         words = np.unique(values).tolist()
         if values.dtype.kind == "U" and len(words) > 1 and all(_WITH_UNIT.fullmatch(word) for word in words):

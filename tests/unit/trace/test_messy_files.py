@@ -227,17 +227,9 @@ def test_an_archive_of_several_files_is_refused(tmp_path: Path) -> None:
         Trace.read(tmp_path / "log.zip", COLUMNS)
 
 
-def write_workbook(path: Path, rows: list[list[Any]]) -> None:
-    """A workbook with one sheet, as small as the format allows."""
-    cells = [
-        "".join(
-            f'<c r="{chr(65 + place)}{line}"><v>{cell}</v></c>' if isinstance(cell, int | float)
-            else f'<c r="{chr(65 + place)}{line}" t="inlineStr"><is><t>{cell}</t></is></c>'
-            for place, cell in enumerate(row)
-        )
-        for line, row in enumerate(rows, start=1)
-    ]  # fmt: skip
-    sheet = "".join(f'<row r="{line}">{row}</row>' for line, row in enumerate(cells, start=1))
+def write_workbook(path: Path, *sheets: list[list[Any]]) -> None:
+    """A workbook, as small as the format allows."""
+    numbers = range(1, len(sheets) + 1)
     main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
     kinds = f"{office}/officeDocument/2006/relationships"
     parts = {
@@ -247,14 +239,28 @@ def write_workbook(path: Path, rows: list[list[Any]]) -> None:
         "_rels/.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
         f'<Relationship Id="r1" Type="{kinds}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{kinds}"><sheets>'
-        '<sheet name="May" sheetId="1" r:id="r1"/></sheets></workbook>',
+        + "".join(f'<sheet name="May {n}" sheetId="{n}" r:id="r{n}"/>' for n in numbers) + "</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{office}/package/2006/relationships">'
-        f'<Relationship Id="r1" Type="{kinds}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
-    }
+        + "".join(f'<Relationship Id="r{n}" Type="{kinds}/worksheet" Target="worksheets/{n}.xml"/>' for n in numbers)
+        + "</Relationships>",
+        **{f"xl/worksheets/{n}.xml": f'<worksheet xmlns="{main}"><sheetData>{_cells(rows)}</sheetData></worksheet>'
+           for n, rows in zip(numbers, sheets, strict=True)},
+    }  # fmt: skip
     with zipfile.ZipFile(path, "w") as archive:
         for name, part in parts.items():
             archive.writestr(name, '<?xml version="1.0" encoding="UTF-8"?>' + part)
+
+
+def _cells(rows: list[list[Any]]) -> str:
+    cells = [
+        "".join(
+            f'<c r="{chr(65 + place)}{line}"><v>{cell}</v></c>' if isinstance(cell, int | float)
+            else f'<c r="{chr(65 + place)}{line}" t="inlineStr"><is><t>{cell}</t></is></c>'
+            for place, cell in enumerate(row)
+        )
+        for line, row in enumerate(rows, start=1)
+    ]  # fmt: skip
+    return "".join(f'<row r="{line}">{row}</row>' for line, row in enumerate(cells, start=1) if row)
 
 
 def test_a_workbook_is_read_below_its_title(tmp_path: Path) -> None:
@@ -264,7 +270,20 @@ def test_a_workbook_is_read_below_its_title(tmp_path: Path) -> None:
     assert Trace.read(tmp_path / "log.xlsx", COLUMNS) == expected()
     rows[5][3] = "err"
     write_workbook(tmp_path / "log.xlsx", rows)
-    with pytest.raises(BadInputError, match="column 'thp': 1 cell is not a number, first 'err' in row 4"):
+    with pytest.raises(BadInputError, match="column 'thp': 1 cell is not a number, first 'err' in row 6"):
+        Trace.read(tmp_path / "log.xlsx", COLUMNS)
+
+
+def test_the_sheet_that_holds_the_most_is_read_and_rows_are_those_of_excel(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine", reason="Excel needs python-calamine: pip install 'kinband[excel]'")
+    log: list[list[Any]] = [[], [], ["cell", "when", "tilt", "thp"], *map(list, ROWS)]
+    write_workbook(tmp_path / "log.xlsx", [["Report"], ["Made", "today"]], log, [])
+    with pytest.warns(UserWarning, match="sheet 'May 2' is read, which holds the most.*: 'May 1'$"):
+        assert Trace.read(tmp_path / "log.xlsx", COLUMNS) == expected()
+    log[4:4] = [[], log[2]]
+    log[9][3] = "err"
+    write_workbook(tmp_path / "log.xlsx", log)
+    with pytest.raises(BadInputError, match="first 'err' in row 10"):
         Trace.read(tmp_path / "log.xlsx", COLUMNS)
 
 
@@ -383,6 +402,20 @@ def odd(folder: Path, log: dict[str, Any]) -> list[str]:
         warnings.simplefilter("always")
         Trace.read(file, {"station": "cell", "reward": "thp", "configuration": ["tilt"]})
     return [str(one.message) for one in caught]
+
+
+def test_a_station_that_ends_as_another_begins_may_have_been_renamed(tmp_path: Path) -> None:
+    def said(names: list[str]) -> list[str]:
+        cells = [*names, *(f"X{n}" for n in range(6) for _ in names)]
+        hours = [f"2024-05-01T{hour:02}:00" for _ in range(7) for hour in range(len(names))]
+        log = {"cell": cells, "time": hours, "tilt": [1, 2] * 14, "thp": np.linspace(0, 1, 28)}
+        return [one for one in odd(tmp_path, log) if "renamed" in one]
+
+    assert said(["A", "A", "A", "A"]) == []
+    [sentence] = said(["A", "A", "B", "B"])
+    assert "'A' and 'B' at 2024-05-01 02:00" in sentence
+    assert said(["A", "A", "A", "B"])
+    assert said(["A", "B", "A", "B"]) == []
 
 
 def test_what_is_odd_and_taken_as_it_is_is_said(tmp_path: Path) -> None:
