@@ -158,4 +158,4 @@ def test_2000_columns_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["look", str(tmp_path / "log.csv"), "--configuration", "tilt"]) == 0
     printed = capsys.readouterr().out
     assert "columns more: --json shows all." in printed
-    assert "ready: Trace(3 rows" in printed  # columns without any value are no state
+    assert "log: 3 rows of 1 station; state: k2, k3, k4, " in printed  # columns without any value are no state

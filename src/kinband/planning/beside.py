@@ -52,6 +52,19 @@ class Beside:
     drift: Drift | None = None
     descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
 
+    def in_words(self) -> tuple[str, ...]:
+        """Return the floors as sentences.
+
+        Example:
+            >>> Beside(floors=(KpiFloor("drop_rate", at_most=0.01),)).in_words()
+            ('drop_rate stays at most 0.01, with 95 % probability; where it is not so now, it becomes no worse.',)
+        """
+        worse = "where it is not so now, it becomes no worse"
+        return tuple(
+            f"{floor.name} stays {floor.text()}, with {100 * floor.confidence:g} % probability; {worse}."
+            for floor in self.floors
+        )
+
 
 # --- Floors of other KPIs -------------------------------------------------------------------------------------------
 #

@@ -593,7 +593,8 @@ def plan_network(
             tick(len(asked[i]))
     for name in now.keys() - found.keys():
         found[name] = not_in_log(name, now[name])
-    return merged([found[name] for name in now], rules, max_changes=max_changes, **about)
+    plan = merged([found[name] for name in now], rules, max_changes=max_changes, **about)
+    return replace(plan, limits=(*plan.limits, *network.beside.in_words()))
 
 
 _CUBE, _FEW_SECONDS = 6e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
