@@ -291,6 +291,10 @@ class Fallback:
         return self.drop * abs(earned) if self.share else self.drop
 
 
+TWO_PEOPLE = ("approve", "rails", "resume")
+"""What may take two people: a change, which who asked for it does not approve; other rails; the end of a stop."""
+
+
 @dataclass(frozen=True)
 class Rails:
     """Everything that limits changes.
@@ -310,6 +314,7 @@ class Rails:
         forbidden: Windows in which nothing changes.
         freeze: Stations that are left alone.
         fallback: When a station returns to what it ran before; None for never.
+        two_people: What takes two people, of `TWO_PEOPLE`.
 
     Example:
         >>> Rails(neighbours={"a": frozenset({"b"})}).neighbours["b"]
@@ -330,6 +335,7 @@ class Rails:
     forbidden: tuple[Window, ...] = ()
     freeze: tuple[Freeze, ...] = ()
     fallback: Fallback | None = None
+    two_people: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         mutual: dict[str, set[str]] = {}
@@ -338,6 +344,8 @@ class Rails:
                 mutual.setdefault(station, set()).add(other)
                 mutual.setdefault(other, set()).add(station)
         object.__setattr__(self, "neighbours", {name: frozenset(others) for name, others in mutual.items()})
+        if unknown := sorted(self.two_people - set(TWO_PEOPLE)):
+            raise BadInputError(f"two_people takes {', '.join(TWO_PEOPLE)}, got {unknown[0]!r:.40}")
         if self.maintenance == ():
             raise BadInputError("maintenance names no window, so nothing could ever change: use stop, or leave it out")
 

@@ -13,6 +13,7 @@ from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails.model import (
     DAY_END,
     DAYS,
+    TWO_PEOPLE,
     Fallback,
     Freeze,
     KnobLimit,
@@ -415,7 +416,10 @@ def _watched(entry: Entry, *, neighbours: bool) -> tuple[str, ...]:
 # A path and a text are read by two functions, so that a mistyped path can never be taken for the text of a file.
 # `docs/guardrails.md` shows every key, `example_text` a file that uses them all.
 
-_TOP = ("zone", "stop", "knobs", "stations", "changes", "neighbours", "maintenance", "forbidden", "freeze", "fallback")
+_TOP = (
+    "zone", "stop", "knobs", "stations", "changes", "neighbours", "maintenance", "forbidden", "freeze", "fallback",
+    "two_people",
+)  # fmt: skip
 
 
 def read_rails(
@@ -533,8 +537,17 @@ def _rails(top: Mapping[str, Entry], known: Known, neighbours: Mapping[str, froz
             lambda entry: fallback_of(entry, windows=maintenance is not None, neighbours=bool(neighbours)),
             None,
         ),
+        two_people=got(top, "two_people", _acts, frozenset()),
         **got(top, "changes", lambda entry: _changes(entry, neighbours=bool(neighbours)), {}),
     )
+
+
+def _acts(entry: Entry) -> frozenset[str]:
+    """What takes two people."""
+    for item in entry.items():
+        if item.text() not in TWO_PEOPLE:
+            item.fail(f"{item.path} must be one of {', '.join(TWO_PEOPLE)}, got {item.text()!r:.40}")
+    return frozenset(item.text() for item in entry.items())
 
 
 def _changes(entry: Entry, *, neighbours: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ LATER = {
     "forbidden": "forbidden windows",
     "min_time": "least time between changes",
     "per_day": "changes in a day",
+    "two_people": "what takes two people",
 }
 """Rails that a plan cannot hold, as they hang on when a change is made and what was changed before."""
 

@@ -369,6 +369,18 @@ class Explanation(BaseModel):
 # --- The network as a whole: modes, configurations, similarity, history, guard rails --------------------------------
 
 
+class Proposed(BaseModel):
+    """What takes two people by the rails, and one has asked for; it is done when another one does the same."""
+
+    model_config = _NESTED
+
+    actor: str = Field(description="Who asked.")
+    at: datetime = Field(description="When; it counts for a day.")
+    comment: str = Field(description="Why.")
+    text: str = Field("", description="The rails; empty for a resumption.")
+    digest: str = Field("", description="Identifies them.")
+
+
 class Modes(BaseModel):
     """Who may do what, and whether everything is stopped."""
 
@@ -382,6 +394,7 @@ class Modes(BaseModel):
         None, description="Why the clock cannot be trusted, so that nothing changes but by roll-backs; null if it can."
     )
     stations: dict[str, Mode] = Field(description="The mode of every station.")
+    resume: Proposed | None = Field(None, description="Who wants to resume, where that takes a second person.")
 
 
 class Numbered(BaseModel):
@@ -447,6 +460,8 @@ class Rails(BaseModel):
     comment: str = Field(description="Why.")
     stop: bool = Field(description="Whether they stop everything.")
     frozen: dict[str, str] = Field(description="Stations that they freeze, and why.")
+    two_people: list[str] = Field([], description="What takes two people: approve, rails, resume.")
+    proposed: Proposed | None = Field(None, description="Others, which take a second person to be put in force.")
 
 
 class RefusedByRails(BaseModel):

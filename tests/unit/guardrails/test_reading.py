@@ -77,6 +77,7 @@ def test_the_example_says_what_its_comments_say() -> None:
             retry_after=timedelta(days=7),
             outside_windows=True,
         ),
+        two_people=frozenset({"approve", "rails", "resume"}),
     )
     Guard(rails, SPACE)
 

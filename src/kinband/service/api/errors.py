@@ -126,6 +126,7 @@ HINTS = {
     "ran_after_told": "report what runs by POST /v1/decisions/{{id}}/applied before telling",
     "runs_otherwise": "report what it runs now by POST /v1/decisions/{value}/applied",
     "running_unknown": "send running",
+    "two_people": "have somebody else do it, with a token of their own",
     "held": "an admin may send override",
     "no_such_value": "allow an interval by {{low, high}}",
     "no_neighbour": "leave it out, neighbours are declared when a ledger is started",

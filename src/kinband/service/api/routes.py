@@ -35,6 +35,7 @@ from kinband.service.api.routing import Caller, Fresh, GuardedRoute, Key, Servic
 from kinband.service.ledger import LedgerUnavailableError
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.checks import far_outside
+from kinband.service.operations.review import digest_of
 from kinband.service.schemas import Decision, DecisionDetail, Decisions, Health, Modes, Rails, Station, all_shown, shown
 from kinband.version import __version__
 
@@ -240,11 +241,28 @@ def stop(operations: Service, caller: Caller, body: Annotated[WhyBody, Body()] =
     return _modes(operations)
 
 
-@people.post("/resume", operation_id="resume", summary="Go on after a stop")
-def resume(operations: Service, caller: Caller, body: Annotated[WhyBody, Body()] = NO_REASON, key: Key = None) -> Modes:
-    """Take a stop back. Operators may: whoever stopped in a hurry must be able to go on. A stop in the rails stays."""
+@people.post(
+    "/resume",
+    operation_id="resume",
+    summary="Go on after a stop",
+    responses={202: {"model": Modes, "description": "On record: it takes a second person to do the same."}},
+)
+def resume(
+    operations: Service,
+    caller: Caller,
+    response: Response,
+    body: Annotated[WhyBody, Body()] = NO_REASON,
+    key: Key = None,
+) -> Modes:
+    """Take a stop back. Operators may: whoever stopped in a hurry must be able to go on. A stop in the rails stays.
+
+    Where the rails have `two_people`, it is done when a second one does the same within a day.
+    """
     operations.resume(why=body.why, key=key, actor=caller.name)
-    return _modes(operations)
+    modes = _modes(operations)
+    if modes.resume is not None:
+        response.status_code = 202
+    return modes
 
 
 @people.post("/clock", operation_id="set_clock", summary="Say that the clock is right")
@@ -263,7 +281,15 @@ def _modes(operations: Operations) -> Modes:
     with operations.looking() as read_model:
         modes = {name: known.mode for name, known in read_model.stations.items() if known.active}
         doubt = operations.reading().doubt or None
-        return Modes(mode=read_model.mode, stopped=read_model.stopped, clock=doubt, stations=modes)
+        return Modes(
+            mode=read_model.mode, stopped=read_model.stopped, clock=doubt, stations=modes,
+            resume=_proposed(operations, "resume"),
+        )  # fmt: skip
+
+
+def _proposed(operations: Operations, act: str) -> schemas.Proposed | None:
+    found = operations.proposed(act)
+    return None if found is None else schemas.Proposed.model_validate(found, from_attributes=True)
 
 
 # --- Stations: how they stand, what is believed of them, who joins and leaves, what people do to one of them --------
@@ -379,23 +405,35 @@ def get_rails(operations: Fresh) -> Rails:
     return _rails(operations)
 
 
-@rails.put("/rails", operation_id="set_rails", summary="Put other guard rails in force", openapi_extra=AS_TEXT)
+@rails.put(
+    "/rails",
+    operation_id="set_rails",
+    summary="Put other guard rails in force",
+    openapi_extra=AS_TEXT,
+    responses={
+        202: {"model": schemas.RailsChange, "description": "On record: it takes a second person to send the same."}
+    },
+)
 def set_rails(
     body: RailsBody,
     operations: Fresh,
     caller: Caller,
+    response: Response,
     check: Annotated[bool, Query(description="Whether to check them only, and put nothing in force.")] = False,
     key: Key = None,
 ) -> schemas.RailsChange:
     """Put rails in force for the next decision, in every process; `{}` lifts all of them.
 
     They come as YAML, as they are, or in JSON. What is wrong with them is told with the line. `refused` is what waits
-    for a person and would be refused from now on, if all of it were approved now.
+    for a person and would be refused from now on, if all of it were approved now. Where those in force have
+    `two_people` for it, they hold when a second admin sends the same within a day.
     """
     refused, before = operations.check_rails(body.yaml), _rails(operations)
     if not check:
         operations.set_rails(body.yaml, comment=body.comment, replaces=body.replaces, key=key, actor=caller.name)
     after = _rails(operations)
+    if not check and after.proposed is not None and after.proposed.digest == digest_of(body.yaml):
+        response.status_code = 202
     return schemas.RailsChange(
         changed=after.digest != before.digest, rails=after, refused=[_refused(record) for record in refused]
     )
@@ -411,6 +449,8 @@ def _rails(operations: Operations) -> Rails:
         comment=known.comment,
         stop=in_force.stop,
         frozen={one.station: one.why for one in in_force.freeze},
+        two_people=sorted(in_force.two_people),
+        proposed=_proposed(operations, "rails"),
     )
 
 

@@ -52,6 +52,7 @@ class Seen(NamedTuple):
         now: The service's time; what pages say of ages may be an hour old, a minute on those that are about them.
         waiting: How many decisions wait for a person.
         stopped: Why everything is stopped; None if it is not.
+        resume: Who wants to resume, where that takes a second person, else empty.
         doubt: Why the clock cannot be trusted, else empty.
         stale: Why what is shown may be old, else empty.
     """
@@ -60,6 +61,7 @@ class Seen(NamedTuple):
     now: datetime
     waiting: int
     stopped: str | None
+    resume: str
     doubt: str
     stale: str
 
@@ -86,8 +88,11 @@ class Dashboard:
         """Return how things stand, with what other processes have recorded."""
         stale = "" if self.operations.try_refresh() else STALE
         time = self.operations.reading()
+        first = self.operations.proposed("resume")
         with self.operations.looking() as read_model:
-            return Seen(read_model.seq, time.now, len(read_model.waiting()), read_model.stopped, time.doubt, stale)
+            waiting, stopped = len(read_model.waiting()), read_model.stopped
+            wants = "" if first is None else first.actor
+            return Seen(read_model.seq, time.now, waiting, stopped, wants, time.doubt, stale)
 
     def show(
         self,

@@ -42,6 +42,8 @@ def add_pages(dashboard: Dashboard) -> None:
     @dashboard.form("/resume", role="operator", back="/")
     def resume(sent: Sent) -> str:
         operations.resume(why=sent.comment, actor=sent.actor)
+        if operations.proposed("resume") is not None:
+            return "On record, and still stopped: another person has to resume, too."
         return "Stations may be changed again."
 
     @dashboard.form("/clock", role="admin", back="/")

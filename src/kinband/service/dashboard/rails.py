@@ -22,6 +22,7 @@ from kinband.service.dashboard.rows import names_of
 from kinband.service.dashboard.sign_in import Visitor
 from kinband.service.dashboard.text import sentence
 from kinband.service.operations import DecisionRecord, Operations
+from kinband.service.operations.review import digest_of
 
 _LAST = 8  # changes of the rails
 _ROWS = (10, 32)  # lines of the form, at least and at most
@@ -71,10 +72,12 @@ def add_pages(dashboard: Dashboard) -> None:
             refused = operations.check_rails(text)
             if check:
                 return _again(dashboard, visitor, Draft(text, comment, refused=refused))
-            operations.set_rails(text, comment=comment, replaces=replaces, actor=visitor.name)
+            known = operations.set_rails(text, comment=comment, replaces=replaces, actor=visitor.name)
         except (BadInputError, ConflictError) as error:
             status = 409 if isinstance(error, ConflictError) else 422
             return _again(dashboard, visitor, Draft(text, comment, public_words(error)), status=status)
+        if known.digest != digest_of(text):
+            return redirect("/rails", Flash("On record: it takes a second admin, too."), key=visitor.mark)
         return redirect("/rails", Flash("These rails are in force from the next decision on."), key=visitor.mark)
 
 
@@ -94,6 +97,7 @@ def rails(operations: Operations, draft: Draft | None = None) -> dict[str, Any]:
         waiting = len(read_model.waiting())
     return {
         "known": known,
+        "proposed": operations.proposed("rails"),
         "limited": _limits(inside),
         "draft": draft,
         "rows": min(max(len(draft.text.splitlines()) + 3, _ROWS[0]), _ROWS[1]),
@@ -105,5 +109,5 @@ def rails(operations: Operations, draft: Draft | None = None) -> dict[str, Any]:
 
 def _limits(rails: Rails) -> bool:
     """Whether rails limit anything; a zone alone, or who is a neighbour of whom, does not."""
-    named = [one.name for one in fields(Rails) if one.name not in ("zone", "neighbours", "round")]
+    named = [one.name for one in fields(Rails) if one.name not in ("zone", "neighbours", "round", "two_people")]
     return any(getattr(rails, name) != getattr(Rails(), name) for name in named)

@@ -246,6 +246,7 @@ KIND_WORDS = {
     "applied": "change",
     "mode": "mode",
     "switch": "stop or freeze",
+    "proposal": "first of two people",
     "rails": "guard rails",
     "access": "access",
 }
@@ -284,12 +285,15 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
     "mode": "{who} put {whom} into {mode} mode",
     "switch": "{who} turned a switch",
     "switch/stopped": "{who} stopped everything",
-    "switch/resumed": "{who} resumed operation",
+    "switch/resumed": "{who} resumed operation{second}",
     "switch/clockset": "{who} set the clock right, which shows {shown}",
     "switch/frozen": "{who} froze {station}",
     "switch/thawed": "{who} thawed {station}",
-    "rails": "{who} put guard rails {digest} in force",
-    "rails/lifted": "{who} lifted all guard rails",
+    "proposal": "{who} asked for what takes two people",
+    "proposal/resume": "{who} wants to resume, which takes a second person",
+    "proposal/rails": "{who} wants guard rails {digest} in force, which takes a second person",
+    "rails": "{who} put guard rails {digest} in force{second}",
+    "rails/lifted": "{who} lifted all guard rails{second}",
     "access": "{who} {action} the token {name}{role}",
 }
 _UNKNOWN = "{who} recorded an event of kind {kind}{about}"
@@ -312,6 +316,8 @@ def _variant(kind: str, said: Mapping[str, Any]) -> str:
             return str(said.get("entry", {}).get("entry"))
         case "switch":
             return str(said.get("event", {}).get("event"))
+        case "proposal":
+            return str(said.get("act"))
         case "approval":
             return "refused" if said.get("status") == "refused" else "approved" if said.get("approved") else ""
         case "applied":
@@ -349,6 +355,7 @@ def _facts(event: Event, said: Mapping[str, Any], space: Space) -> dict[str, str
         "mode": str(said.get("mode")),
         "whom": _some(said.get("stations")),
         "digest": str(said.get("digest")),
+        "second": f", as {said['with']} had asked" if said.get("with") else "",
         "action": str(said.get("action", "changed")),
         "name": str(said.get("name", "")),
         "shown": f"{time_text(said.get('event', {}).get('at'))} UTC",

@@ -40,7 +40,7 @@ FIRST = "0" * 64
 ENTRIES = ("decision", "ran", "outcome", "correction", "station", "similarity")
 """Kinds whose payload holds an entry of the journal."""
 
-NOTES = ("observation", "verdict", "approval", "applied", "mode", "switch", "rails", "access")
+NOTES = ("observation", "verdict", "approval", "applied", "mode", "switch", "proposal", "rails", "access")
 """Kinds that a service adds around the controller."""
 
 KINDS = ("started", *ENTRIES, *NOTES)

@@ -332,6 +332,10 @@ class Reader:
         wanted = select(events).where(events.c.kind.in_(KINDS), events.c.key == key)  # all kinds: their index is used
         return self._first(wanted.order_by(case((events.c.kind == kind, 0), else_=1), events.c.seq))
 
+    def newest(self, kind: str) -> Event | None:
+        """Return the last event of a kind."""
+        return self._first(select(events).where(events.c.kind == kind).order_by(events.c.seq.desc()))
+
     def slots(self, stations: Sequence[str], slot: str) -> dict[str, Event]:
         """Return the decisions of several stations for a slot, by station."""
         found: dict[str, Event] = {}

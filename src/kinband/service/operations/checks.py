@@ -8,10 +8,11 @@ from math import isfinite
 from kinband.contexts import StateScaler
 from kinband.controller import Controller
 from kinband.errors import BadInputError, ConflictError
+from kinband.service.access.tokens import LOCAL
 from kinband.service.ledger import Event
 from kinband.service.ledger.requests import Request
 from kinband.service.operations.read_model import ReadModel
-from kinband.service.operations.records import StationState
+from kinband.service.operations.records import DecisionRecord, StationState
 from kinband.space import ConfigurationSpace, in_words
 
 # --- What stations may be called and what people may say about what they do -----------------------------------------
@@ -53,6 +54,39 @@ def check_newcomer(name: object, known: Iterable[str]) -> None:
         raise ConflictError(
             f"a station is called {alike[0]!a:.90} already, written with other characters that look the same as "
             f"{name!a:.90}: use that name, or another one"
+        )
+
+
+# --- Two people -----------------------------------------------------------------------------------------------------
+#
+# People are told apart by the names of their tokens.
+
+_WHAT = {"approve": "to approve a change", "rails": "to change the rails", "resume": "to resume"}
+
+
+def check_person(actor: str, act: str) -> None:
+    """Refuse to take somebody without a name for one of two people."""
+    if actor in ("", LOCAL):
+        raise ConflictError(
+            f"{_WHAT[act]} takes two people by the rails, and nobody says who this is",
+            hint="give every person a token of their own",
+            code="two_people",
+            argument="actor",
+        )
+
+
+def check_others(records: Iterable[DecisionRecord], actor: str) -> None:
+    """Refuse to let somebody approve what the same one has asked for."""
+    check_person(actor, "approve")
+    own = next((record for record in records if record.actor == actor), None)
+    if own is not None:
+        raise ConflictError(
+            f"decision {own.id} of {own.station!r:.80} was asked for by {actor!r:.90}, and it takes two people by the "
+            "rails",
+            hint="have somebody else approve it",
+            code="two_people",
+            argument="actor",
+            value=own.id,
         )
 
 

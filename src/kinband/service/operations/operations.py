@@ -40,9 +40,12 @@ from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
 from kinband.service.ledger.restoring import begin, read_setup
+from kinband.service.ledger.store import Reader
 from kinband.service.operations.checks import (
     changed_by_hand,
     check_newcomer,
+    check_others,
+    check_person,
     check_repeated,
     check_whole,
     checked_comment,
@@ -51,7 +54,14 @@ from kinband.service.operations.checks import (
 from kinband.service.operations.clock import Clock, Reading, Stopwatch, Timekeeper
 from kinband.service.operations.outlooks import WEIGHED, Explained, Outlooks, explained, sites_of
 from kinband.service.operations.read_model import ReadModel
-from kinband.service.operations.records import DecisionRecord, Outlook, RailsOnRecord, StationState, checked_mode
+from kinband.service.operations.records import (
+    DecisionRecord,
+    Outlook,
+    Proposed,
+    RailsOnRecord,
+    StationState,
+    checked_mode,
+)
 from kinband.service.operations.review import (
     RailsInForce,
     Review,
@@ -75,6 +85,9 @@ VALID = timedelta(minutes=5)
 
 FRESH = TOLERANCE.total_seconds() / 2
 """Seconds after which what was decided is decided again before it is recorded: nobody may take its time for now."""
+
+PROPOSED_FOR = timedelta(days=1)
+"""How long the word of the first of two people counts."""
 
 ASKED_AGAIN = 2.0
 """Seconds after which a database that was away is asked for news again, for those who only look."""
@@ -497,8 +510,9 @@ class Operations:
     ) -> list[DecisionRecord]:
         """Carry out decisions that wait, in this order, as far as the guard lets them now.
 
-        The guard reviews them again: it may be hours since it did. It never puts another configuration in the place of
-        the one that was approved; what it refuses is answered with the status "refused" and the reason.
+        Where the rails want two people, who asked for a decision may not approve it. The guard reviews it again: it may
+        be hours since it did. It never puts another configuration in the place of the one that was approved; what it
+        refuses is answered with the status "refused" and the reason.
         """
         return self._judge(ids, approved=True, comment=comment, key=key, actor=actor)
 
@@ -517,6 +531,8 @@ class Operations:
         call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
+            if approved and "approve" in self.guard.rails.two_people:
+                check_others(map(self.read_model.decision, listed), actor)
             records, time = [self._waiting(decision_id) for decision_id in listed], self._read_in_turn(turn)
             verdicts = self._reviewed_again(self.guard, records, time) if approved else {}
             for record in records:
@@ -650,6 +666,8 @@ class Operations:
     ) -> RailsOnRecord:
         """Put rails in force, for the next decision in every process; those that hold already are not put there again.
 
+        Where the rails in force want two people for it, the first only puts them on record (`proposed`).
+
         Args:
             text: The rails, as in their file; what is wrong with them is an error with the line.
             comment: Why, for the record.
@@ -664,7 +682,9 @@ class Operations:
         def put(turn: Turn) -> None:
             self._rails.check_replaced(self.read_model.rails, replaces)
             if said["digest"] != self.read_model.rails.digest:
-                turn.note("rails", said)
+                proposal = {"digest": said["digest"], "text": text, "comment": comment}
+                if (first := self._first_of_two(turn, "rails", proposal, actor=actor)) is not None:
+                    turn.note("rails", {**said, **first})
 
         self.turns.do("rails", call, put)
         with self.looking() as read_model:
@@ -690,9 +710,47 @@ class Operations:
         self._switch(event, why, Call(call_digest("Stopped", why=why), key, actor))
 
     def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
-        """Take a stop back; the stop switch of the rails is another one."""
-        said = Call(call_digest("Resumed", resume=checked_comment(why)), key, actor)
-        self._switch(Resumed(self.now()), why, said)
+        """Take a stop back; the stop switch of the rails is another one.
+
+        Where the rails want two people for it, the first only puts it on record (`proposed`).
+        """
+        call = Call(call_digest("Resumed", resume=checked_comment(why)), key, actor)
+        if "resume" not in self.guard.rails.two_people:
+            said = {"event": Resumed(self.now()).to_dict(), "comment": why}
+            if self.turns.switch(call, said, unless=self._rails_differ):
+                return
+
+        def note(turn: Turn) -> None:
+            proposal = {"digest": "", "comment": why}
+            if (first := self._first_of_two(turn, "resume", proposal, actor=actor)) is not None:
+                event = Resumed(self._read_in_turn(turn).now)
+                turn.note("switch", {"event": event.to_dict(), "comment": why, **first})
+
+        self.turns.do("switch", call, note)
+
+    def _rails_differ(self, reader: Reader) -> bool:
+        """Whether others are on record than those known here."""
+        newest = reader.newest("rails")
+        return newest is not None and newest.payload["digest"] != self.read_model.rails.digest
+
+    def proposed(self, act: str) -> Proposed | None:
+        """Return what one of two people has asked for, if that still counts."""
+        with self.looking() as read_model:
+            found = read_model.proposals.get(act)
+        return None if found is None or self.now() - found.at > PROPOSED_FOR else found
+
+    def _first_of_two(self, turn: Turn, act: str, said: Mapping[str, Any], *, actor: str) -> dict[str, str] | None:
+        """Return what to put on record of who asked first; None where that is this one, so that nothing is done yet."""
+        if act not in self.guard.rails.two_people:
+            return {}
+        check_person(actor, act)
+        first = self.proposed(act)
+        same = first is not None and first.digest == said["digest"]
+        if first is not None and same and first.actor != actor:
+            return {"with": first.actor}
+        if not same:
+            turn.note("proposal", {"act": act, **said, "at": self._read_in_turn(turn).now.isoformat()})
+        return None
 
     def set_clock(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Say that the clock is right, which is in doubt: what is on record with a later time was no later than now."""

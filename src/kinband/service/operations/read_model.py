@@ -21,7 +21,7 @@ from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
 from kinband.errors import NotFoundError
 from kinband.guardrails import CalledOff as TakenBack
-from kinband.guardrails import Changed, ClockSet, History, Rewarded, Verdict, event_from
+from kinband.guardrails import Changed, ClockSet, History, Resumed, Rewarded, Stopped, Verdict, event_from
 from kinband.guardrails.history import By, Moment
 from kinband.guardrails.history import Event as GuardEvent
 from kinband.records import Decision, alternative_of
@@ -31,6 +31,7 @@ from kinband.service.operations.records import (
     DecisionRecord,
     Gain,
     Point,
+    Proposed,
     RailsOnRecord,
     StationState,
     Tally,
@@ -93,6 +94,7 @@ class ReadModel:
         counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
             "approved"; and under "pending" how many rewards are awaited.
         rails: The rails last put on record.
+        proposals: What one of two people has asked for, by act, as long as nothing else came of it.
         clock: How often the clock was set right, and the time of the latest event that has one.
 
     Example:
@@ -112,6 +114,7 @@ class ReadModel:
         self.seq, self.checksum = 0, FIRST
         self.mode: Mode = "shadow"
         self.moded, self.rails = False, RailsOnRecord()
+        self.proposals: dict[str, Proposed] = {}
         self.clock: tuple[int, datetime | None] = 0, None
         self.decisions: dict[str, DecisionRecord] = {}
         self.counts: dict[str, int] = {}
@@ -448,6 +451,8 @@ class ReadModel:
         event = event_from(said["event"])
         if isinstance(event, ClockSet):
             self.clock = self.clock[0] + 1, event.at
+        if isinstance(event, Stopped | Resumed):
+            self.proposals.pop("resume", None)
         self._pass(event.at)
         self._fresh.append(event)
         frozen = self.history.frozen
@@ -459,7 +464,12 @@ class ReadModel:
         epoch, last = self.clock
         self.clock = epoch, at if last is None else max(last, at)
 
+    def _take_proposal(self, event: Event, said: Mapping[str, Any]) -> None:
+        at, text = datetime.fromisoformat(said["at"]), said.get("text", "")
+        self.proposals[said["act"]] = Proposed(said["act"], said["digest"], event.actor, at, said["comment"], text)
+
     def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
+        self.proposals.pop("rails", None)
         at = datetime.fromisoformat(event.at)
         self.rails = RailsOnRecord(said["text"], said["digest"], at, event.actor, said.get("comment", ""))
 
@@ -540,6 +550,7 @@ class ReadModel:
         "applied": _take_applied,
         "mode": _take_mode,
         "switch": _take_switch,
+        "proposal": _take_proposal,
         "rails": _take_rails,
     }
 

@@ -169,6 +169,32 @@ class RailsOnRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposed:
+    """What takes two people, and one of them has asked for: who else does the same has it done.
+
+    Attributes:
+        act: What.
+        digest: Identifies what exactly.
+        actor: Who asked.
+        at: When.
+        comment: What was said about it.
+        text: The rails, where it is those.
+
+    Example:
+        >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
+        >>> Proposed("resume", "", "ada", at).text
+        ''
+    """
+
+    act: str
+    digest: str
+    actor: str
+    at: datetime
+    comment: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One slot of a station, as a chart shows it.
 

@@ -365,10 +365,26 @@ class Turns:
             if further is None or further <= _FEW:
                 return anew
 
-    def switch(self, call: Call, payload: Mapping[str, Any], *, station: str = "") -> None:
-        """Record that somebody turns a switch: nobody is waited for who decides or learns, whatever that takes."""
+    def switch(
+        self,
+        call: Call,
+        payload: Mapping[str, Any],
+        *,
+        station: str = "",
+        unless: Callable[[Reader], bool] = lambda _: False,
+    ) -> bool:
+        """Record that somebody turns a switch: nobody is waited for who decides or learns, whatever that takes.
+
+        Args:
+            call: The call.
+            payload: What is said.
+            station: Whom it concerns.
+            unless: What is asked in the same transaction; where it says so, nothing is recorded, and False returned.
+        """
         shown = self._shown
         with self.ledger.writing() as writer:
+            if unless(writer):
+                return False
             act = Act(writer, call)
             if act.answered("switch") is None:
                 act.note("switch", payload, station=station)
@@ -378,6 +394,7 @@ class Turns:
         self._show_all((event, self._reader.maybe(event)) for event in unseen)
         if not near:
             self.refresh()
+        return True
 
     def snapshot(self) -> bool:
         """Store the present beliefs; False where the policy's cannot be stored."""

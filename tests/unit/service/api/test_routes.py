@@ -409,6 +409,7 @@ def test_modes_are_set_for_some_and_for_all(client: httpx.Client) -> None:
         "stopped": None,
         "clock": None,
         "stations": dict.fromkeys(STATIONS, "shadow"),
+        "resume": None,
     }
 
 
