@@ -9,7 +9,7 @@ TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MPLBACKEND=Agg
 
 QUICK_TESTS := tests/unit tests/reference src --ignore=tests/unit/benchmarks --ignore=tests/unit/experiments
 
-.PHONY: demo serve test quick docs dist soak screenshots bench claims trust lint format clean help
+.PHONY: demo serve test quick docs dist sbom lock soak screenshots bench claims trust lint format clean help
 
 help: ## Show these targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,16 @@ dist: $(INSTALLED) ## Build wheel and sdist into dist/, and try the wheel by its
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python tools/try_wheel.py dist
+
+sbom: $(VENV)/.sbom ## Install what the service needs by its hashes, and list it with licences as CycloneDX in out/sbom.json.
+	rm -rf out/sbom
+	$(PYTHON) -m venv --without-pip out/sbom
+	$(BIN)/python -m pip --python out/sbom/bin/python install --quiet --require-hashes --requirement requirements-service.txt
+	$(BIN)/python -m pip --python out/sbom/bin/python install --quiet --no-deps .
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json out/sbom/bin/python
+
+lock: $(INSTALLED) ## Write requirements-service.txt, with the hashes of what the service needs, after constraints.txt has changed.
+	$(BIN)/python tools/lock.py
 
 soak: $(INSTALLED) ## Kill, pause and deceive the service and damage its files, and prove what it promised, in up to two hours; QUICK=1 takes five minutes.
 	$(TEST_ENV) $(BIN)/python -m benchmarks.soak $(if $(QUICK),--quick)
@@ -68,6 +78,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kinband needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.sbom: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sbom]'
 	@touch $@
 
 $(VENV)/.docs: $(INSTALLED)

@@ -35,6 +35,7 @@ class Replayed:
         same: Whether the two agree: the recorded choice is again the best, with the same beliefs.
         explanation: Why it was made, as of then, with the reward that it earned since.
         learned: How many events were taken in for it beyond a snapshot.
+        snapshot: Number of the event that the snapshot was taken after, 0 where there was none.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -51,6 +52,7 @@ class Replayed:
     same: bool
     explanation: Explanation
     learned: int
+    snapshot: int = 0
 
     @property
     def weighted_sharing(self) -> bool:
@@ -73,6 +75,8 @@ def replay(
     most_rows: int = MOST_ROWS,
 ) -> Replayed:
     """Return a decision of the past as recorded, as decided again, and why it was made.
+
+    The ledger is verified first, its seal too where it was opened with the key.
 
     Args:
         ledger: The truth.
@@ -97,6 +101,7 @@ def replay(
         >>> ledger.close()
         >>> folder.cleanup()
     """
+    ledger.verify()  # beliefs that were stored fit the events of then: those must not have been rewritten since
     event = ledger.find(decision_id)
     mates = _round(ledger, event)
     setup = read_setup(ledger, policy=policy)
@@ -114,7 +119,7 @@ def replay(
         ran=_ran(ledger, decision_id),
     )
     learned = mates[0].seq - 1 - found.snapshot
-    return Replayed(event, recorded.decision, again.decision, same, reason, learned)
+    return Replayed(event, recorded.decision, again.decision, same, reason, learned, found.snapshot)
 
 
 def _round(ledger: Ledger, event: Event) -> list[Event]:

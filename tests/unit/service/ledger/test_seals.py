@@ -14,7 +14,7 @@ from tests.support.ledger_stores import OnRecord, fresh_database, new_controller
 from kinband.cli import main
 from kinband.errors import BadInputError, SavedStateError
 from kinband.service.access import Tokens
-from kinband.service.ledger import Draft, Event, Head, Key, Ledger
+from kinband.service.ledger import Draft, Event, Head, Key, Ledger, replay
 from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.schema import events, seals, set_triggers
 
@@ -105,9 +105,30 @@ def test_a_forged_actor_passes_without_a_key_and_not_with_one(url: str) -> None:
     with closing(Ledger.open(url)) as ledger:
         ledger.verify()  # whoever rewrites all checksums after it leaves no trace in them
     with closing(Ledger.open(url, key=KEY)) as ledger:
-        for act in (ledger.verify, lambda: OnRecord(ledger), lambda: ledger.append([Draft("observation", {})])):
+        decided = next(ledger.read(kinds=["decision"])).decision
+        add, again = [Draft("observation", {})], lambda: replay(ledger, str(decided))
+        for act in (ledger.verify, lambda: OnRecord(ledger), lambda: ledger.append(add), again):
             with pytest.raises(SavedStateError, match=r"the seal of the ledger .* does not fit its head"):
                 act()
+
+
+def test_a_replay_says_which_stored_beliefs_it_took_up_and_notices_what_was_changed_after_them(url: str) -> None:
+    with closing(Ledger.open(url)) as ledger:
+        life = OnRecord(ledger, new_controller(4), snapshot_every=2)
+        for _ in range(5):
+            life.tell(life.ask("a", {"load": 0.4}).id, 0.5)
+        life.turns.snapshot()
+        last = life.ask("a", {"load": 0.7}).id
+        snapshot = replay(ledger, last).snapshot
+        assert snapshot > 2
+        assert replay(ledger, last, snapshots=False).snapshot == 0
+        life.tell(last, 0.5)
+        with ledger.connected(writes=True) as connection:
+            _triggers_away(connection)
+            connection.execute(update(events).where(events.c.kind == "outcome").values(actor="mallory"))
+            set_triggers(connection)
+        with pytest.raises(SavedStateError, match="was changed"):
+            replay(ledger, last)
 
 
 def test_a_seal_that_was_taken_away_or_made_with_another_key_is_noticed(url: str) -> None:
