@@ -18,7 +18,7 @@ from kinband.planning import safe_json, safe_text
 from kinband.service.ledger import Event
 from kinband.service.operations import DecisionRecord, Operations
 from kinband.service.schemas import Decision, Planned, shown
-from kinband.service.threads import LONG
+from kinband.service.threads import FILES, File
 from kinband.space import ConfigurationSpace
 
 AT_ONCE = 500
@@ -49,8 +49,8 @@ def csv_answer(name: str, header: Sequence[str], rows: Iterable[Row]) -> Streami
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
     }
-    body = LONG.each_of(chain([first], chunks))
-    return StreamingResponse(body, media_type="text/csv; charset=utf-8", headers=headers)
+    body = FILES.each_of(chain([first], chunks))
+    return File(body, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def _chunks(header: Sequence[str], rows: Iterator[Row]) -> Iterator[str]:

@@ -8,6 +8,7 @@ so many of them in all and of one caller, and whoever leaves waits no longer.
 
 import asyncio
 import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,11 +19,31 @@ from typing import Any, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
 
 _LOOK = 0.25  # seconds after which it is looked whether a caller is still there
 _AGAIN = 2  # seconds after which somebody who was refused may try again
+
+
+class File(StreamingResponse):
+    """An answer that is made piece by piece, and keeps its place until it is whole or its caller has left."""
+
+    _left: Callable[[], object] | None = None
+
+    def at_end(self, leave: Callable[[], object]) -> None:
+        """Have somebody called at the end, also where nobody ever asked for the first piece."""
+        self._left = weakref.finalize(self, leave)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._left is not None:
+                self._left()
 
 
 class Threads:
@@ -39,7 +60,7 @@ class Threads:
         self._name, self._most, self._each = name, most, each
         self._executor = ThreadPoolExecutor(size, thread_name_prefix=f"kinband {name}")
         self._taken = Counter[str]()  # places, by caller
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a place may be left while rubbish is collected
 
     async def run(self, act: Callable[..., T], *given: Any, request: Request | None = None) -> T:
         """Return what `act` returns; refuse where too many wait, and give up where the caller of a request leaves."""
@@ -59,8 +80,14 @@ class Threads:
                 raise _too_many(503, f"too many others want {self._name} now")
             self._taken[caller] += 1
         future = self._executor.submit(act)
-        future.add_done_callback(lambda _: self._leave(caller))
+        future.add_done_callback(partial(self._done, caller))
         return future
+
+    def _done(self, caller: str, future: "Future[T]") -> None:
+        """Give a place up, or have a file that is made piece by piece keep it."""
+        made = None if future.cancelled() or future.exception() is not None else future.result()
+        leave = partial(self._leave, caller)
+        made.at_end(leave) if isinstance(made, File) else leave()
 
     def _leave(self, caller: str) -> None:
         with self._lock:
@@ -69,7 +96,7 @@ class Threads:
                 del self._taken[caller]
 
     async def each_of(self, values: Iterator[T]) -> AsyncIterator[T]:
-        """Give the values of an iterator that takes its time; each finds its place, since the first has found one."""
+        """Give the values of an iterator that takes its time, on these threads."""
         end = object()
         loop = asyncio.get_running_loop()
         while (value := await loop.run_in_executor(self._executor, next, values, end)) is not end:
@@ -87,7 +114,9 @@ SWITCHES = Threads("switches", 4, most=_MANY, each=_MANY)
 DOORS = Threads("the door", 4, most=_MANY, each=_MANY)
 """For probes and for whoever signs in."""
 LONG = Threads("what takes long", 2, most=16, each=4)
-"""For evidence, outlooks and files of everything."""
+"""For evidence and outlooks."""
+FILES = Threads("files", 2, most=16, each=4)
+"""For files of everything, up to their last row."""
 LEARNING = Threads("learning anew", 2, most=16, each=8)
 """For corrections, which may have everything learned anew."""
 

@@ -18,7 +18,7 @@ from kinband.service.api.authentication import ROLES, Authenticator
 from kinband.service.api.requests import ReadRequest
 from kinband.service.operations import Operations
 from kinband.service.paths import read
-from kinband.service.threads import DOORS, LEARNING, LONG, REQUEST, SWITCHES, Threads, on
+from kinband.service.threads import DOORS, FILES, LEARNING, LONG, REQUEST, SWITCHES, Threads, on
 
 # --- Routes that let in first and read then -------------------------------------------------------------------------
 #
@@ -32,7 +32,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 THREADS: dict[str, Threads] = {
     "stop": SWITCHES, "resume": SWITCHES, "freeze": SWITCHES, "thaw": SWITCHES, "ready": DOORS, "correct": LEARNING,
-    "explain": LONG, "get_outlook": LONG, "export_decisions": LONG, "export_events": LONG, "export_outcomes": LONG,
+    "explain": LONG, "get_outlook": LONG, "export_decisions": FILES, "export_events": FILES, "export_outcomes": FILES,
 }  # fmt: skip
 """Operations with threads of their own."""
 

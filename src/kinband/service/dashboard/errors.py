@@ -23,7 +23,7 @@ from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.dashboard.rendering import plain_page, redirect
 from kinband.service.dashboard.text import own_path, with_query
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.threads import DOORS, LONG, REQUEST, SWITCHES, Threads, on
+from kinband.service.threads import DOORS, FILES, LONG, REQUEST, SWITCHES, Threads, on
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,7 +103,9 @@ def threads_of(request: Request | None) -> Threads | None:
         return SWITCHES
     if path in _DOORS:
         return DOORS
-    return LONG if path.endswith(".csv") or request.query_params.get("evidence") == "1" else None
+    if path.endswith(".csv"):
+        return FILES
+    return LONG if request.query_params.get("evidence") == "1" else None
 
 
 class PageRoute(APIRoute):
@@ -128,7 +130,7 @@ class PageRoute(APIRoute):
         async def handled(request: Request) -> Response:
             try:
                 REQUEST.set(request)
-                if known is not None and threads_of(request) is LONG:
+                if known is not None and threads_of(request) in (LONG, FILES):
                     await run_in_threadpool(known, request)
                 return await handler(request)
             except ClientDisconnect:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.support.http_service import Served, served
 
 from kinband.service.dashboard import dashboard_router
 from kinband.service.operations import Operations
-from kinband.service.threads import Threads
+from kinband.service.threads import File, Threads
 
 MANY = 60  # more than the framework has threads
 
@@ -87,6 +88,39 @@ def test_what_takes_long_is_bounded_for_each_caller_and_in_all(
         finally:
             gate.open()
         assert sorted(one.result().status_code for one in asked) == [429] * 4 + [500] * 16
+
+
+def test_a_file_keeps_its_place_until_it_is_whole_or_its_caller_has_left() -> None:
+    threads = Threads("files", 1, most=9, each=2)
+
+    def file() -> File:
+        return File(threads.each_of(iter(["head\n", "row\n"])))
+
+    async def sent(answer: File, *, gone: bool = False) -> None:
+        async def send(message: Any) -> None:
+            if gone and message["type"] == "http.response.body":
+                raise OSError("the connection is closed")
+
+        async def receive() -> Any:
+            return {"type": "http.disconnect"} if gone else await asyncio.Event().wait()
+
+        with suppress(ClientDisconnect, OSError):
+            await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+
+    async def all_of_it() -> None:
+        one, other = await threads.run(file), await threads.run(file)
+        with pytest.raises(HTTPException, match="too many requests for files"):
+            await threads.run(file)
+        await sent(one)
+        third = await threads.run(file)
+        with pytest.raises(HTTPException):
+            await threads.run(file)
+        await sent(other, gone=True)
+        await threads.run(file)  # nobody asks for a piece of it
+        await sent(third)
+        await threads.run(file)
+
+    asyncio.run(all_of_it())
 
 
 class Caller:
