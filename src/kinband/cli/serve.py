@@ -299,7 +299,10 @@ def _serve(
         tokens = None if insecure_local else Tokens(ledger)
         app, url = running.application(operations, tokens=tokens, insecure_local=insecure_local), place.url(taken)
         try:
-            running.run(app, place, taken, level=level, ready=lambda: _announce(url, operations, tokens, place))
+            running.run(
+                app, place, taken, level=level, ready=lambda: _announce(url, operations, tokens, place),
+                ending=operations.turns.end,
+            )  # fmt: skip
         finally:
             running.store_beliefs(operations)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import floor, fsum, inf
@@ -589,10 +589,13 @@ class Relearning:
         self._told = told
         return len(told) - self._learned
 
-    def learn(self) -> None:
-        """Learn what there is."""
+    def learn(self, *, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Learn what there is; False where that was given up on the way, as it takes long."""
         if not self._learned and (start := starting_rows(self._setup.start)):
             learn_log(self.policy, start)
         for told in self._told[self._learned :]:
+            if unless():
+                return False
             self.policy.learn(self._journal.observation(self._right.get(told.id, told)))
             self._learned += 1
+        return True

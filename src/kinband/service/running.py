@@ -258,6 +258,7 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 
 def store_beliefs(operations: Operations) -> None:
     """Store what is believed at the end, so that the next start is quick, and log the head."""
+    operations.turns.end()
     try:
         operations.turns.snapshot()
         _LOG.info("the head of the ledger %s is %s", operations.ledger.name, operations.ledger.head())

@@ -223,6 +223,11 @@ class Turns:
         self._loading: threading.Thread | None = None
         self.writable, self._failed = Writable(ledger), False  # whether the last turn could not be recorded
         self._relearning, self._storing = threading.Lock(), threading.Lock()
+        self._ending = threading.Event()
+
+    def end(self) -> None:
+        """Have corrections given up that take long: the process ends."""
+        self._ending.set()
 
     def present(self) -> FollowingController:
         """Return the controller, read anew from the ledger where memory may differ from it."""
@@ -358,7 +363,10 @@ class Turns:
         with self.mutex:
             anew = self.caught_up().relearning(**said)
         while True:
-            anew.learn()
+            if not anew.learn(unless=self._ending.is_set):
+                raise LedgerUnavailableError(
+                    "the service ends: nothing was recorded, send the correction again later", code="busy"
+                )
             self.refresh()
             with self.mutex:
                 further = anew.further(self.caught_up().journal)

@@ -10,13 +10,14 @@ import pytest
 from tests.support.operations_life import ask, begin, want, whole
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.memory import Relearning
+from kinband.controller.memory import Memory, Relearning
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.restoring import newest_snapshot, restored, write_snapshot
 from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations, turns
+from kinband.service.running import store_beliefs
 
 STEP = "knobs:\n  tilt: {step: 1}\n"
 
@@ -143,11 +144,11 @@ def test_others_decide_and_learn_while_a_correction_has_everything_learned_anew(
     at_work, go_on = threading.Event(), threading.Event()
     learn = Relearning.learn
 
-    def long(self: Relearning) -> None:
+    def long(self: Relearning, **given: Any) -> bool:
         if threading.current_thread() is working:
             at_work.set()
             assert go_on.wait(30)
-        learn(self)
+        return learn(self, **given)
 
     monkeypatch.setattr(Relearning, "learn", long)
     working = threading.Thread(target=operations.correct, args=(ids[0], 0.9), kwargs={"key": "c"})
@@ -173,6 +174,20 @@ def test_others_decide_and_learn_while_a_correction_has_everything_learned_anew(
         assert one.std == pytest.approx(other.std, abs=1e-12)
     for decision_id in (ids[-1], later[-1], last[-1]):
         assert replay(ledger, decision_id, snapshots=False).same
+
+
+def test_a_correction_is_given_up_where_the_service_ends(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    operations = Operations.open(ledger, sparse(), mode="autonomous")
+    ids, put_right = play(operations, 6), Memory.correct_in_place
+
+    def ending(self: Memory, *given: Any) -> bool:
+        store_beliefs(operations)
+        return put_right(self, *given)
+
+    monkeypatch.setattr(Memory, "correct_in_place", ending)
+    with pytest.raises(LedgerUnavailableError, match="the service ends: nothing was recorded"):
+        operations.correct(ids[0], 0.9)
+    assert list(ledger.read(kinds=["correction"])) == []
 
 
 def test_a_large_snapshot_is_written_while_others_decide(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
