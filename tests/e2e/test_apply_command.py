@@ -340,20 +340,24 @@ def test_an_ok_that_changed_nothing_is_noticed_and_undone(
     assert states() == {"undone"}
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_node_that_dies_while_others_commit_has_all_undone(
-    nodes: list[Server], run: Run, monkeypatch: pytest.MonkeyPatch
+    moment: str, nodes: list[Server], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Node.commit
 
     def dying(node: Node, seconds: int, persist: str) -> None:
-        if node.name == nodes[1].name:
+        if node.name == nodes[1].name and moment == "before":
             nodes[1].stop()
         commit(node, seconds, persist)
+        if node.name == nodes[1].name:
+            nodes[1].stop()
 
     monkeypatch.setattr(Node, "commit", dying)
     code, said = run("apply", "plan", "--map", "map.yaml")
     assert code == 2, said
-    assert f"{nodes[1].name} is gone and did not commit the change" in said
+    assert f"{nodes[1].name} is gone and did not {'commit the change' if moment == 'before' else 'read'}" in said
+    assert "nothing was changed" not in said
     assert f"{nodes[1].name} should undo it without us by" in said
     assert Receipt.read(Path("plan")).states == {nodes[0].name: "undone", nodes[1].name: "pending"}
     nodes[1].start(fresh=False)

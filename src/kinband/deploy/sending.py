@@ -88,25 +88,22 @@ def _moving(items: Iterable[Item]) -> list[Item]:
 # --- What runs ------------------------------------------------------------------------------------------------------
 
 
-def _read(
-    items: Sequence[Item], sessions: Sessions, *, source: str = "running", then: str = _UNCHANGED
-) -> dict[str, str]:
+def _read(items: Sequence[Item], sessions: Sessions, *, then: str = _UNCHANGED) -> dict[str, str]:
     """Return what every attribute is, by its key; one that is not there is an error."""
     grouped, found = _by_node(items), dict[str, str]()
+    _each_or_error(grouped, lambda node: found.update(_values(grouped[node], sessions[node])), then)
+    return found
 
-    def read(node: str) -> None:
-        values = sessions[node].read([item.path for item in grouped[node]], source)
-        for item in grouped[node]:
-            value = values[item.path]
-            if not value:
-                raise NodeError(
-                    node,
-                    f"has no {item.attribute} at {item.dn}",
-                    hint="check inventory and netconf.paths of the mapping",
-                )
-            found[key_of(item)] = value
 
-    _each_or_error(grouped, read, then)
+def _values(items: Sequence[Item], session: Node, *, source: str = "running") -> dict[str, str]:
+    """The same of one node."""
+    values, found = session.read([item.path for item in items], source), dict[str, str]()
+    for item in items:
+        value = values[item.path]
+        if not value:
+            hint = "check inventory and netconf.paths of the mapping"
+            raise NodeError(session.name, f"has no {item.attribute} at {item.dn}", hint=hint)
+        found[key_of(item)] = value
     return found
 
 
@@ -202,7 +199,7 @@ def _check_not_applied(plan: Path) -> None:
         raise
     if receipt.in_force:
         raise ConflictError(
-            f"the plan in {plan} was carried out at {receipt.at:%Y-%m-%d %H:%M}",
+            f"the plan in {plan} was carried out at {receipt.at.astimezone():%Y-%m-%d %H:%M}",
             hint=f"confirm it, or undo it with kinband rollback {plan}",
         )
 
@@ -238,7 +235,7 @@ def _edited(moving: Mapping[str, Sequence[Item]], sessions: Sessions) -> Iterato
     """Put what moves into the candidates of all nodes, or of none, and give them back in the end."""
 
     def edit(node: str) -> None:
-        _compare(moving[node], _read(moving[node], sessions, source="candidate"))
+        _compare(moving[node], _values(moving[node], sessions[node], source="candidate"))
         sessions[node].edit({item.path: item.after for item in moving[node]})
 
     def leave(*, discard: bool) -> None:
@@ -256,7 +253,7 @@ def _edited(moving: Mapping[str, Sequence[Item]], sessions: Sessions) -> Iterato
 
 def _changed(items: Sequence[Item], session: Node) -> dict[str, str]:
     """Return what a node runs after a commit; it must be what was set, whatever the node answered."""
-    runs = _read(items, {session.name: session})
+    runs = _values(items, session)
     if odd := _differing(items, runs, "after"):
         item = odd[0]
         raise NodeError(
@@ -272,7 +269,7 @@ def _undone(items: Sequence[Item], session: Node, persist: str) -> dict[str, str
         refused = ""
     except NodeError as error:  # there may have been nothing to cancel: what it runs tells
         refused = f" ({error.problem})"
-    runs = _read(items, {session.name: session})
+    runs = _values(items, session)
     if odd := _differing(items, runs, "before"):
         item = odd[0]
         raise NodeError(session.name, f"still runs {item.attribute}={runs[key_of(item)]} at {item.dn}{refused}")
@@ -295,7 +292,7 @@ def _cancel(
     receipt.told(stuck, "pending", at=clock()).write(plan)
     then = "every node runs what it ran before"
     if stuck:
-        names, until = ", ".join(stuck), f"{receipt.until:%H:%M:%S}"
+        names, until = ", ".join(stuck), f"{receipt.until.astimezone():%H:%M:%S}"
         then = f"{names} should undo it without us by {until}: then run kinband rollback {plan}"
     _all_or_error(failed, then)
     raise AssertionError("something failed")
@@ -318,7 +315,9 @@ def confirm(plan: Path, access: Access, *, clock: Clock) -> Receipt:
     if not nodes:
         if receipt.in_force:
             return receipt
-        raise ConflictError(f"the plan in {plan} was undone at {receipt.at:%Y-%m-%d %H:%M}", hint="apply it again")
+        raise ConflictError(
+            f"the plan in {plan} was undone at {receipt.at.astimezone():%Y-%m-%d %H:%M}", hint="apply it again"
+        )
     moving = {node: _moving(receipt.on(node)) for node in nodes}
     then = "nothing was confirmed"
     with _sessions(nodes, access, then=then) as sessions:
@@ -343,7 +342,7 @@ def _check_all_run_it(
         )
         raise ConflictError(
             f"{back[0]} runs what it ran before: it has undone the change, which was to be confirmed by "
-            f"{receipt.until:%H:%M:%S}; nothing was confirmed",
+            f"{receipt.until.astimezone():%H:%M:%S}; nothing was confirmed",
             hint=rest,
         )
     if odd := _differing(_flat(moving), runs, "after"):
@@ -373,13 +372,8 @@ def _settle(
     failed = _each(moving, act)
     receipt = receipt.told(moving.keys() - failed, "confirmed", at=clock(), runs=found)
     receipt.write(plan)
-    others = len(moving) - len(failed)
-    _all_or_error(
-        failed,
-        f"it is confirmed on {counted(others, 'other node')}, kinband rollback {plan} undoes it"
-        if others
-        else "nothing was confirmed",
-    )
+    others = counted(len(moving) - len(failed), "other node")
+    _all_or_error(failed, f"it is confirmed on {others}; kinband rollback {plan} undoes it on all, whatever they run")
     _each_or_error(moving, lambda node: sessions[node].save(), "the change is confirmed, but gone with its next start")
     return receipt
 
