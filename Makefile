@@ -24,7 +24,7 @@ test: $(INSTALLED) ## Run every test, doctests included.
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto
 
 quick: $(INSTALLED) ## The inner loop, a minute and a half on two idle cores: arithmetic, reference and doctests; no Ray, browser, PostgreSQL or command line.
-	$(TEST_ENV) $(BIN)/python -m pytest -q -n auto -k "not postgresql" $(QUICK_TESTS)
+	$(TEST_ENV) $(BIN)/python -m pytest -q -n auto -p no:schemathesis -k "not postgresql" $(QUICK_TESTS)
 
 docs: $(VENV)/.docs ## Build the site of the pages and the reference of the API into out/site; a warning is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -136,7 +136,6 @@ def plot_history(controller: Controller, station: str, *, ax: "Axes | None" = No
 def plot_regret(
     runs: "Mapping[str, Any] | DataFrame",
     *,
-    colours: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -145,7 +144,6 @@ def plot_regret(
     Args:
         runs: Values by learner, each (runs, rounds) or (rounds,); or a data frame of the columns `learner`, `seed`,
             `round` and `regret`, as `kinband.compare(...).frame()` has them.
-        colours: By learner; of the house's series where one is left out.
         labels: What the legend calls learners, where not as they are.
         ax: Where to draw; new axes if not given.
 
@@ -156,7 +154,7 @@ def plot_regret(
     """
     ax, curves = _axes(ax), _curves_of(runs)
     for place, (name, values) in enumerate(curves.items()):
-        x, colour = np.arange(1, values.shape[1] + 1), (colours or {}).get(name, SERIES[place % len(SERIES)])
+        x, colour = np.arange(1, values.shape[1] + 1), SERIES[place % len(SERIES)]
         draw_band(ax, x, values, colour=colour, label=(labels or {}).get(name, name))
     ax.set_xlim(1, max(2, *(values.shape[1] for values in curves.values())))
     return finish(ax, x="round", y="regret", legend=True, whole=True)

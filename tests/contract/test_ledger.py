@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, event, exc, text
 from tests.support.journals import Written
-from tests.support.ledger_stores import STATIONS, OnRecord, fresh_database, live, new_controller, postgres_server
+from tests.support.ledger_stores import STATIONS, OnRecord, live, new_controller
 from typer.testing import CliRunner
 
 from kinband import ConfigurationSpace, Controller
@@ -37,19 +37,6 @@ from kinband.service.ledger.restoring import newest_snapshot
 from kinband.service.ledger.schema import set_triggers
 
 TABLES = ("events", "meta")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    return fresh_database(request.getfixturevalue("server"))
 
 
 @pytest.fixture

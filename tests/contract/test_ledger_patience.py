@@ -12,18 +12,12 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import select
-from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.ledger_stores import fresh_database
 
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError
 from kinband.service.ledger.engines import PING
 from kinband.service.ledger.schema import events
 from kinband.service.operations.turns import Mutex
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
 
 
 def test_an_old_connection_is_asked_for_a_sign_of_life_with_little_patience_and_replaced(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy.engine import Connection, RootTransaction
-from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.ledger_stores import fresh_database
 from tests.support.operations_life import NOON, SPACE, Clock, Wish, ask, begin, learned, rails, want, whole, wishful
 
 from kinband import Controller
@@ -21,12 +21,6 @@ from kinband.service.ledger.engines import LOCK, WRITING
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -2,29 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.ledger_stores import fresh_database, postgres_server
 from tests.support.operations_life import ask, begin, whole
 
 from kinband.service.ledger import Ledger
 from kinband.service.ledger.restoring import FollowingController
 from kinband.service.operations import Operations
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    return fresh_database(request.getfixturevalue("server"))
 
 
 @pytest.fixture

@@ -38,13 +38,6 @@ def server() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    return fresh_database(request.getfixturevalue("server"))
-
-
 def worker(url: str) -> "subprocess.Popen[str]":
     """A process that does the work of `tests.support.ledger_stores.work`."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OPENBLAS_NUM_THREADS": "1"}

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from tests.golden.record import same
-from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.ledger_stores import fresh_database
 from tests.support.service_crowd import Crowd, Sent, Witness, check_once, check_replay, load_of
 from tests.support.service_process import STATIONS, Options, ServiceProcess, make_tokens, service
 
@@ -19,12 +18,6 @@ from kinband.records import TOLERANCE
 from kinband.service.ledger import Ledger
 
 SLOTS, ASKERS = 8, 8
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
 
 
 @contextmanager

@@ -4,12 +4,11 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import event, inspect, text
-from tests.support.ledger_stores import OnRecord, fresh_database, new_controller, postgres_server
+from tests.support.ledger_stores import OnRecord, new_controller
 
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.service.access import Identity, NotAllowedError, NotSignedInError, Role, Tokens
@@ -29,19 +28,6 @@ class Time:
 
     def now(self) -> datetime:
         return datetime(2026, 11, 20, 10, tzinfo=UTC) + timedelta(seconds=self.seconds)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    return fresh_database(request.getfixturevalue("server"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.soak.damage import flipped
 from sqlalchemy import Update, text, update
-from tests.support.ledger_stores import OnRecord, fresh_database, new_controller, postgres_server
+from tests.support.ledger_stores import OnRecord, fresh_database, new_controller
 
 from kinband.errors import SavedStateError
 from kinband.service.access import Tokens
@@ -17,12 +17,6 @@ from kinband.service.ledger import Ledger
 from kinband.service.ledger.backups import back_up
 from kinband.service.ledger.schema import snapshots
 from kinband.service.ledger.schema import tokens as rows
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,15 +1,14 @@
 """Lost tails and forgeries: heads that were noted elsewhere, and seals by a key that lies elsewhere."""
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection, delete, text, update
-from tests.support.ledger_stores import OnRecord, fresh_database, new_controller, postgres_server
+from tests.support.ledger_stores import OnRecord, new_controller
 
 from kinband.cli import main
 from kinband.errors import BadInputError, SavedStateError
@@ -19,18 +18,6 @@ from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.schema import events, seals, set_triggers
 
 KEY = Key(b"a key that lies where the database does not")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    sqlite = request.param == "sqlite"
-    return str(tmp_path / "ledger.db") if sqlite else fresh_database(request.getfixturevalue("server"))
 
 
 def lived(url: str, key: Key | None = None) -> None:

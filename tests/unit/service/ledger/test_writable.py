@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 from tests.support.http_service import Served, served
-from tests.support.ledger_stores import fresh_database, postgres_server
+from tests.support.ledger_stores import fresh_database
 
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.store import ROOM, Writable
@@ -145,12 +145,6 @@ def test_a_service_whose_database_only_reads_says_so(service: Served) -> None:
         assert answer.status_code == 503
         assert "takes no writes, since it is read-only or rights are missing" in answer.json()["detail"]
         assert "ledger.db" not in answer.text
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    with postgres_server() as found:
-        yield found
 
 
 def test_postgresql_is_tried_without_a_trace(server: Any) -> None:
