@@ -29,6 +29,7 @@ HEAD = (
     "intervals hold (95 %)",
     "rows used",
     "s",
+    "CPU s",
     "GB",
 )
 
@@ -94,7 +95,7 @@ def judged(log: Log, seed: int, out: Path, *, limit: float, **handed: bool) -> l
 
 def _line(one: Score, left: dict[str, int]) -> str:
     """What is known after a run, in a line."""
-    took = f"{one.answer.seconds:.1f} s, {one.answer.gigabytes:.2f} GB"
+    took = f"{one.answer.seconds:.1f} s, {one.answer.worked:.1f} of CPU, {one.answer.gigabytes:.2f} GB"
     if one.answer.failed:
         return f"{one.name}, seed {one.seed}: {one.answer.failed} ({took})"
     alone = ", ".join(f"{count} {why}" for why, count in left.items())
@@ -139,6 +140,7 @@ def cells(name: str, own: Sequence[Score]) -> list[str]:
         counted(sum(one.held for one in own), sum(one.stated for one in own)),
         f"{used:,} of {rows:,}",
         f"{np.mean([one.answer.seconds for one in own]):.0f}",
+        f"{np.mean([one.answer.worked for one in own]):.0f}",
         f"{max(one.answer.gigabytes for one in own):.2f}",
     ]
 

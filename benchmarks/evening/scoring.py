@@ -43,19 +43,21 @@ class Answer:
         gigabytes: The most memory that it and its children held at a time.
         failed: Why there is no plan, else empty.
         said: What it printed for machines.
+        worked: Seconds that it and its children spent on all cores, which other work on the machine hardly changes.
     """
 
     seconds: float
     gigabytes: float
     failed: str
     said: Mapping[str, Any]
+    worked: float = 0.0
 
 
 def run(arguments: Sequence[str], folder: Path, *, limit: float) -> Answer:
     """Run a command for at most so many seconds and return its answer; what it prints is kept in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     printed, complained = folder / "answer.json", folder / "stderr.txt"
-    begun, most = time.monotonic(), 0.0
+    begun, most, worked = time.monotonic(), 0.0, _worked()
     with printed.open("wb") as out, complained.open("wb") as err:
         process = subprocess.Popen(arguments, stdout=out, stderr=err)  # noqa: S603 (our own command)
         while process.poll() is None:
@@ -65,12 +67,18 @@ def run(arguments: Sequence[str], folder: Path, *, limit: float) -> Answer:
                 process.wait()
                 return Answer(limit, most, f"stopped after {limit:g} s", {})
             time.sleep(_PAUSE)
-    seconds = time.monotonic() - begun
+    seconds, worked = time.monotonic() - begun, _worked() - worked
     if process.returncode:
         last = complained.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
         why = " ".join(last).replace(f"{folder}{os.sep}", "")  # the place of a file on this machine tells nobody else
-        return Answer(seconds, most, f"exit code {process.returncode}: {why}", {})
-    return Answer(seconds, most, "", json.loads(printed.read_text(encoding="utf-8")))
+        return Answer(seconds, most, f"exit code {process.returncode}: {why}", {}, worked)
+    return Answer(seconds, most, "", json.loads(printed.read_text(encoding="utf-8")), worked)
+
+
+def _worked() -> float:
+    """Seconds of all cores that children which have ended spent, theirs included."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def resident(pid: int) -> float:

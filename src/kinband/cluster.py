@@ -46,6 +46,8 @@ class ClusterError(KinbandError, RuntimeError):
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 _STORE = 512 * 2**20  # bytes for results in flight, where we start the cluster; Ray would take a third of the memory
+PATIENCE = 15.0
+"""Seconds that a cluster has to answer."""
 _TRY = """
 import logging, sys, ray
 ray.init(address=sys.argv[1], logging_level=logging.CRITICAL, log_to_driver=False)
@@ -67,7 +69,7 @@ def ray_module() -> Any:
         ) from error
 
 
-def join(address: str | None, *, processors: int, timeout: float = 15.0) -> Callable[[], None]:
+def join(address: str | None, *, processors: int, timeout: float = PATIENCE) -> Callable[[], None]:
     """Connect this process to a cluster and return what disconnects it again.
 
     A process that is connected already stays where it is, and stays connected.

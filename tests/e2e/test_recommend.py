@@ -348,6 +348,14 @@ def test_what_one_station_lacks_does_not_stop_the_others(folder: Path, capsys: p
     assert "0012" not in left
 
 
+def test_a_cluster_that_does_not_answer_is_named_before_anything_is_learned(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kinband.cli.recommend.learn_network", lambda *_, **__: pytest.fail("it learned first"))
+    assert recommend(folder, "--ray", "127.0.0.1:1") == 2
+    assert "no Ray cluster answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("blocked", ["log", "states", "out"])
 def test_paths_that_lead_nowhere_are_named(blocked: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "file").write_text("in the way", encoding="utf-8")

@@ -34,6 +34,7 @@ from kinband.cli.options import (
     with_options,
 )
 from kinband.cli.render import echo_json, echo_lines, say, show, table
+from kinband.cluster import PATIENCE, reach
 from kinband.controller.explain import configuration_text
 from kinband.errors import BadInputError
 from kinband.planning import (
@@ -145,6 +146,8 @@ def recommend(
     notes: list[str] = []
     with noted(notes):
         beside.check()
+        if ray is not None:
+            reach(ray, timeout=PATIENCE)
         trace = columns.read(log, kpis=beside.kpis)
         check_log(trace)
         space = _tried(trace.space())

@@ -597,7 +597,7 @@ def plan_network(
     return replace(plan, limits=(*plan.limits, *network.beside.in_words()))
 
 
-_CUBE, _FEW_SECONDS = 6e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
+_CUBE, _FEW_SECONDS = 2e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
 _PROCESS = 0.3  # GB that a process holds beside the rows of its group
 
 

@@ -174,6 +174,7 @@ def test_a_plan_is_read_from_its_files_and_gains_left_alone_from_the_answer(tmp_
 def test_a_command_is_timed_weighed_and_its_failure_told(tmp_path: Path) -> None:
     hungry = "import json, time; held = bytearray(300_000_000); time.sleep(0.5); print(json.dumps({'rows_used': 5}))"
     fed = run([sys.executable, "-c", hungry], tmp_path, limit=60)
+    assert fed.worked > 0
     assert fed.said == {"rows_used": 5}
     assert fed.seconds > 0.5
     assert 0.3 < fed.gigabytes < 0.6
