@@ -9,6 +9,7 @@ follow each other.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -100,8 +101,7 @@ def create_app(
 
 def _add_routes(app: FastAPI, pages: APIRouter | None, missing: errors.Missing | None) -> None:
     own = [route for router in ROUTERS for route in router.routes]
-    schema = schema_of(own)
-    page = page_of(schema)
+    schema, page = _described()
 
     async def docs() -> HTMLResponse:
         return HTMLResponse(page)
@@ -179,6 +179,13 @@ _MEANING = {
     500: "Something broke on our side; the sentence has the id under which the log tells more.",
     503: "The database is away, busy or full, or takes no writes; Retry-After says when to come back.",
 }
+
+
+@cache
+def _described() -> tuple[dict[str, Any], str]:
+    """Return the schema of all routes, and the page that shows it: the same for every application of a process."""
+    schema = schema_of([route for router in ROUTERS for route in router.routes])
+    return schema, page_of(schema)
 
 
 def schema_of(routes: Sequence[BaseRoute]) -> dict[str, Any]:
