@@ -69,6 +69,7 @@ class Threads:
         while not (await asyncio.wait({answer}, timeout=_LOOK))[0]:
             if request is not None and await request.is_disconnected():
                 future.cancel()
+                answer.add_done_callback(_ignored)
                 raise ClientDisconnect
         return answer.result()
 
@@ -101,6 +102,12 @@ class Threads:
         loop = asyncio.get_running_loop()
         while (value := await loop.run_in_executor(self._executor, next, values, end)) is not end:
             yield value  # type: ignore[misc]
+
+
+def _ignored(answer: "asyncio.Future[Any]") -> None:
+    """Take note of how something ended that nobody waits for, so that it is no fault of the program."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _too_many(status: int, sentence: str) -> HTTPException:

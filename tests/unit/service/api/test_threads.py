@@ -1,12 +1,13 @@
 """Who works long, or waits, keeps neither switches nor probes waiting, and only so many of them find a place."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -132,6 +133,23 @@ class Caller:
 
     async def is_disconnected(self) -> bool:
         return self.gone
+
+
+def test_what_fails_after_its_caller_has_left_is_no_fault_of_the_program() -> None:
+    threads, gate, faults, gone = Threads("work", 1, most=2, each=2), Gate(), list[Any](), Caller()
+
+    async def left() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        gone.gone = True
+        with pytest.raises(ClientDisconnect):
+            await threads.run(gate, request=cast(Any, gone))
+        gate.open()
+        await asyncio.to_thread(threads._executor.shutdown)
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(left())
+    assert faults == []
 
 
 def test_who_leaves_gives_the_place_up_and_what_was_not_begun_is_never_done() -> None:
