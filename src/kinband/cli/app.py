@@ -33,6 +33,7 @@ COMMANDS = {
     "apply": "apply:apply_command",
     "confirm": "apply:confirm_command",
     "rollback": "apply:rollback_command",
+    "impact": "impact:impact",
     "audit": "audit:audit_command",
     "replay": "replay:replay",
     "ledger": "ledger:ledger_app",

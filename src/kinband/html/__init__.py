@@ -22,6 +22,12 @@ def style_sheet() -> str:
     return (files("kinband.html") / "kinband.css").read_text(encoding="utf-8")
 
 
+@cache
+def paper_sheet() -> str:
+    """Return the style sheet of pages that are sent and printed."""
+    return style_sheet() + (files("kinband.html") / "paper.css").read_text(encoding="utf-8")
+
+
 def environment(package: str) -> "Environment":
     """Return the templates in the folder `templates` of a package: escaped, and strict about what is not there."""
     from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kinband.arrays import FloatArray
-from kinband.html import environment, style_sheet
+from kinband.html import environment, paper_sheet
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Why, decimals_of
 from kinband.planning.reasons import reworded
@@ -59,7 +59,7 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
         True
     """
     listed = plan.changes[:LISTED]
-    scale = _scale([change.gain for change in listed])
+    scale = gain_scale([change.gain for change in listed])
     return _template().render(
         plan=plan,
         origin=origin,
@@ -73,7 +73,7 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
         changes=listed,
         left=plan.left_alone[:LISTED],
         whisker=lambda change: whisker(change.gain, scale),
-        ruler=_ruler(scale, plan.decimals) if listed else "",
+        ruler=gain_ruler(scale, plan.decimals) if listed else "",
         places=plan_map(plan, origin.places, metres=origin.metres),
         hours=hour_chart(plan),
         undone=_undone(plan),
@@ -87,10 +87,10 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
 @cache
 def _template() -> "Template":
     made = environment("kinband.planning")
-    made.filters |= {"signed": _signed, "interval": _interval, "configuration": _configuration, "moves": _moves}
-    made.filters |= {"minus": _minus}
+    made.filters |= {"signed": signed, "interval": interval, "configuration": _configuration, "moves": _moves}
+    made.filters |= {"minus": minus}
     made.globals |= {
-        "style": style_sheet(),
+        "style": paper_sheet(),
         "version": __version__,
         "counted": counted,
         "listed": LISTED,
@@ -117,7 +117,7 @@ def _words(plan: ChangePlan) -> str:
         return "These are trials of what is little known: each may lose, and all teach something."
     if all(change.gain.low > 0 for change in plan.changes):
         sure = "Each of these changes is expected to gain, and the whole 95 % interval of its gain lies above zero."
-        return f"{sure} But {_minus(losing)}" if (losing := plan.losing()) else sure
+        return f"{sure} But {minus(losing)}" if (losing := plan.losing()) else sure
     return "Not all of these changes are certain to gain: see the intervals of their gains."
 
 
@@ -126,19 +126,19 @@ def _mean(values: Any) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _signed(value: float, decimals: int) -> str:
+def signed(value: float, decimals: int) -> str:
     """A gain, with a sign and a typographer's minus."""
-    return _minus(f"{value:+,.{decimals}f}")
+    return minus(f"{value:+,.{decimals}f}")
 
 
-def _minus(text: Any) -> str:
+def minus(text: Any) -> str:
     """Text with a typographer's minus before its negative numbers."""
     return re.sub(r"(?<![\w.)-])-(?=\.?\d)", "−", str(text))
 
 
 def _sentence(plan: ChangePlan, one: Change | LeftAlone) -> str:
     """A reason with the reward's own name, and with the page's precision and minus."""
-    return _minus(reworded(one.reason, one, explore=plan.explore, reward=plan.reward, decimals=plan.decimals))
+    return minus(reworded(one.reason, one, explore=plan.explore, reward=plan.reward, decimals=plan.decimals))
 
 
 def _doubts(change: Change, origin: Origin) -> list[str]:
@@ -166,20 +166,21 @@ def _doubted(plan: ChangePlan, origin: Origin) -> str:
     return f"Look twice: of {counted(len(plan.changes), 'change')}, {', and '.join(said)}." if said else ""
 
 
-def _interval(gain: Estimate, decimals: int) -> str:
-    return f"{_signed(gain.low, decimals)} to {_signed(gain.high, decimals)}" if gain.known else "no interval"
+def interval(gain: Estimate, decimals: int) -> str:
+    """Return the ends of a gain in words."""
+    return f"{signed(gain.low, decimals)} to {signed(gain.high, decimals)}" if gain.known else "no interval"
 
 
 def _configuration(values: Mapping[str, Any]) -> str:
     """A configuration as words, such as "tilt 4, power 43"; the value alone where there is one knob."""
-    return _minus(
+    return minus(
         ", ".join(str(value) if len(values) == 1 else f"{knob}\u00a0{value}" for knob, value in values.items())
     )
 
 
 def _moves(change: Change) -> list[tuple[str, Any, Any]]:
     """The knobs that move, each with what it is now and what it is to be."""
-    return [(knob, _minus(change.present[knob]), _minus(value)) for knob, value in change.moves.items()]
+    return [(knob, minus(change.present[knob]), minus(value)) for knob, value in change.moves.items()]
 
 
 _NAMED = 6  # configurations of a roll-back that are named
@@ -190,7 +191,7 @@ def _undone(plan: ChangePlan) -> str:
     knobs = Counter(", ".join(f"{knob} {value}" for knob, value in one.present.items()) for one in plan.changes)
     named = [f"{text} at {counted(count, 'station')}" for text, count in knobs.most_common(_NAMED)]
     rest = sum(knobs.values()) - sum(count for _, count in knobs.most_common(_NAMED))
-    return _minus("; ".join([*named, f"others at {rest:,}"] if rest else named))
+    return minus("; ".join([*named, f"others at {rest:,}"] if rest else named))
 
 
 # --- Gains as whiskers ----------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ _WIDE, _HIGH = 140.0, 16.0
 _HOURS = 24
 
 
-def _scale(gains: Sequence[Estimate]) -> Scale:
+def gain_scale(gains: Sequence[Estimate]) -> Scale:
     """From gains to places in a whisker's picture; zero is always in it."""
     ends = [end for gain in gains for end in (gain.low, gain.high, gain.value) if math.isfinite(end)]
     return Scale(*around([0.0, *ends], margin=0.03), 0.0, _WIDE)
@@ -216,11 +217,12 @@ def whisker(gain: Estimate, scale: Scale) -> Markup:
     return tag("svg", *parts, class_="gain", viewBox=f"0 0 {_WIDE:g} {_HIGH:g}", aria_hidden="true")
 
 
-def _ruler(scale: Scale, decimals: int) -> Markup:
+def gain_ruler(scale: Scale, decimals: int) -> Markup:
     """The scale of all whiskers: where no gain is, and where a round one."""
     zero = min(max(scale(0.0), 4.0), _WIDE - 4.0)
-    last = round_ticks(0.0, scale.high, most=3)[-1]
-    ends = [("0", zero, "start" if zero < _WIDE / 8 else "middle"), (_signed(last, decimals), scale(last), "middle")]
+    far = max(scale.high, scale.low, key=abs)
+    last = max(round_ticks(min(far, 0.0), max(far, 0.0), most=3), key=abs)
+    ends = [("0", zero, "start" if zero < _WIDE / 8 else "middle"), (signed(last, decimals), scale(last), "middle")]
     letters = [tag("text", text, class_="tick", x=x, y=12, text_anchor=anchor) for text, x, anchor in ends]
     return tag("svg", *letters, class_="gain", viewBox=f"0 0 {_WIDE:g} {_HIGH:g}", aria_hidden="true")
 
@@ -236,13 +238,13 @@ def hour_chart(plan: ChangePlan, *, height: int = 200) -> Markup:
     inside = [tag("line", class_="zero", x1=0, x2="100%", y1=y(0.0), y2=y(0.0))]
     for hour, gain in by_hour.items():
         x, look = percent((hour + 0.5) / _HOURS), " chosen" if hour == worst else ""
-        says = tag("title", f"{hour:02d} h: {_signed(gain.value, decimals)} ({_interval(gain, decimals)})")
+        says = tag("title", f"{hour:02d} h: {signed(gain.value, decimals)} ({interval(gain, decimals)})")
         line = tag("line", class_=f"whisker{look}", x1=x, x2=x, y1=y(gain.low), y2=y(gain.high)) if gain.known else ""
         inside.append(tag("g", says, line, tag("circle", class_=f"dot{look}", cx=x, cy=y(gain.value), r=4.5)))
     for hour in range(0, _HOURS, 3):
         place = {"x": percent((hour + 0.5) / _HOURS), "y": height - 6.0}
         inside.append(tag("text", f"{hour:02d} h", class_="tick", text_anchor="middle", **place))
-    said = [f"{hour:02d} h {_signed(gain.value, decimals)}" for hour, gain in by_hour.items()]
+    said = [f"{hour:02d} h {signed(gain.value, decimals)}" for hour, gain in by_hour.items()]
     return plot(inside, y=y, says=f"Mean gain in {plan.reward} by hour of the day: {', '.join(said)}.", height=height)
 
 
@@ -270,7 +272,7 @@ def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, met
     dots = []
     for name, (x, y) in sorted(zip(known, at.tolist(), strict=True), key=lambda one: abs(gains.get(one[0], 0.0))):
         gain = gains.get(name)
-        words = "left alone" if gain is None else _signed(gain, decimals)
+        words = "left alone" if gain is None else signed(gain, decimals)
         title = [tag("title", f"{name}: {words}")] if said else []
         look = "rest" if gain is None else "less" if gain < 0 else "more"
         fill = None if gain is None else f"{_PALEST + (1 - _PALEST) * abs(gain) / largest:.2f}"
