@@ -334,6 +334,18 @@ class ChangeDetector:
         self._R = np.zeros(len(SHIFTS))
         self._squares, self._count = PRIOR, PRIOR
 
+    def stored(self) -> list[Any]:
+        """Return JSON-able values that `taken_up` takes."""
+        return [self.value, self._R.tolist(), self._squares, self._count]
+
+    @classmethod
+    def taken_up(cls, values: Sequence[Any]) -> "ChangeDetector":
+        """Return one that goes on where another was."""
+        found = cls()
+        found.value, shifts, found._squares, found._count = values
+        found._R = np.array(shifts, dtype=np.float64)
+        return found
+
     def add(self, z: float) -> None:
         """Take in a residual in standard deviations of its prediction."""
         spread = max(1.0, sqrt(self._squares / self._count))

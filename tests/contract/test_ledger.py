@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, event, exc, text
 from tests.support.journals import Written
-from tests.support.ledger_stores import STATIONS, OnRecord, live, new_controller
+from tests.support.ledger_stores import STATIONS, OnRecord, live, new_controller, rewritten
 from typer.testing import CliRunner
 
 from kinband import ConfigurationSpace, Controller
@@ -33,8 +33,8 @@ from kinband.service.ledger import (
 )
 from kinband.service.ledger import events as events_module
 from kinband.service.ledger.events import FIRST
-from kinband.service.ledger.restoring import newest_snapshot
 from kinband.service.ledger.schema import set_triggers
+from kinband.service.ledger.snapshots import newest_snapshot, stored_snapshots
 
 TABLES = ("events", "meta")
 
@@ -402,12 +402,11 @@ def test_a_damaged_snapshot_is_passed_over(ledger: Ledger) -> None:
     live(life, np.random.default_rng(2), 25)
     newest = newest_snapshot(ledger)
     assert newest is not None
-    with ledger.connected(writes=True) as connection:
-        connection.execute(text("UPDATE snapshots SET checksum = 'x' WHERE seq = :seq"), {"seq": newest.seq})
+    rewritten(ledger, newest.seq, checksum="x")
     older = newest_snapshot(ledger)
     assert older is None or older.seq < newest.seq
-    with ledger.connected(writes=True) as connection:
-        connection.execute(text("UPDATE snapshots SET kinband = '0'"))
+    for seq in stored_snapshots(ledger):
+        rewritten(ledger, seq, kinband="0")
     assert newest_snapshot(ledger) is None
     assert Written(OnRecord(ledger).controller) == Written(life.controller)
 

@@ -1,5 +1,7 @@
 """What the tests of the ledger share: the two stores, and a life that a controller can lead."""
 
+import hashlib
+import json
 import sys
 import tempfile
 import warnings
@@ -11,10 +13,13 @@ from uuid import uuid4
 
 import numpy as np
 import psycopg
+from sqlalchemy import update
 
 from kinband import ConfigurationSpace, Controller
 from kinband.records import Decision
 from kinband.service.ledger import Ledger
+from kinband.service.ledger.schema import parts, snapshots
+from kinband.service.ledger.snapshots import FOLDER
 from kinband.service.operations import Operations
 
 STATIONS = ["a", "b", "c"]
@@ -90,6 +95,22 @@ class OnRecord:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.operations, name)  # correct, call_off, add_station, remove_station, refresh
+
+
+def rewritten(ledger: Ledger, seq: int, data: bytes | None = None, **head: Any) -> None:
+    """Change what is stored as a snapshot, its checksum with it unless that is what is changed."""
+    if data is not None:
+        head = {"checksum": hashlib.sha256(data).hexdigest()} | head
+    folder = ledger.beside(FOLDER)
+    if folder is not None:
+        file = folder / f"{seq:012d}.snapshot"
+        first, _, rest = file.read_bytes().partition(b"\n")
+        file.write_bytes(json.dumps(json.loads(first) | head).encode() + b"\n" + (rest if data is None else data))
+        return
+    with ledger.connected(writes=True) as connection:
+        connection.execute(update(snapshots).where(snapshots.c.seq == seq).values(head))
+        if data is not None:
+            connection.execute(update(parts).where(parts.c.seq == seq).values(data=data))
 
 
 Life = Controller | OnRecord

@@ -138,6 +138,26 @@ def backup(
     typer.echo(f"{copy}: a whole copy, every checksum holds; head {head}")
 
 
+@ledger_app.command()
+def archive(
+    ledger: LedgerArgument,
+    keep: Annotated[int, typer.Option(min=1, help="How many of the latest events stay in the database.")] = 200_000,
+    key: KeyOption = None,
+) -> None:
+    """Move old events of an SQLite ledger into compressed files beside it, which are read like the rest.
+
+    A service does so by itself; this is for one that is to be made smaller at once. It may run meanwhile.
+
+    Example: kinband ledger archive ledger.db --keep 200000
+    """
+    from kinband.service.ledger.archiving import archive_events
+
+    with opened_ledger(ledger, create=Path(ledger).exists(), key=key) as opened, stage("archiving"):
+        made = archive_events(opened, keep=keep)
+        last, name = opened.archived(), opened.name
+    typer.echo(f"{name}: {len(made)} new segment(s); events up to {last:,} are in its archive")
+
+
 @ledger_app.command("check-rails")
 def check_rails(
     ledger: LedgerArgument,

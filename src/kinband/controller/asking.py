@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
-from kinband.controller.events import Journal
+from kinband.controller.journal import Journal
 from kinband.controller.memory import DeployedState
 from kinband.controller.setup import Setup
 from kinband.controller.stations import CurrentSetup, arm_of, check_fallbacks

@@ -6,7 +6,6 @@ made: what has been told since changes nothing about a decision of the past.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.controller.events import Journal
+from kinband.controller.journal import Journal, ToldRows
 from kinband.controller.memory import starting_rows
 from kinband.controller.setup import Setup
 from kinband.errors import NotPositiveDefiniteError
@@ -124,8 +123,20 @@ def told_rows_of(setup: Setup, journal: Journal, *, known: int | None = None) ->
         (array([1]), array([0.5]), array([0.3]))
     """
     start = starting_rows(setup.start)
-    told = islice(journal.told.values(), None if known is None else max(known - len(start), 0))
-    return _rows_of([*start[:known], *map(journal.observation, told)], setup)
+    told = journal.rows.part(0, None if known is None else max(known - len(start), 0))
+    return _joined(_rows_of(start[:known], setup), _rows_told(told, setup))
+
+
+def _rows_told(told: ToldRows, setup: Setup) -> Rows:
+    return Rows(told.task, told.X, told.y, setup.noise + np.nan_to_num(told.noise))
+
+
+def _joined(rows: Rows, further: Rows) -> Rows:
+    """Return rows, then further ones."""
+    if not len(rows.y) or not len(further.y):
+        return further if len(further.y) else rows
+    pairs = ((getattr(rows, name), getattr(further, name)) for name in ("tasks", "X", "y", "noise"))
+    return Rows(*map(np.concatenate, pairs))
 
 
 def _rows_of(learned: Sequence[Observation], setup: Setup) -> Rows:
@@ -163,16 +174,14 @@ class KnownRows:
         with self._lock:
             if self._of is not journal:
                 self._of, self._rows, self._told = journal, LearnedRows(), 0
-                self._append(starting_rows(setup.start), setup)
-            told = list(journal.told.values())  # at once: others may tell meanwhile
-            self._append([journal.observation(one) for one in told[self._told :]], setup)
+                if start := starting_rows(setup.start):
+                    self._rows.append(_rows_of(start, setup))
+            told = journal.rows  # at once: others may tell meanwhile
+            if len(told) > self._told:
+                self._rows.append(_rows_told(told.part(self._told, None), setup))
             self._told = len(told)
             rows = self._rows
             return Rows(rows.tasks[:known], rows.X[:known], rows.y[:known], rows.noise[:known])
-
-    def _append(self, learned: Sequence[Observation], setup: Setup) -> None:
-        if learned:
-            self._rows.append(_rows_of(learned, setup))
 
 
 def closest_rows(rows: Rows, task: int, x: FloatArray, *, most: int, setup: Setup, K_Z: FloatArray) -> Rows:

@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike
 from kinband.controller.asking import State, decision_from, queries_for, query_for, with_deployed
 from kinband.controller.attribution import KnownRows
 from kinband.controller.config import ConfigKeywords, ControllerConfig, config_from
-from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Journal, Left, Told
+from kinband.controller.events import Asked, CalledOff, Entry, Estimated, Left, Told
 from kinband.controller.explain import MOST_ROWS, Explanation, explain
+from kinband.controller.journal import Journal
 from kinband.controller.making import (
     DescriptorsLike,
     Running,

@@ -5,7 +5,6 @@ Scores are those that were stored when asking; whose evidence they rested on, `a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from math import erf, floor, log10, sqrt
 from typing import Any
 
@@ -22,7 +21,8 @@ from kinband.controller.attribution import (
     task_matrix_of,
     told_rows_of,
 )
-from kinband.controller.events import Asked, Journal
+from kinband.controller.events import Asked
+from kinband.controller.journal import Journal
 from kinband.controller.setup import Setup
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.policies.constraints import BUDGET, FLOOR
@@ -639,13 +639,10 @@ def _too_many(count: int, most_rows: int) -> str:
 
 def _bearing(asked: Asked, setup: Setup, journal: Journal, K_Z: FloatArray) -> int:
     """How many of the rewards known to a decision are of stations that share with its own."""
-    start = [] if setup.start is None else setup.start.tasks.tolist()
-    known = max(asked.decision.known - len(start), 0)
-    kin = set(related(K_Z, asked.task).tolist())
-    if len(kin) == len(K_Z) and not journal.joined:  # all share with all: no need to look at each
-        return len(start) + min(known, len(journal.told))
-    decisions = map(journal.asked.__getitem__, list(islice(journal.told, known)))  # at once: others may tell meanwhile
-    return sum(task in kin for task in start) + sum([one.task in kin for one in decisions])
+    start = np.empty(0) if setup.start is None else setup.start.tasks
+    told = journal.rows.part(0, max(asked.decision.known - len(start), 0)).task
+    kin = related(K_Z, asked.task)
+    return int(np.isin(start, kin).sum() + np.isin(told, kin).sum())
 
 
 def _contexts(asked: Asked, runner_up: Alternative | None, setup: Setup) -> FloatArray:

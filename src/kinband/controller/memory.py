@@ -4,7 +4,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from math import floor, fsum, inf
 from typing import Any
 
@@ -18,13 +17,12 @@ from kinband.controller.events import (
     Entry,
     Estimated,
     Joined,
-    Journal,
     Newcomer,
     Ran,
     Shaping,
     Told,
-    check_entry,
 )
+from kinband.controller.journal import Journal, Past, check_entry
 from kinband.controller.setup import Setup
 from kinband.controller.stations import CurrentSetup
 from kinband.drift import ChangeDetector, log_end, read_time, residual, row_after_change
@@ -129,8 +127,17 @@ class Watch:
 
     def take_back(self, journal: Journal) -> None:
         """Show the time of the journal's last decision: those after it were taken back."""
-        last = next(reversed(journal.asked.values()), None)  # type: ignore[call-overload]
+        last = journal.last
         self._latest = None if last is None or self._column is None else float(last.x[self._column])
+
+    def stored(self) -> dict[str, Any]:
+        """Return JSON-able values that `take_up` takes."""
+        return {"latest": self._latest, "evidence": [[task, one.stored()] for task, one in self._evidence.items()]}
+
+    def take_up(self, values: Mapping[str, Any]) -> None:
+        """Go on where another one was."""
+        self._latest = values["latest"]
+        self._evidence = {int(task): ChangeDetector.taken_up(one) for task, one in values["evidence"]}
 
     def change_points(self, told: Told, current: CurrentSetup, journal: Journal) -> Sequence[ChangePoint]:
         """Return the entry with which the station of a reward starts anew, if it has changed."""
@@ -222,6 +229,24 @@ class DeployedState:
                     if entry.id in journal.asked:
                         self._count(entry.id, journal)
 
+    def trim(self, journal: Journal) -> None:
+        """Forget decisions before one whose reward is known: that is not called off any more."""
+        for task, made in self._made.items():
+            known = (n for n in reversed(range(len(made))) if journal.is_told(made[n]))
+            self._made[task] = made[next(known, 0) :]
+        self._called_off &= {key for made in self._made.values() for key in made}
+
+    def stored(self) -> dict[str, Any]:
+        """Return JSON-able values that `take_up` takes."""
+        counted = [[key, task, lower] for key, (task, lower) in self._open.items()]
+        return {"made": list(self._made.items()), "called_off": sorted(self._called_off), "open": counted}
+
+    def take_up(self, values: Mapping[str, Any]) -> None:
+        """Go on where another one was."""
+        self._made = {int(task): list(made) for task, made in values["made"]}
+        self._called_off = set(values["called_off"])
+        self._open = {key: (int(task), lower) for key, task, lower in values["open"]}
+
     def _count(self, key: str, journal: Journal) -> None:
         lower = held_lower(journal.policy_state(key)) if self._budget else None
         if lower is not None:
@@ -247,6 +272,9 @@ class DeployedState:
 # --- Who was told what last, and what a budget takes for the least ---------------------------------------------------
 
 
+_ROUNDS = 1000  # whose rewards are at hand for neighbours, where there is a past for the others
+
+
 @dataclass(eq=False)
 class LastTold:
     """Which decision of each station was told last, and which in each round; empty where neighbours do not count."""
@@ -262,6 +290,20 @@ class LastTold:
         self.latest[decision.station] = entry.id
         if decision.round is not None:
             self.in_round[decision.round, decision.station] = entry.id
+
+    def trim(self, rounds: int) -> None:
+        """Forget rounds long past, when so many have begun: who is told late then learns its own reward."""
+        for key in [key for key in self.in_round if key[0] < rounds - _ROUNDS]:
+            del self.in_round[key]
+
+    def stored(self) -> dict[str, Any]:
+        """Return JSON-able values that `take_up` takes."""
+        return {"latest": dict(self.latest), "in_round": [[*key, told] for key, told in self.in_round.items()]}
+
+    def take_up(self, values: Mapping[str, Any]) -> None:
+        """Go on where another one was."""
+        self.latest = dict(values["latest"])
+        self.in_round = {(int(number), station): told for number, station, told in values["in_round"]}
 
 
 @dataclass(eq=False)
@@ -324,18 +366,17 @@ def corrected_in_place(policy: Policy, journal: Journal, entry: Corrected, *, fi
         entry: The correction.
         first: How many rows the policy had learned before the first reward was told.
     """
-    order = {key: first + i for i, key in enumerate(journal.told)}
     done: list[str] = []
     try:
         for key, told in journal.put_right(entry).items():
             if not entry.kpis or told.reward != journal.told[key].reward:
-                correct(policy, order[key], told.reward)
+                correct(policy, first + journal.row_of(key), told.reward)
                 done.append(key)
         if entry.kpis and isinstance(policy, Constrained):
-            policy.correct_kpis(order[entry.id], entry.kpis)
+            policy.correct_kpis(first + journal.row_of(entry.id), entry.kpis)
     except CannotCorrectError:
         for key in done:
-            correct(policy, order[key], journal.told[key].reward)
+            correct(policy, first + journal.row_of(key), journal.told[key].reward)
         return False
     return True
 
@@ -365,6 +406,25 @@ def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None
 # is for an entry that may change tasks or the past; `follow` is for a replay, which reads in the journal what a reward
 # led to. So beliefs depend on the order of entries alone.
 
+_AT_HAND = 20_000
+"""How many decisions and entries are kept in memory where there is a past for the others; up to twice as many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a memory needs besides its past to go on.
+
+    Attributes:
+        values: Of journal and counts, JSON-able.
+        rows: What was learned from, as arrays by name.
+        beliefs: What the policy's `state` returned.
+    """
+
+    values: dict[str, Any]
+    rows: dict[str, Any]
+    beliefs: dict[str, Any]
+
+
 _CACHED = 4096  # for how many pending decisions the work done while asking is kept
 
 
@@ -375,6 +435,8 @@ class Memory:
         setup: The fixed setup.
         entries: What the journal holds already.
         beliefs: What the policy believed after the last of them; None to learn everything anew.
+        past: Where entries can be looked up again, so that old ones need not be kept.
+        stored: What `stored` told of an earlier one; the entries come after it.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
@@ -386,10 +448,17 @@ class Memory:
     """
 
     def __init__(
-        self, setup: Setup, entries: Iterable[Entry] = (), *, beliefs: Mapping[str, Any] | None = None
+        self,
+        setup: Setup,
+        entries: Iterable[Entry] = (),
+        *,
+        beliefs: Mapping[str, Any] | None = None,
+        past: Past | None = None,
+        stored: "Stored | None" = None,
     ) -> None:
         self.setup = setup
-        self.journal = Journal()
+        self._past = past
+        self.journal = Journal(past)
         self.current = CurrentSetup.of(setup)
         budget = None if setup.rules is None else setup.rules.conservative
         self.deployed = DeployedState(budget=budget is not None)
@@ -398,11 +467,15 @@ class Memory:
         self.watch = Watch(setup)
         self.rounds = 0
         self._caches: OrderedDict[str, Any] = OrderedDict()
+        if stored is not None and past is not None:
+            self._go_on(stored, past)
+            self.follow(entries)
+            return
         policy = empty_policy(setup, ())
         if beliefs is not None and isinstance(policy, KeepsState):
             self._take_up(entries, beliefs)
         else:
-            self.policy = self._taught(policy, ())
+            self.policy = self._taught(policy)
             self.follow(entries)
 
     @property
@@ -417,7 +490,7 @@ class Memory:
 
     def observations(self) -> list[Observation]:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
-        return [*starting_rows(self.setup.start), *map(self.journal.observation, self.journal.told.values())]
+        return [*starting_rows(self.setup.start), *self.journal.observations()]
 
     def learn(self, told: Told) -> None:
         """Learn a reward and note it, with all that it leads to."""
@@ -490,7 +563,7 @@ class Memory:
         if not self.journal.shaping:
             return self.current
         current = CurrentSetup.of(self.setup)
-        for entry in takewhile(lambda entry: entry is not asked, self.journal):
+        for entry in self.journal.lasting(asked.decision.id):
             current = current.after(entry)
         return current
 
@@ -502,6 +575,38 @@ class Memory:
             if isinstance(entry, Told):
                 self.policy.learn(self.journal.observation(entry))
 
+    def trim(self) -> None:
+        """Leave to the past what is old, where there is one; whatever is in memory must be there."""
+        if self._past is not None:
+            self.journal.trim(_AT_HAND)
+            self.deployed.trim(self.journal)
+            self.last_told.trim(self.rounds)
+
+    def stored(self) -> "Stored | None":
+        """Return what a memory needs besides its past to go on; None where the policy's beliefs cannot be stored."""
+        if not isinstance(self.policy, KeepsState):
+            return None
+        values, rows = self.journal.stored()
+        values |= {"deployed": self.deployed.stored(), "watch": self.watch.stored(), "rounds": self.rounds}
+        values["last_told"] = self.last_told.stored()
+        return Stored(values, rows, dict(self.policy.state()))
+
+    def _go_on(self, stored: "Stored", past: Past) -> None:
+        """Take up what was stored."""
+        values = stored.values
+        self.journal = Journal.taken_up(past, values, stored.rows)
+        self.rounds = values["rounds"]
+        for entry in self.journal.lasting():
+            self.current = self.current.after(entry)
+        self.deployed.take_up(values["deployed"])
+        self.watch.take_up(values["watch"])
+        self.last_told.take_up(values["last_told"])
+        self.policy = empty_policy(self.setup, self.journal.shaping)
+        if isinstance(self.policy, KeepsState):
+            self.policy.restore(stored.beliefs)
+        else:
+            self._taught(self.policy)
+
     def _take_up(self, entries: Iterable[Entry], beliefs: Mapping[str, Any]) -> None:
         """Add entries to the journal and take up what the policy believed after them."""
         for entry in entries:
@@ -511,29 +616,29 @@ class Memory:
         if isinstance(self.policy, KeepsState):
             self.policy.restore(beliefs)
 
-    def _taught(self, policy: Policy, told: Iterable[Told]) -> Policy:
-        """Return a policy that has learned the starting log and these rewards, one after the other."""
+    def _taught(self, policy: Policy) -> Policy:
+        """Return a policy that has learned the starting log and all rewards, one after the other."""
         if start := starting_rows(self.setup.start):
             learn_log(policy, start)
-        for row in map(self.journal.observation, told):
+        for row in self.journal.observations():
             policy.learn(row)
         return policy
 
-    def _anew(self, told: Iterable[Told], shaping: Sequence[Shaping]) -> Policy:
+    def _anew(self, shaping: Sequence[Shaping]) -> Policy:
         """Return a policy for these tasks that has learned everything anew."""
-        return self._taught(empty_policy(self.setup, shaping), told)
+        return self._taught(empty_policy(self.setup, shaping))
 
     def _reshape(self, entry: Estimated) -> None:
         """Note an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
         if entry.triangle:
-            self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
+            self.policy = self._anew([*self.journal.shaping, entry])
         self.note(entry)
 
     def _welcome(self, entry: Newcomer) -> None:
         """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
         spec = self.current.after(entry).policy_spec()
         if not taken_in(self.policy, self.setup.factory(), spec):
-            self.policy = self._anew(self.journal.told.values(), [*self.journal.shaping, entry])
+            self.policy = self._anew([*self.journal.shaping, entry])
         self.note(entry)
 
     def correct_in_place(self, entry: Corrected) -> bool:
@@ -576,26 +681,25 @@ class Relearning:
     def __init__(self, setup: Setup, journal: Journal, entry: Corrected) -> None:
         self.entry = entry
         self._setup, self._journal = setup, journal
-        self._right, self._shaping = journal.put_right(entry), list(journal.shaping)
-        self._told, self._learned = list(journal.told.values()), 0
+        self._right = {journal.row_of(key): journal.observation(told) for key, told in journal.put_right(entry).items()}
+        self._shaping, self._corrections = list(journal.shaping), journal.corrections
+        self._learned = 0
         self.policy = empty_policy(setup, self._shaping)
 
     def further(self, journal: Journal) -> int | None:
         """Return how many rewards are to be learned yet; None where the journal no longer goes on from where it was."""
-        told = list(journal.told.values())
-        same = all(one is other for one, other in zip(self._told, told, strict=False))
-        if journal is not self._journal or not same or len(journal.shaping) != len(self._shaping):
+        same = journal.corrections == self._corrections and len(journal.shaping) == len(self._shaping)
+        if journal is not self._journal or not same:
             return None
-        self._told = told
-        return len(told) - self._learned
+        return len(journal.rows) - self._learned
 
     def learn(self, *, unless: Callable[[], bool] = lambda: False) -> bool:
         """Learn what there is; False where that was given up on the way, as it takes long."""
         if not self._learned and (start := starting_rows(self._setup.start)):
             learn_log(self.policy, start)
-        for told in self._told[self._learned :]:
+        for row in self._journal.observations(self._learned):
             if unless():
                 return False
-            self.policy.learn(self._journal.observation(self._right.get(told.id, told)))
+            self.policy.learn(self._right.get(self._learned, row))
             self._learned += 1
         return True

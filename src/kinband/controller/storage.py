@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from kinband.controller.events import Journal, entry_from_dict, entry_to_dict
+from kinband.controller.events import entry_from_dict, entry_to_dict
+from kinband.controller.journal import Journal
 from kinband.controller.setup import Setup, setup_from_parts, setup_to_parts
 from kinband.errors import BadInputError, KinbandError, SavedStateError
 from kinband.policies.base import KeepsState, Policy, PolicyFactory

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from kinband.arrays import FloatArray, positive_number
-from kinband.controller.events import NO_KPIS, Asked, Corrected, Journal, Ran, Told
+from kinband.controller.events import NO_KPIS, Asked, Corrected, Ran, Told
+from kinband.controller.journal import Journal
 from kinband.controller.memory import LastTold
 from kinband.controller.setup import Setup, told_number
 from kinband.controller.stations import arm_of

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import takewhile
 from typing import Any, Protocol
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Setup
-from kinband.controller.events import Asked, Estimated, Journal, Told
+from kinband.controller.events import Asked, Estimated, Told
+from kinband.controller.journal import Journal
 from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError
 from kinband.stats import Estimate, counted, discoveries, mean_of, mean_square_of, share_of
@@ -113,10 +113,8 @@ def epochs_of(recorded: Recorded) -> list[Epoch]:
 
 def setup_of(recorded: Recorded, *, at: Asked | None = None) -> CurrentSetup:
     """Return the setup with every station that has ever joined, or as it was when a decision was made."""
-    present, journal = CurrentSetup.of(recorded.setup), recorded.journal
-    if not journal.moved and not journal.shaping:
-        return present
-    for entry in takewhile(lambda entry: entry is not at, journal):
+    present = CurrentSetup.of(recorded.setup)
+    for entry in recorded.journal.lasting(None if at is None else at.decision.id):
         present = present.after(entry)
     return present
 

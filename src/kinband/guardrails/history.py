@@ -204,6 +204,9 @@ def event_from(saved: Mapping[str, Any]) -> Event:
 
 _INSTANT = timedelta(microseconds=1)  # the least that times can differ by
 
+KEPT_CHANGES, KEPT_REWARDS = 1_000, 1_500
+"""How many of its latest changes, and of the latest slots, a history has of a station; at most twice as many."""
+
 Moment = tuple[int, datetime]
 """Epoch and time: of two moments the greater is the later one."""
 
@@ -279,13 +282,16 @@ class _Draft:
         match event:
             case Changed(station=station):
                 made = replace(event, epoch=len(self.clock)) if self.clock else event
-                self.changes[station] = (*self.changes.get(station, ()), made)
+                known = self.changes.get(station, ())
+                self.changes[station] = (*(known if len(known) < 2 * KEPT_CHANGES else known[-KEPT_CHANGES:]), made)
             case CalledOff(station=station):
                 self.changes[station] = self.changes.get(station, ())[:-1]
             case Rewarded(at=at, station=station, reward=reward, epoch=epoch):
                 if station not in self._mine:
                     self._mine[station] = dict(self.rewards.get(station, {}))
                 self._mine[station][len(self.clock) if epoch is None else epoch, at] = reward
+                if len(self._mine[station]) > 2 * KEPT_REWARDS:
+                    self._mine[station] = dict(sorted(self._mine[station].items())[-KEPT_REWARDS:])
             case Frozen(station=station, why=why):
                 self.frozen[station] = why
             case Thawed(station=station):

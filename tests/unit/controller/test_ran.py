@@ -11,7 +11,8 @@ from tests.reference import naive
 from tests.support.ledger_stores import OnRecord
 
 from kinband import ConfigurationSpace, Controller
-from kinband.controller.events import CalledOff, Entry, Ran, check_entry, entry_from_dict, entry_to_dict
+from kinband.controller.events import CalledOff, Entry, Ran, entry_from_dict, entry_to_dict
+from kinband.controller.journal import check_entry
 from kinband.diagnostics import audit
 from kinband.diagnostics.calibration import predictions_of
 from kinband.drift import Drift, Reset

@@ -1,19 +1,17 @@
 """Metrics: what Prometheus sees of the service and of its network."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from math import sqrt
 from statistics import fmean
-from typing import cast, get_args
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kinband.controller.events import Journal, Told
+from kinband.controller.journal import Journal
 from kinband.guardrails import Code
-from kinband.service.operations import DecisionRecord, Operations, ReadModel
+from kinband.service.operations import Operations, ReadModel
 from kinband.service.operations.read_model import KEPT_RECENT
 from kinband.service.schemas import STATUSES
 from kinband.stats import REACH
@@ -39,9 +37,9 @@ def recent_z(journal: Journal, *, noise: float, last: int = LAST) -> list[float]
         noise: The controller's.
         last: Rewards to look at; those without a prediction count, and give nothing.
     """
-    found, rewards = [], cast(dict[str, Told], journal.told)  # which knows its end, unlike mappings in general
-    for key, told in list(islice(reversed(rewards.items()), last)):  # at once: others may tell meanwhile
-        predicted = journal.predicted(key)
+    found = []
+    for told in journal.latest_told(last):
+        predicted = journal.predicted(told.id)
         if predicted is not None:
             mean, std = predicted
             found.append((told.reward - mean) / sqrt(std**2 + noise + (told.noise or 0.0)))
@@ -87,14 +85,15 @@ class Network(Collector):
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._counted: tuple[int, dict[str, int], dict[str, int]] = (-1, {}, {})
 
     def collect(self) -> Iterator[Metric]:
         """Give every figure; the read model is held for as short as possible."""
         operations = self._operations
         setup, journal = operations.setup, operations.turns.at_hand.journal
         with operations.looking() as read_model:
-            head, records, waiting = read_model.head, list(read_model.decisions.values()), len(read_model.waiting())
+            head, waiting = read_model.head, len(read_model.waiting())
+            statuses: dict[str, int] = {name: read_model.statuses[name] for name in STATUSES}
+            refusals: dict[str, int] = {code: read_model.rails_refused[code] for code in get_args(Code)}
             stopped = read_model.stopped is not None or operations.guard.rails.stop
             made, told, recent = (
                 read_model.counts.get("decisions", 0),
@@ -107,7 +106,6 @@ class Network(Collector):
             )
         z = [] if setup.config.policy in NO_DEVIATIONS else recent_z(journal, noise=setup.noise)
         doubt = bool(operations.reading().doubt)
-        statuses, refusals = self._tallied(head.seq, records)
         yield CounterMetricFamily("kinband_decisions_made", "Decisions on record.", value=made)
         yield CounterMetricFamily("kinband_told", "Outcomes on record.", value=told)
         yield _by("kinband_decisions", "Decisions by what became of them.", "status", statuses)
@@ -127,18 +125,6 @@ class Network(Collector):
         )
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
         yield from calibration(z)
-
-    def _tallied(self, seq: int, records: list[DecisionRecord]) -> tuple[dict[str, int], dict[str, int]]:
-        """Return numbers by status and by rail; counted once for every state of the ledger."""
-        if self._counted[0] != seq:
-            statuses = Counter[str](dict.fromkeys(STATUSES, 0))
-            refusals = Counter[str](dict.fromkeys(get_args(Code), 0))
-            for record in records:
-                statuses[record.status] += 1
-                if record.verdict is not None and record.verdict.refusals:
-                    refusals.update(record.verdict.codes)
-            self._counted = seq, statuses, refusals
-        return self._counted[1:]
 
 
 def recent_reward(read_model: ReadModel) -> float | None:

@@ -1,6 +1,7 @@
 """The routes: a handler reads the request, calls one method of `Operations` and shows what comes back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -532,10 +533,17 @@ def export_events(operations: Service) -> StreamingResponse:
     return tables.events_file(operations)
 
 
-def _decisions(operations: Operations) -> list[DecisionRecord]:
-    """All decisions as they stand at one moment; records do not change, so that they can be written at leisure."""
+def _decisions(operations: Operations) -> Iterator[DecisionRecord]:
+    """All decisions as they stand when they are written, a few at a time: most are looked up in the ledger."""
     with operations.looking() as read_model:
-        return list(read_model.decisions.values())
+        keys = iter(list(read_model.decisions))
+    while some := list(islice(keys, _TOGETHER)):
+        with operations.looking() as read_model:
+            records = [read_model.decisions[key] for key in some]
+        yield from records
+
+
+_TOGETHER = 100  # decisions that are looked up while nothing changes
 
 
 # --- For those who run the service: does it live, can it work, and figures for Prometheus ---------------------------

@@ -4,20 +4,23 @@ SQLite copies a database page by page while others write (its online backup). Po
 than we do.
 """
 
-import os
+import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import func, select
 
 from kinband.errors import BadInputError
+from kinband.service.ledger.archive import FOLDER, sha256_of
 from kinband.service.ledger.engines import make_private
 from kinband.service.ledger.events import Head
-from kinband.service.ledger.schema import events, schema_of, snapshots
+from kinband.service.ledger.schema import events, schema_of
 from kinband.service.ledger.seals import Key
+from kinband.service.ledger.snapshots import stored_snapshots, synced
 from kinband.service.ledger.store import Ledger
 
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite keeps beside a database
@@ -51,13 +54,18 @@ class LedgerSummary:
 def summary_of(ledger: Ledger) -> LedgerSummary:
     """Return what a ledger holds, without checking its chain; `Ledger.verify` does."""
     with ledger.reading() as connection:
-        counted = connection.execute(select(events.c.kind, func.count()).group_by(events.c.kind)).all()
+        some = ledger.segments_in(connection)
+        here = events.c.seq > (some[-1].last if some else 0)
+        counted = connection.execute(select(events.c.kind, func.count()).where(here).group_by(events.c.kind)).all()
         ends = connection.execute(select(func.min(events.c.at), func.max(events.c.at))).one()
         newest = connection.execute(select(events.c.checksum).order_by(events.c.seq.desc()).limit(1)).scalar()
-        stored = connection.execute(select(func.count()).select_from(snapshots)).scalar_one()
         schema = schema_of(connection)
-    kinds = {str(kind): int(count) for kind, count in sorted(counted)}
-    return LedgerSummary(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, int(stored), kinds)
+    stored = len(stored_snapshots(ledger))
+    totals = Counter({str(kind): int(count) for kind, count in counted})
+    if ledger.archive is not None:
+        totals += ledger.archive.counted(some)
+    kinds = dict(sorted(totals.items()))
+    return LedgerSummary(ledger.name, str(schema), sum(kinds.values()), ends[0], ends[1], newest, stored, kinds)
 
 
 def back_up(ledger: Ledger, copy: Path) -> Head:
@@ -79,12 +87,46 @@ def back_up(ledger: Ledger, copy: Path) -> Head:
         with ledger.reading() as connection, _writing(copy):
             _copied(connection.connection.driver_connection, part)
         with _writing(copy):
+            _copy_archive(ledger, part, copy)
             head = _check(part, ledger.key)
-            _synced(part)
+            synced(part)
+            archive = _archive_of(copy)
+            if archive.exists():  # of a copy that was never finished
+                shutil.rmtree(archive)
+            if _archive_of(part).exists():
+                _archive_of(part).rename(archive)
             part.rename(copy)
             return head
     finally:
         _remove(part)
+
+
+def _archive_of(file: Path) -> Path:
+    return file.with_name(file.name + FOLDER)
+
+
+def _copy_archive(ledger: Ledger, part: Path, copy: Path) -> None:
+    """Copy the archive; what another backup in the same folder has of it is shared with that: it never changes."""
+    there = ledger.archive
+    with closing(Ledger.open(part, create=False)) as copied:
+        some = copied.segments()
+    if there is None or not some:
+        return
+    folder = _archive_of(part)
+    folder.mkdir(mode=0o700)
+    for segment in some:
+        target = folder / segment.name
+        for other in copy.parent.glob(f"*{FOLDER}/{segment.name}"):
+            if other.parent != folder and sha256_of(other) == segment.digest:
+                with suppress(OSError):
+                    target.hardlink_to(other)
+                    break
+        if not target.exists():
+            there.check(segment)
+            target.touch(mode=0o600)
+            shutil.copyfile(there.folder / segment.name, target)
+            synced(target)
+    synced(folder)
 
 
 def _copied(source: object, part: Path) -> None:
@@ -125,11 +167,4 @@ def _remove(part: Path) -> None:
     """Remove a copy that is not finished, with what SQLite keeps beside it."""
     for further in ("", *_BESIDE):
         part.with_name(part.name + further).unlink(missing_ok=True)
-
-
-def _synced(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    shutil.rmtree(_archive_of(part), ignore_errors=True)

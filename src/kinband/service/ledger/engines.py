@@ -299,6 +299,10 @@ def unhurried(connection: Connection) -> Iterator[None]:
             driver.patience = before
 
 
+WAL = 64 * 1024 * 1024
+"""Bytes that the file of a write-ahead log keeps once what it held is in the database."""
+
+
 def _file(url: URL) -> URL:
     """Return the URL of an SQLite ledger, which has to be a file in a folder that exists."""
     if not url.database or url.database == ":memory:" or url.query:
@@ -315,7 +319,7 @@ def _prepare_sqlite(connection: Any, timeout: float, *, create: bool) -> None:
     try:
         if create:
             _write_ahead(connection, until=monotonic() + timeout)
-        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", f"journal_size_limit={WAL}"):
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.Error:
         connection.close()

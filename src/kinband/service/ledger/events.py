@@ -25,13 +25,13 @@ from kinband.controller.events import (
     Entry,
     Estimated,
     Joined,
-    Journal,
     Left,
     Ran,
     Returned,
     Told,
     entry_to_dict,
 )
+from kinband.controller.journal import Journal
 from kinband.errors import BadInputError, SavedStateError
 
 FIRST = "0" * 64

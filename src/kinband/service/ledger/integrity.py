@@ -14,7 +14,17 @@ from typing import Any
 from sqlalchemy import Connection, create_engine, select, text
 
 from kinband.errors import SavedStateError
-from kinband.service.ledger.schema import FUNCTION, bring_up, events, meta, metadata, parts, snapshots, tokens
+from kinband.service.ledger.schema import (
+    FUNCTION,
+    SCHEMA,
+    bring_up,
+    events,
+    meta,
+    metadata,
+    schema_of,
+    tokens,
+    triggers_of_earlier,
+)
 
 _MOST = 3  # faults that are named
 
@@ -31,7 +41,7 @@ def check_store(connection: Connection, *, where: str, whole: bool) -> None:
     sqlite = connection.dialect.name == "sqlite"
     faults = _pages_of_sqlite(connection, whole=whole) if sqlite else _indexes_of_postgresql(connection, whole=whole)
     faults = faults or (_schema_of_sqlite(connection) if sqlite else _triggers_of_postgresql(connection))
-    faults = faults or [*_settings(connection), *_tokens(connection), *(_snapshots(connection) if whole else ())]
+    faults = faults or [*_settings(connection), *_tokens(connection)]
     if faults:
         said = "; ".join(faults[:_MOST])
         raise SavedStateError(f"the ledger {where} is damaged or was changed ({said}): restore it from a backup")
@@ -39,11 +49,15 @@ def check_store(connection: Connection, *, where: str, whole: bool) -> None:
 
 def _pages_of_sqlite(connection: Connection, *, whole: bool) -> list[str]:
     """Return what SQLite finds wrong with its pages, and with indexes against their tables."""
-    names = (
-        [""] if whole else [f"('{name}')" for name in metadata.tables if name not in ("snapshots", "snapshot_parts")]
-    )
+    names = [""] if whole else [f"('{name}')" for name in _in_use(connection)]
     said = [row[0] for name in names for row in connection.exec_driver_sql(f"PRAGMA integrity_check{name}")]
     return [str(line).splitlines()[0] for line in said if line != "ok"]
+
+
+def _in_use(connection: Connection) -> list[str]:
+    """Return the tables that are looked at at every start."""
+    there = {str(row[0]) for row in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return [name for name in metadata.tables if name in there and name not in ("snapshots", "snapshot_parts")]
 
 
 def _indexes_of_postgresql(connection: Connection, *, whole: bool) -> list[str]:
@@ -56,6 +70,8 @@ def _indexes_of_postgresql(connection: Connection, *, whole: bool) -> list[str]:
 
 def _schema_of_sqlite(connection: Connection) -> list[str]:
     found, expected = _statements(connection), _expected()
+    if schema_of(connection) != SCHEMA:  # looked at as it is
+        expected = triggers_of_earlier(expected)
     return [
         f"{name} is not as it was made" for name in sorted({*found, *expected}) if found.get(name) != expected.get(name)
     ]
@@ -142,19 +158,3 @@ def _as_made(row: Any, said: dict[str, Any] | None, revoked: set[str]) -> bool:
         return False
     digest = token_digest(row._mapping)
     return said.get("digest", digest) == digest and (row.revoked is not None) == (row.id in revoked)
-
-
-# --- Snapshots, against their digests and the events that they were taken after -------------------------------------
-
-
-def snapshot_data(connection: Connection, row: Any) -> bytes | None:
-    """Return what was stored as a snapshot; None where it is damaged, or was not taken after an event of this chain."""
-    stored = select(parts.c.data).where(parts.c.seq == row.seq).order_by(parts.c.part)
-    data = b"".join(connection.execute(stored).scalars())
-    chained = connection.execute(select(events.c.checksum).where(events.c.seq == row.seq)).scalar()
-    return data if hashlib.sha256(data).hexdigest() == row.checksum and chained == row.chained else None
-
-
-def _snapshots(connection: Connection) -> list[str]:
-    rows = connection.execute(select(snapshots)).all()
-    return [f"the snapshot after event {row.seq} is damaged" for row in rows if snapshot_data(connection, row) is None]

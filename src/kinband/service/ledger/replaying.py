@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from sqlalchemy import select
-
 from kinband.controller import Explanation, Setup
 from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
@@ -20,8 +18,7 @@ from kinband.records import Decision, same_decision
 from kinband.service.ledger.events import Event
 from kinband.service.ledger.requests import Request, ask_controller
 from kinband.service.ledger.restoring import EntryReader, read_setup, restored
-from kinband.service.ledger.schema import events
-from kinband.service.ledger.store import Ledger
+from kinband.service.ledger.store import Ledger, Reader
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +123,8 @@ def _round(ledger: Ledger, event: Event) -> list[Event]:
     """Return the decisions that were made together with one, in order."""
     if event.round is None:
         return [event]
-    wanted = select(events).where(events.c.round == event.round).order_by(events.c.seq)
     with ledger.reading() as connection:
-        return [Event(*row) for row in connection.execute(wanted)]
+        return Reader(connection, ledger).round(event.round)
 
 
 def _same(recorded: Asked, again: Asked, spec: PolicySpec) -> bool:

@@ -1,28 +1,30 @@
 """A controller from its ledger: what it was made with, the last snapshot, and the events after it."""
 
-import hashlib
 import io
 import json
 import logging
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from kinband.controller import Controller, Setup
-from kinband.controller.events import Corrected, Entry, Told, entry_from_dict
-from kinband.controller.memory import Relearning
+from kinband.controller.events import Asked, Corrected, Entry, Ran, Told, entry_from_dict
+from kinband.controller.journal import Past
+from kinband.controller.memory import Memory, Relearning, Stored
 from kinband.controller.setup import setup_from_parts, setup_to_parts
 from kinband.controller.telling import KpiValues, correction
 from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import ENTRIES, FIRST, Draft, Event, check_chain, draft_of
-from kinband.service.ledger.integrity import settings_digest, snapshot_data
-from kinband.service.ledger.schema import events, meta, parts, snapshots
+from kinband.service.ledger.integrity import settings_digest
+from kinband.service.ledger.schema import events, meta
+from kinband.service.ledger.snapshots import Snapshot, newest_snapshot, packed_arrays
 from kinband.service.ledger.store import Ledger, Writer
 from kinband.version import __version__
 
@@ -31,15 +33,8 @@ _log = logging.getLogger(__name__)
 # --- Arrays as bytes and back, without pickle: what setup and beliefs are stored as ------------------------------
 
 
-def _packed(arrays: Mapping[str, Any]) -> bytes:
-    """Return arrays by name as the bytes of an npz file."""
-    with io.BytesIO() as file:
-        np.savez(file, **arrays)
-        return file.getvalue()
-
-
 def _unpacked(data: bytes, *, what: str) -> dict[str, Any]:
-    """Return the arrays that `_packed` wrote."""
+    """Return the arrays that `packed_arrays` wrote."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
@@ -64,7 +59,7 @@ def begin(writer: Writer, start: Setup | Controller, *, actor: str) -> None:
             )
         return
     values, arrays = setup_to_parts(setup)
-    text, data = json.dumps(values, allow_nan=False), _packed(arrays)
+    text, data = json.dumps(values, allow_nan=False), packed_arrays(arrays)
     checksum = settings_digest(text, data)
     writer.connection.execute(meta.insert().values(name=_NAME, text=text, data=data, checksum=checksum))
     payload = {"settings": checksum, "kinband": __version__, "stations": list(setup.stations)}
@@ -105,107 +100,15 @@ def _same(one: Setup, other: Setup) -> bool:
     return same and all(np.array_equal(array, further[name], equal_nan=True) for name, array in arrays.items())
 
 
-# --- Beliefs as they were after some event: a cache, so that a restart need not learn everything anew ---------------
-#
-# A snapshot is bound to the chain by the checksum of the event it was taken after; one that is damaged, or was written
-# by another version of kinband, is passed over. They are stored in parts, since an exact posterior of n rows takes 4n²
-# bytes. Old ones are thinned out: of those whose age lies between one power of two and the next the oldest stays, so
-# that any decision of the past is near one and their number grows like a logarithm.
-
-_PART = 8_000_000  # bytes
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """Beliefs after an event.
-
-    Attributes:
-        seq: The event's number.
-        beliefs: What the policy's `state` returned.
-        size: How many bytes they took.
-    """
-
-    seq: int
-    beliefs: dict[str, Any]
-    size: int
-
-
-def write_snapshot(ledger: Ledger, seq: int, beliefs: dict[str, Any], *, every: int) -> int:
-    """Store beliefs after an event, thin out older ones, and return how many bytes they take."""
-    data = _packed(beliefs)
-    with ledger.connected(writes=True) as connection:
-        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == seq)).first() is None:
-            _insert(connection, ledger, seq, data)
-            _thin(connection, every=every)
-    return len(data)
-
-
-def newest_snapshot(ledger: Ledger, *, before: int | None = None) -> Snapshot | None:
-    """Return the newest sound snapshot, or the newest taken before the event of a number."""
-    with ledger.reading() as connection:
-        wanted = select(snapshots).order_by(snapshots.c.seq.desc())
-        rows = connection.execute(wanted if before is None else wanted.where(snapshots.c.seq < before)).all()
-        return next(_sound(connection, rows), None)
-
-
-def _sound(connection: Connection, rows: Any) -> Iterator[Snapshot]:
-    for row in rows:
-        if row.kinband != __version__:
-            _log.info("the snapshot after event %d is of kinband %s: passed over", row.seq, row.kinband)
-            continue
-        data = snapshot_data(connection, row)
-        if data is None:
-            _log.warning("the snapshot after event %d is damaged: passed over", row.seq)
-            continue
-        try:
-            beliefs = _unpacked(data, what="a snapshot")
-        except SavedStateError as error:
-            _log.warning("the snapshot after event %d is passed over: %s", row.seq, error)
-            continue
-        yield Snapshot(int(row.seq), beliefs, len(data))
-
-
-def _insert(connection: Connection, ledger: Ledger, seq: int, data: bytes) -> None:
-    chained = connection.execute(select(events.c.checksum).where(events.c.seq == seq)).scalar_one()
-    connection.execute(
-        snapshots.insert().values(
-            seq=seq,
-            at=ledger.now(),
-            kinband=__version__,
-            size=len(data),
-            chained=chained,
-            checksum=hashlib.sha256(data).hexdigest(),
-        )
-    )
-    for part, first in enumerate(range(0, len(data), _PART)):
-        connection.execute(parts.insert().values(seq=seq, part=part, data=data[first : first + _PART]))
-
-
-def _thin(connection: Connection, *, every: int) -> None:
-    stored = [int(seq) for seq in connection.execute(select(snapshots.c.seq).order_by(snapshots.c.seq)).scalars()]
-    for seq in superfluous(stored, every=every):
-        connection.execute(delete(parts).where(parts.c.seq == seq))
-        connection.execute(delete(snapshots).where(snapshots.c.seq == seq))
-
-
-def superfluous(stored: list[int], *, every: int) -> list[int]:
-    """Return which of the snapshots, oldest first, can go; the newest two always stay."""
-    kept, gone = set[int](), []
-    for seq in stored[:-2]:
-        age = ((stored[-1] - seq) // every).bit_length()
-        if age in kept:
-            gone.append(seq)
-        kept.add(age)
-    return gone
-
-
 # --- From a ledger back to a controller: the newest snapshot, then the events after it ------------------------------
 #
-# The journal is read in full, since rewards may come for any decision, and every link of the chain is checked on the
-# way. Beliefs are taken from the snapshot, and only what was told after it is learned. The controller that comes out
-# decides as the one that recorded the events.
+# Events before the snapshot are not read: what was decided long ago is looked up when somebody asks for it, and checked
+# then against the chain, of which `Ledger.verify` checks all. Without a snapshot every event is read and learned. The
+# controller that comes out decides as the one that recorded the events.
 
 
+T = TypeVar("T")
+_TRIMMED = 10_000  # events after which what is old is left to the ledger, while many are read
 _NOT_OURS = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # what an odd payload leads to
 
 
@@ -238,15 +141,20 @@ class FollowingController(Controller):
     def _correction(self, decision_id: str, reward: float | None, kpis: KpiValues | None) -> Corrected:
         return correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis)
 
+    def stored(self) -> Stored | None:
+        """Return what a snapshot keeps; None where the policy's beliefs cannot be stored."""
+        return self._memory.stored()
+
+    def trim(self) -> None:
+        """Leave what is old to the ledger, where everything in memory is on record by now."""
+        self._memory.trim()
+
     @classmethod
-    def resumed(
-        cls, setup: Setup, entries: Iterable[Entry], beliefs: Mapping[str, Any] | None = None
-    ) -> "FollowingController":
-        """Return a controller that goes on where entries end; see `Controller.resume`."""
-        found = cls.resume(setup, entries, beliefs=beliefs)
-        if not isinstance(found, FollowingController):
-            raise AssertionError("a controller is resumed as what it is")
-        return found
+    def beginning(cls, setup: Setup, past: Past, stored: Stored | None = None) -> "FollowingController":
+        """Return a controller that has read nothing yet, or goes on from what was stored."""
+        controller = cls.__new__(cls)
+        controller._memory = Memory(setup, past=past, stored=stored)
+        return controller
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +176,14 @@ class Restored:
     size: int
 
 
-Shown = Callable[[Event, Entry | None], None]
-"""Somebody to whom every event is shown, with its entry where it holds one."""
+class Onlooker(Protocol):
+    """Somebody to whom every event is shown on the way."""
+
+    def begin_at(self, snapshot: Snapshot | None) -> int:
+        """Take up a snapshot, if that is of use, and return the number of the last event known."""
+
+    def show(self, event: Event, entry: Entry | None) -> None:
+        """Look at an event, with its entry where it holds one; one that is known is nothing new."""
 
 
 def restored(
@@ -278,7 +192,7 @@ def restored(
     *,
     before: int | None = None,
     snapshots: bool = True,
-    shown: Shown | None = None,
+    onlooker: Onlooker | None = None,
 ) -> Restored:
     """Return the controller that the events of a ledger lead to.
 
@@ -287,23 +201,51 @@ def restored(
         setup: What the controller was made with (`read_setup`).
         before: Only the events before this number count.
         snapshots: Whether to start from one; if not, everything is learned anew.
-        shown: To whom events are shown on the way.
+        onlooker: To whom events are shown on the way.
     """
     snapshot = newest_snapshot(ledger, before=before) if snapshots else None
-    reader, events = EntryReader(setup), ledger.read(before=before)
-    seq, checksum, known, rest = 0, FIRST, list[Entry](), list[Entry]()
-    for event in events:
+    past = LedgerPast(ledger, setup, before=before)
+    controller, snapshot = _begun(setup, past, snapshot)
+    start = (0, FIRST) if snapshot is None else (snapshot.seq, snapshot.checksum)
+    if onlooker is not None and (known := onlooker.begin_at(snapshot)) < start[0]:
+        for event in ledger.read(after=known, before=start[0] + 1):
+            onlooker.show(event, past.reader.maybe(event))
+    seq, checksum = _followed(controller, ledger, start, before=before, onlooker=onlooker, reader=past.reader)
+    taken = (0, 0) if snapshot is None else (snapshot.seq, snapshot.size)
+    return Restored(controller, seq, checksum, *taken)
+
+
+def _begun(setup: Setup, past: "LedgerPast", snapshot: Snapshot | None) -> tuple[FollowingController, Snapshot | None]:
+    """Take up a snapshot; where it does not fit, as after a change of a policy of one's own, begin at the beginning."""
+    if snapshot is not None:
+        try:
+            return FollowingController.beginning(setup, past, snapshot.memory), snapshot
+        except _NOT_OURS as error:
+            _log.warning("the snapshot after event %d does not fit, all is learned anew: %r", snapshot.seq, error)
+    return FollowingController.beginning(setup, past), None
+
+
+def _followed(
+    controller: FollowingController,
+    ledger: Ledger,
+    start: tuple[int, str],
+    *,
+    before: int | None,
+    onlooker: Onlooker | None,
+    reader: "EntryReader",
+) -> tuple[int, str]:
+    """Have a controller take in the events after one, and return number and checksum of the last."""
+    seq, checksum = start
+    for event in ledger.read(after=seq, before=before):
         seq, checksum = check_chain([event], after=seq, checksum=checksum)
         entry = reader.maybe(event)
         if entry is not None:
-            (known if snapshot is not None and seq <= snapshot.seq else rest).append(entry)
-        if shown is not None:
-            shown(event, entry)
-    if snapshot is not None and seq < snapshot.seq:
-        raise SavedStateError(f"the ledger {ledger.name} lost the events after {seq}: restore it from a backup")
-    controller, taken = _resumed(setup, known, snapshot)
-    follow(controller, rest, name=ledger.name)
-    return Restored(controller, seq, checksum, 0 if taken is None else taken.seq, 0 if taken is None else taken.size)
+            follow(controller, [entry], name=ledger.name)
+        if onlooker is not None:
+            onlooker.show(event, entry)
+        if seq % _TRIMMED == 0:
+            controller.trim()
+    return seq, checksum
 
 
 def follow(controller: FollowingController, entries: Iterable[Entry], *, name: str) -> None:
@@ -334,13 +276,37 @@ class EntryReader:
         return self.entry(event) if event.kind in ENTRIES else None
 
 
-def _resumed(
-    setup: Setup, known: list[Entry], snapshot: Snapshot | None
-) -> tuple[FollowingController, Snapshot | None]:
-    """Take up beliefs; where they do not fit, as after a change of a policy of one's own, learn all anew."""
-    if snapshot is not None:
-        try:
-            return FollowingController.resumed(setup, known, snapshot.beliefs), snapshot
-        except _NOT_OURS as error:
-            _log.warning("the snapshot after event %d does not fit, all is learned anew: %r", snapshot.seq, error)
-    return FollowingController.resumed(setup, known), None
+class LedgerPast:
+    """The past of a journal, looked up in the ledger that it is on record in."""
+
+    def __init__(self, ledger: Ledger, setup: Setup, *, before: int | None = None) -> None:
+        self.reader = EntryReader(setup)
+        self._ledger, self._before = ledger, before
+
+    def asked(self, decision_id: str) -> Asked:
+        """Return a decision."""
+        found = self._of(decision_id, "decision", Asked)
+        if not found:
+            raise SavedStateError(f"decision {decision_id} is not in the ledger {self._ledger.name}")
+        return found[0]
+
+    def told(self, decision_id: str) -> Told:
+        """Return its reward, as it was first told."""
+        found = self._of(decision_id, "outcome", Told)
+        if not found:
+            raise SavedStateError(f"the reward of {decision_id} is not in the ledger {self._ledger.name}")
+        return found[0]
+
+    def ran(self, decision_id: str) -> Ran | None:
+        """Return what was last said to have run in its place, if anything was."""
+        said = self._of(decision_id, "ran", Ran)
+        return said[-1] if said else None
+
+    def entries(self, count: int) -> Iterator[Entry]:
+        """Give the first entries, so many, in order."""
+        return islice(map(self.reader.entry, self._ledger.read(kinds=ENTRIES)), count)
+
+    def _of(self, decision_id: str, kind: str, wanted: type[T]) -> list[T]:
+        events = self._ledger.history(decision_id, before=self._before)
+        entries = (self.reader.entry(event) for event in events if event.kind == kind)
+        return [entry for entry in entries if isinstance(entry, wanted)]

@@ -1,14 +1,15 @@
 """The tables of a ledger, and how a database comes to hold them.
 
-`events` is append-only, which triggers see to. `snapshots` and their parts are a cache that may be thinned out or
-dropped. `meta` holds what the controller was made with, `seals` one row. `tokens` and `secrets` belong to the room
-`access`; they share the database, so that every process knows who may come in. A token may be used, which notes when,
-and revoked, once; anything else about it stays as it was made, and it is never deleted, since the audit log names it.
-Keys may go: that ends every session.
+`events` is append-only, which triggers see to; in SQLite old ones may leave once they are in a *segment* of the
+archive, of which `segments` has a row. `snapshots` and their parts are a cache of PostgreSQL that may be dropped.
+`meta` holds what the controller was made with, `seals` one row. `tokens` and `secrets` belong to the room `access`;
+they share the database, so that every process knows who may come in. A token may be used, which notes when, and
+revoked, once; anything else about it stays as it was made, and it is never deleted, since the audit log names it. Keys
+may go: that ends every session.
 
-A schema has a name, in a table that was alembic's. Every schema so far only added to the one before, so that a database
-of an earlier one gets what it lacks, within the transaction that is open and locked: two processes that start at once
-do not both do it. One that changes what is there needs a step of its own in `bring_up`.
+A schema has a name, in a table that was alembic's. But for one trigger, every schema so far only added to the one
+before, so that a database of an earlier one gets what it lacks, within the transaction that is open and locked: two
+processes that start at once do not both do it. One that changes what is there needs a step of its own in `bring_up`.
 """
 
 from sqlalchemy import (
@@ -30,11 +31,11 @@ from sqlalchemy import (
 
 from kinband.errors import SavedStateError
 
-SCHEMA = "v0004"
+SCHEMA = "v0005"
 """What this version of kinband reads and writes."""
 
-_EARLIER = ("v0001", "v0002", "v0003")  # before tokens, before the log was filtered quickly, before seals
-_READ = ("v0003", SCHEMA)  # what is looked at as it is
+_EARLIER = ("v0001", "v0002", "v0003", "v0004")  # before tokens, quick filters of the log, seals, archives
+_READ = ("v0003", "v0004", SCHEMA)  # what is looked at as it is
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
@@ -126,19 +127,43 @@ seals = Table(
     Column("mac", String(64), nullable=False),
 )
 
+segments = Table(
+    "segments",
+    metadata,
+    Column("first", _NUMBER, primary_key=True, autoincrement=False),
+    Column("last", _NUMBER, nullable=False),
+    Column("before", String(64), nullable=False),
+    Column("checksum", String(64), nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+STAYING = ("started", "access")
+"""Kinds of events that stay in the database when they are archived: settings and tokens are checked against them."""
+
 _WORDS = "the ledger is append-only"
 FUNCTION = f" BEGIN RAISE EXCEPTION '{_WORDS}'; END "
 """What PostgreSQL's triggers do."""
 _FIXED = 'id, name, role, hash, created, expires, "by"'
 _STAY = f"BEGIN SELECT RAISE(ABORT, '{_WORDS}'); END"
 _EACH, _REFUSE = "FOR EACH STATEMENT", "EXECUTE FUNCTION kinband_append_only()"
+EVER = "events_stay_DELETE"
+"""The trigger of SQLite that refuses to delete events; in earlier schemas, as it was made then, all of them."""
+EARLIER_TRIGGER = f"CREATE TRIGGER {EVER} BEFORE DELETE ON events {_STAY}"
+_NEEDED = (
+    "OLD.kind IN ('started', 'access') OR NOT EXISTS (SELECT 1 FROM segments WHERE OLD.seq BETWEEN first AND last)"
+)
+_NEXT = "(SELECT COALESCE(MAX(last), 0) + 1 FROM segments)"
+_LATER = ("segments_follow", "segments_stay_UPDATE", "segments_stay_DELETE")
 _TRIGGERS = {
     "sqlite": [
         *(
             f"CREATE TRIGGER IF NOT EXISTS {table}_stay_{name} BEFORE {name} ON {table} {_STAY}"
-            for table in ("events", "meta")
+            for table in ("events", "meta", "segments")
             for name in ("UPDATE", "DELETE")
+            if (table, name) != ("events", "DELETE")
         ),
+        f"CREATE TRIGGER IF NOT EXISTS {EVER} BEFORE DELETE ON events WHEN {_NEEDED} {_STAY}",
+        f"CREATE TRIGGER IF NOT EXISTS segments_follow BEFORE INSERT ON segments WHEN NEW.first <> {_NEXT} {_STAY}",
         f"CREATE TRIGGER IF NOT EXISTS tokens_stay_DELETE BEFORE DELETE ON tokens {_STAY}",
         f"CREATE TRIGGER IF NOT EXISTS tokens_stay_UPDATE BEFORE UPDATE OF {_FIXED} ON tokens {_STAY}",
         "CREATE TRIGGER IF NOT EXISTS tokens_stay_revoked BEFORE UPDATE OF revoked ON tokens "
@@ -163,6 +188,11 @@ _TRIGGERS = {
         f"FOR EACH ROW WHEN (OLD.revoked IS NOT NULL) {_REFUSE}",
     ],
 }
+
+
+def triggers_of_earlier(made: dict[str, str]) -> dict[str, str]:
+    """Return how triggers were made in schemas before archives, from how they are made now."""
+    return {name: said for name, said in made.items() if name not in _LATER} | {EVER: EARLIER_TRIGGER}
 
 
 def schema_of(connection: Connection) -> str | None:
@@ -191,7 +221,10 @@ def bring_up(connection: Connection, *, where: str) -> None:
         return
     if found is not None:
         _check_known(found, where)
-    metadata.create_all(connection)
+    sqlite = connection.dialect.name == "sqlite"
+    metadata.create_all(connection, tables=[one for one in metadata.sorted_tables if sqlite or one is not segments])
+    if sqlite:  # before archives nothing was ever deleted
+        connection.execute(text(f"DROP TRIGGER IF EXISTS {EVER}"))
     for index in (index for table in metadata.sorted_tables for index in table.indexes):
         index.create(connection, checkfirst=True)  # of a table that was there
     set_triggers(connection)

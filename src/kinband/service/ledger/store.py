@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from time import monotonic
@@ -23,6 +24,7 @@ from sqlalchemy import URL, Connection, Engine, Select, case, exc, select
 from kinband.arrays import positive_number
 from kinband.errors import BadInputError, KinbandError, NotFoundError, SavedStateError
 from kinband.service.ledger import schema
+from kinband.service.ledger.archive import FOLDER, Archive, Segment, segments_of
 from kinband.service.ledger.engines import (
     DECIDING,
     LOCK,
@@ -37,15 +39,19 @@ from kinband.service.ledger.engines import (
     warnings_of_file,
     warnings_of_sqlite,
 )
-from kinband.service.ledger.events import KINDS, Draft, Event, Head, check_chain
+from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, Head, check_chain
 from kinband.service.ledger.integrity import check_store
 from kinband.service.ledger.schema import events
 from kinband.service.ledger.seals import Key, checked_head, sealed_head, write_seal
+from kinband.service.ledger.snapshots import damaged_snapshots
 
 DECIDES = "-turn"
 """How the name of the file ends whose lock says which process decides; it is empty."""
 
 _AT_ONCE = 1000  # rows of one fetch or one insert
+_PAGE = 5000  # rows that are read in one transaction
+
+_Span = tuple[int, int | None]
 
 Clock = Callable[[], datetime]
 """What says the time of an event."""
@@ -77,6 +83,7 @@ class Ledger:
         self.name = name_of(url)
         self._file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
         self._inode: tuple[int, int] | None = None  # of the file, once it is there
+        self.archive: Archive | None = None  # of a file that may have one
         self._clock = clock
 
     @classmethod
@@ -111,6 +118,9 @@ class Ledger:
                     schema.bring_up(connection, where=ledger.name)
             with ledger.reading() as connection:
                 schema.check(connection, where=ledger.name)
+                folder = ledger.beside(FOLDER)
+                if folder is not None and schema.schema_of(connection) == schema.SCHEMA:
+                    ledger.archive = Archive(folder)
         except BaseException:
             engine.dispose()
             raise
@@ -160,15 +170,97 @@ class Ledger:
             newest_first: Whether to begin at the end.
             limit: At most so many.
         """
-        wanted = select(events).where(events.c.seq > after)
-        wanted = wanted if before is None else wanted.where(events.c.seq < before)
+        wanted = select(events)
         wanted = wanted if kinds is None else wanted.where(events.c.kind.in_(kinds))
         wanted = wanted if station is None else wanted.where(events.c.station == station)
         wanted = wanted if decision is None else wanted.where(events.c.decision == decision)
         wanted = wanted if actor is None else wanted.where(events.c.actor == actor)
-        order = events.c.seq.desc() if newest_first else events.c.seq
+        filters = {"kinds": kinds, "station": station, "decision": decision, "actor": actor}
+        span, left = (after, before), limit
+        while left is None or left > 0:  # page by page: a reader that is slow must not keep a write-ahead log growing
+            page = _PAGE if left is None else min(left, _PAGE)
+            found, span = self._page(wanted, span, page, newest_first=newest_first, filters=filters)
+            yield from found
+            if span is None:
+                return
+            left = None if left is None else left - len(found)
+
+    def _page(
+        self, wanted: Select[Any], span: _Span, size: int, *, newest_first: bool, filters: dict[str, Any]
+    ) -> tuple[list[Event], Any]:
+        """Return some events between two numbers, and between which to go on; None where there are no more."""
+        after, before = span
         with self.reading() as connection:
-            yield from _fetched(connection, wanted.order_by(order).limit(limit))
+            some = self.segments_in(connection)
+            last = some[-1].last if some else 0
+            if self.archive is not None and (
+                (after < last and not newest_first) or (newest_first and before is not None and before <= last + 1)
+            ):
+                given = self.archive.read(some, after=after, before=before, newest_first=newest_first, **filters)
+                found = list(islice(given, size))
+                if len(found) == size:
+                    return found, (after, found[-1].seq) if newest_first else (found[-1].seq, before)
+                return found, None if newest_first else (last, before)
+            here = wanted.where(events.c.seq > max(after, last))
+            here = here if before is None else here.where(events.c.seq < before)
+            order = events.c.seq.desc() if newest_first else events.c.seq
+            found = list(_fetched(connection, here.order_by(order).limit(size)))
+        if len(found) == size:
+            return found, (after, found[-1].seq) if newest_first else (found[-1].seq, before)
+        return found, (after, last + 1) if newest_first and last > after else None
+
+    def history(self, decision_id: str, *, before: int | None = None) -> list[Event]:
+        """Return the events of a decision, in order, each checked against the one before it."""
+        known = events.alias()
+        joined = events.outerjoin(known, known.c.seq == events.c.seq - 1)
+        wanted = select(events, known.c.checksum).select_from(joined).where(events.c.decision == decision_id)
+        wanted = wanted if before is None else wanted.where(events.c.seq < before)
+        with self.reading() as connection:
+            some = self.segments_in(connection)
+            rows = connection.execute(wanted.order_by(events.c.seq)).all()
+        last, checksum = (some[-1].last, some[-1].checksum) if some else (0, FIRST)
+        found = [(Event(*row[:-1]), row[-1]) for row in rows if row.seq > last]
+        for event, chained in found:
+            check_chain([event], after=event.seq - 1, checksum=checksum if event.seq == last + 1 else chained or FIRST)
+        old = () if self.archive is None else self.archive.read(some, before=before, decision=decision_id)
+        return [*old, *(event for event, _ in found)]
+
+    def checksum_of(self, seq: int) -> str:
+        """Return the checksum of an event; that before the first is known too."""
+        found = FIRST if seq == 0 else next((e.checksum for e in self.read(after=seq - 1, before=seq + 1)), None)
+        if found is None:
+            raise SavedStateError(f"the ledger {self.name} has no event {seq}: restore it from a backup")
+        return found
+
+    def segments(self) -> list[Segment]:
+        """Return the segments of the archive, oldest first."""
+        with self.reading() as connection:
+            return self.segments_in(connection)
+
+    def archived(self) -> int:
+        """Return the number of the last event that is archived, 0 where none is."""
+        some = self.segments()
+        return some[-1].last if some else 0
+
+    def segments_in(self, connection: Connection) -> list[Segment]:
+        """Return the same by a connection that is open."""
+        return [] if self.archive is None else segments_of(connection)
+
+    def checkpoint(self) -> None:
+        """Have SQLite put its write-ahead log into the database and empty its file, unless somebody reads just now."""
+        if self._file is not None:
+            with self.engine.connect() as connection:
+                connection.rollback()
+                driver: Any = connection.connection.driver_connection
+                driver.execute("PRAGMA busy_timeout = 100")
+                try:
+                    driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    driver.execute(f"PRAGMA busy_timeout = {round(1000 * self.timeout)}")
+
+    def beside(self, suffix: str) -> Path | None:
+        """Return the place beside the ledger's file whose name ends so; None where it is not a file."""
+        return None if self._file is None else self._file.with_name(self._file.name + suffix)
 
     def find(self, decision_id: str) -> Event:
         """Return the event of a decision, or say that there is none."""
@@ -198,14 +290,36 @@ class Ledger:
                 f"the ledger {self.name} lost its tail: it ends with event {head.seq}, and event {expect.seq} was "
                 "there: restore it from a backup"
             )
+        self._check_archive()
         self._check(whole=True)
         return head.seq
+
+    def _check_archive(self) -> None:
+        """Check the files of the archive, and what the database holds of archived events."""
+        if self.archive is None:
+            return
+        some = self.segments()
+        for segment in some:
+            self.archive.check(segment)
+        last = some[-1].last if some else 0
+        with self.reading() as connection:
+            wanted = select(events).where(events.c.seq <= last, events.c.kind.in_(schema.STAYING))
+            there = list(_fetched(connection, wanted.order_by(events.c.seq)))
+        if some and there != list(self.archive.read(some, kinds=schema.STAYING)):
+            raise SavedStateError(
+                f"the ledger {self.name} holds other events of tokens or settings than its archive: restore it from a "
+                "backup"
+            )
 
     def _check(self, *, whole: bool) -> None:
         with self.reading() as connection, unhurried(connection):
             if connection.dialect.name == "postgresql":  # else others' commits come between one table and the next
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             check_store(connection, where=self.name, whole=whole)
+            if whole and (faults := damaged_snapshots(self)):
+                raise SavedStateError(
+                    f"the ledger {self.name} has damaged snapshots ({'; '.join(faults)}): remove them"
+                )
             checked_head(connection, self.key, where=self.name, writes=False)
 
     def _expecting(self, expect: Head | None) -> Iterator[Event]:
@@ -312,8 +426,8 @@ class Reader:
         checksum: Its checksum.
     """
 
-    def __init__(self, connection: Connection, head: Head | None = None) -> None:
-        self.connection = connection
+    def __init__(self, connection: Connection, ledger: Ledger, head: Head | None = None) -> None:
+        self.connection, self._ledger = connection, ledger
         found = sealed_head(connection)[0] if head is None else head
         self.last, self.checksum = found.seq, found.checksum
 
@@ -330,7 +444,8 @@ class Reader:
     def keyed(self, kind: str, key: str) -> Event | None:
         """Return the event that a call with this key recorded, of this kind if there are several."""
         wanted = select(events).where(events.c.kind.in_(KINDS), events.c.key == key)  # all kinds: their index is used
-        return self._first(wanted.order_by(case((events.c.kind == kind, 0), else_=1), events.c.seq))
+        found = self._first(wanted.order_by(case((events.c.kind == kind, 0), else_=1), events.c.seq))
+        return found or min(self._archived(key=key), key=lambda event: (event.kind != kind, event.seq), default=None)
 
     def newest(self, kind: str) -> Event | None:
         """Return the last event of a kind."""
@@ -343,7 +458,18 @@ class Reader:
             some = events.c.station.in_(stations[first : first + _AT_ONCE])
             wanted = select(events).where(events.c.kind == "decision", some, events.c.slot == slot)
             found |= {event.station: event for event in _fetched(self.connection, wanted)}
-        return found
+        old = self._archived(kinds=["decision"], slot=slot) if len(found) < len(stations) else ()
+        return {event.station: event for event in old if event.station in stations} | found
+
+    def round(self, number: int) -> list[Event]:
+        """Return the decisions of a round, in order."""
+        wanted = select(events).where(events.c.kind == "decision", events.c.round == number).order_by(events.c.seq)
+        return list(_fetched(self.connection, wanted)) or list(self._archived(kinds=["decision"], round=number))
+
+    def _archived(self, **filters: Any) -> Iterator[Event]:
+        """Give what is in the archive."""
+        archive = self._ledger.archive
+        return iter(()) if archive is None else archive.read(self._ledger.segments_in(self.connection), **filters)
 
     def _first(self, wanted: Select[Any]) -> Event | None:
         found = list(_fetched(self.connection, wanted.limit(1)))
@@ -358,9 +484,8 @@ class Writer(Reader):
     """
 
     def __init__(self, connection: Connection, ledger: Ledger) -> None:
-        super().__init__(connection, checked_head(connection, ledger.key, where=ledger.name, writes=True))
+        super().__init__(connection, ledger, checked_head(connection, ledger.key, where=ledger.name, writes=True))
         self.made: list[Event] = []
-        self._ledger = ledger
 
     def append(self, drafts: Sequence[Draft]) -> list[Event]:
         """Add events after the last one; they are recorded when the lock is given up."""

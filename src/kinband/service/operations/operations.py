@@ -39,7 +39,7 @@ from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
-from kinband.service.ledger.restoring import begin, read_setup
+from kinband.service.ledger.restoring import EntryReader, begin, read_setup
 from kinband.service.ledger.store import Reader
 from kinband.service.operations.checks import (
     changed_by_hand,
@@ -53,7 +53,7 @@ from kinband.service.operations.checks import (
 )
 from kinband.service.operations.clock import Clock, Reading, Stopwatch, Timekeeper
 from kinband.service.operations.outlooks import WEIGHED, Explained, Outlooks, explained, sites_of
-from kinband.service.operations.read_model import ReadModel
+from kinband.service.operations.read_model import Past, ReadModel
 from kinband.service.operations.records import (
     DecisionRecord,
     Outlook,
@@ -180,7 +180,7 @@ class Operations:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)
         setup = replace(read_setup(ledger, policy=policy), on=on)
-        read_model = ReadModel(setup)
+        read_model = ReadModel(setup, _past_of(ledger, setup))
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
@@ -853,10 +853,15 @@ def _made_by_key(turn: Turn) -> dict[str, str]:
     found = turn.answered("decision")
     if found is None:
         return {}
-    together = found.round
-    decisions = (one.decision for one in turn.controller.journal.asked.values())
-    same = [d for d in decisions if d.id == found.decision or (together is not None and d.round == together)]
-    return {d.station: d.id for d in same}
+    if found.round is None:
+        return {found.station: str(found.decision)}
+    return {event.station: str(event.decision) for event in turn.reader.round(found.round)}
+
+
+def _past_of(ledger: Ledger, setup: Setup) -> Past:
+    """Return what gives the events of a decision."""
+    reader = EntryReader(setup)
+    return lambda key, before: [(event, reader.maybe(event)) for event in ledger.history(key, before=before)]
 
 
 def _arm_of(configuration: Mapping[str, Any], index: Any) -> int:

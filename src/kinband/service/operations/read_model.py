@@ -7,16 +7,20 @@ A decision without a verdict was made before operations began, or past them: it 
 takes it, and counts in no sums, since nobody knows when its slot was.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from itertools import islice
 from threading import RLock
 from typing import Any
 
+import numpy as np
+
 from kinband.controller import Setup
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
+from kinband.controller.journal import id_of, number_of
 from kinband.controller.telling import own_of
 from kinband.drift import CLOCK
 from kinband.errors import NotFoundError
@@ -27,7 +31,24 @@ from kinband.guardrails.history import Event as GuardEvent
 from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Event, Head
 from kinband.service.ledger.events import FIRST
+from kinband.service.ledger.snapshots import Shown
+from kinband.service.operations.keeping import (
+    Records,
+    history_of,
+    history_stored,
+    iso,
+    packed_lists,
+    prefixed,
+    station_of,
+    station_values,
+    time_of,
+    trail_of,
+    trail_values,
+    unpacked_lists,
+    without,
+)
 from kinband.service.operations.records import (
+    KEPT_SLOTS,
     DecisionRecord,
     Gain,
     Point,
@@ -42,6 +63,8 @@ from kinband.service.schemas import Mode, Status
 
 KEPT_RECENT = 24
 """Of how many slots of a station the rewards are at hand; those of more are looked up."""
+LOOKED_AT = 20_000
+"""Among how many of the latest decisions those of one status or slot are looked for."""
 KEPT_CHANGES = 200
 """How many changes of a station are kept for its charts; the ledger has all."""
 
@@ -65,6 +88,11 @@ class Change:
     actor: str
 
 
+Past = Callable[[str, int], Sequence[tuple[Event, Entry | None]]]
+"""Gives the events of a decision, before that of a number."""
+
+_TRIMMED = 1000  # events after which what is old is left to the ledger
+
 Report = tuple[str | None, int | None, str]
 """What the network said of a decision: its id, the arm that runs, the comment."""
 
@@ -82,6 +110,8 @@ class ReadModel:
 
     Args:
         setup: What the controller was made with.
+        past: Gives the events of a decision before that of a number, with their entries; with it, decisions of long ago
+            are not kept.
 
     Attributes:
         lock: Held by who looks while nothing may change; never for long, since a stop is shown here too.
@@ -105,19 +135,21 @@ class ReadModel:
         [('a', 'shadow', 1), ('b', 'shadow', 1)]
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, past: Past | None = None) -> None:
         self.setup, self.lock = setup, RLock()
+        self._past = past
         self.begin()
 
     def begin(self) -> None:
         """Forget everything; stations run what was declared for them."""
-        self.seq, self.checksum = 0, FIRST
+        self.seq, self.checksum, self._upto = 0, FIRST, 1  # decisions are looked up among the events before that
         self.mode: Mode = "shadow"
         self.moded, self.rails = False, RailsOnRecord()
         self.proposals: dict[str, Proposed] = {}
         self.clock: tuple[int, datetime | None] = 0, None
-        self.decisions: dict[str, DecisionRecord] = {}
+        self.decisions = Records(None if self._past is None else self._look_up)
         self.counts: dict[str, int] = {}
+        self.statuses, self.rails_refused = Counter[str](), Counter[str]()
         self.stations: dict[str, StationState] = {}
         self._waiting: dict[str, None] = {}  # ids, in order
         self._tally = Tally()
@@ -127,7 +159,10 @@ class ReadModel:
         self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
         self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
         self._began: dict[str, Moment] = {}  # since when what a decision led to ran, where that was not at once
-        self._epochs: dict[str, int] = {}  # by decision, how often the clock had been set right, where it ever was
+        self._clock_sets: list[int] = []  # numbers of the events by which the clock was set right
+        self._bare: dict[str, tuple[Mode, int | None, float | None]] = {}  # decisions without a verdict, as made
+        self._fixed_since: dict[str, int] = {}  # by station, the event that told what it would run without all this
+        self._relearned = set[str]()  # decisions of which something else is learned since another was corrected
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
@@ -138,11 +173,128 @@ class ReadModel:
     def take(self, event: Event, entry: Entry | None) -> None:
         """Take in a recorded event."""
         with self.lock:
-            self.seq, self.checksum = event.seq, event.checksum
+            self.seq, self.checksum, self._upto = event.seq, event.checksum, event.seq
             if entry is not None:
                 self._take_entry(event, entry)
             elif (taking := self._notes.get(event.kind)) is not None:
                 taking(self, event, event.payload)
+            self._upto = event.seq + 1
+            if self._past is not None and event.seq % _TRIMMED == 0:
+                self._trim()
+
+    def _trim(self) -> None:
+        """Leave what is old to the ledger."""
+        for key in self.decisions.trim():
+            self._began.pop(key, None)
+            if key not in self._relearned:
+                self._learned.pop(key, None)
+        self._tally.trim()
+        for name in list(islice(self._slots, max(len(self._slots) - KEPT_SLOTS, 0))):
+            del self._slots[name]
+
+    def _look_up(self, key: str) -> DecisionRecord:
+        """Return a decision of long ago as its own events tell it, with what else is kept of it."""
+        events = () if self._past is None else self._past(key, self._upto)
+        alone, station = ReadModel(self.setup), events[0][0].station
+        fixed = self.stations[station].fixed if self._fixed_since.get(station, 0) < events[0][0].seq else None
+        mode, running, baseline = self._bare.get(key, (self.stations[station].mode, None, None))
+        alone.stations = {station: StationState(station, mode, running=running, fixed=fixed)}
+        alone._clock_sets = self._clock_sets
+        for event, entry in events:  # what a correction changes of others is told by `_relearned`
+            alone.take(event, replace(entry, others={}) if isinstance(entry, Corrected) else entry)
+        found = alone.decisions[key]
+        if key in self._bare:
+            found = replace(found, running=running, baseline=baseline)
+        if found.status == "waiting" and key not in self._waiting:
+            found = replace(found, status="expired")
+        if key in alone._began:
+            self._began.setdefault(key, alone._began[key])
+        if key in alone._learned:
+            self._learned.setdefault(key, alone._learned[key])
+        return found
+
+    def _epoch(self, seq: int) -> int:
+        """Return how often the clock had been set right before an event."""
+        return bisect_left(self._clock_sets, seq)
+
+    # A snapshot, and going on from it
+
+    def stored(self) -> Callable[[], Shown]:
+        """Take down how things stand, and return what makes a snapshot of that, at leisure."""
+        with self.lock:
+            history = self.history
+            sums, gains, slots = self._tally.stored()
+            ids = {name: [number_of(key) for key in one.slots] for name, one in self.stations.items()}
+            values: dict[str, Any] = {
+                "seq": self.seq, "checksum": self.checksum, "mode": self.mode, "moded": self.moded,
+                "rails": {**asdict(self.rails), "at": iso(self.rails.at)}, "clock": [self.clock[0], iso(self.clock[1])],
+                "decisions": self.decisions.count, "counts": dict(self.counts), "statuses": dict(self.statuses),
+                "rails_refused": dict(self.rails_refused), "waiting": list(self._waiting),
+                "stations": [station_values(one) for one in self.stations.values()],
+                "clock_sets": list(self._clock_sets), "bare": [[key, *one] for key, one in self._bare.items()],
+                "fixed_since": dict(self._fixed_since), "recent": {name: list(r) for name, r in self._recent.items()},
+                "learned": {key: self._learned[key] for key in self._relearned if key in self._learned},
+                "proposals": [{**asdict(one), "at": iso(one.at)} for one in self.proposals.values()],
+                "relearned": sorted(self._relearned), "reported": dict(self._reported), "sums": sums,
+            }  # fmt: skip
+            trails, changes = dict(self._trails), {name: list(made) for name, made in self._changes.items()}
+            refused, names = dict(self._refused), dict(self._slots)
+
+        def made() -> Shown:
+            past = history_stored(history)
+            values["history"] = past.values
+            values["trails"] = {name: trail_values(one) for name, one in trails.items()}
+            values["changes"] = {
+                name: [[iso(one.at), one.arm, one.before, one.by, one.actor] for one in some]
+                for name, some in changes.items()
+            }
+            values["refused"] = [[day.isoformat(), count] for day, count in refused.items()]
+            values["slot_names"] = [[name, iso(at)] for name, at in names.items()]
+            values["slots"] = [[iso(at), *rest] for at, *rest in slots]
+            _, points = packed_lists(ids, np.int64)
+            values["gains"], summed = packed_lists(gains, np.float64)
+            named = {"history": past.arrays, "points": points, "gains": summed}
+            return Shown(values, {k: a for name, arrays in named.items() for k, a in prefixed(arrays, name).items()})
+
+        return made
+
+    def take_up(self, stored: Shown) -> None:
+        """Go on where another one was."""
+        values, arrays = stored.values, stored.arrays
+        with self.lock:
+            self.begin()
+            self.seq, self.checksum, self.mode = values["seq"], values["checksum"], checked_mode(values["mode"])
+            self.moded, self._upto = values["moded"], self.seq + 1
+            self.rails = RailsOnRecord(**{**values["rails"], "at": time_of(values["rails"]["at"])})
+            self.clock = values["clock"][0], time_of(values["clock"][1])
+            self.decisions.count, self.counts = values["decisions"], dict(values["counts"])
+            self.statuses, self.rails_refused = Counter(values["statuses"]), Counter(values["rails_refused"])
+            self._waiting = dict.fromkeys(values["waiting"])
+            names = [one["station"] for one in values["stations"]]
+            ids = unpacked_lists(names, without(arrays, "points"))
+            self.stations = {
+                one["station"]: station_of(one, list(map(id_of, ids[one["station"]]))) for one in values["stations"]
+            }
+            self._clock_sets = list(values["clock_sets"])
+            self._bare = {key: (checked_mode(mode), *rest) for key, mode, *rest in values["bare"]}
+            self._fixed_since, self._learned = dict(values["fixed_since"]), dict(values["learned"])
+            self._relearned = set(values["relearned"])
+            asked = [Proposed(**{**one, "at": datetime.fromisoformat(one["at"])}) for one in values["proposals"]]
+            self.proposals = {one.act: one for one in asked}
+            self._recent = {name: deque(some, KEPT_RECENT) for name, some in values["recent"].items()}
+            self._reported = {name: (key, arm, text) for name, (key, arm, text) in values["reported"].items()}
+            self._take_up_past(values, arrays)
+
+    def _take_up_past(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        summed = unpacked_lists(values["gains"], without(arrays, "gains"))
+        slots = [(datetime.fromisoformat(at), *rest) for at, *rest in values["slots"]]
+        self._tally.take_up(values["sums"], summed, slots)
+        self._trails = {name: trail_of(one) for name, one in values["trails"].items()}
+        for name, made in values["changes"].items():
+            self._changes[name].extend(Change(datetime.fromisoformat(at), *rest) for at, *rest in made)
+        self._refused = Counter({date.fromisoformat(day): count for day, count in values["refused"]})
+        self._slots = {name: datetime.fromisoformat(at) for name, at in values["slot_names"]}
+        self._history = history_of(Shown(values["history"], without(arrays, "history")))
 
     # What can be seen. Screens ask for the same sums again and again, so that those are kept.
 
@@ -205,19 +357,18 @@ class ReadModel:
             before: Only those made before this one, for paging.
             limit: At most so many.
         """
-        first = None if before is None else self.decision(before).seq
+        first = None if before is None else self.decision(before).id
         return list(islice(self._matching(station, status, slot, first), limit))
 
     def _matching(
-        self, station: str | None, status: Status | None, slot: str | None, before: int | None
+        self, station: str | None, status: Status | None, slot: str | None, before: str | None
     ) -> Iterator[DecisionRecord]:
-        keys = reversed(self.decisions) if station is None else reversed(self.station(station).slots)
-        if status is None and slot is None and before is None:
-            yield from map(self.decisions.__getitem__, keys)
-            return
-        for record in map(self.decisions.__getitem__, keys):
-            wanted = (status is None or record.status == status) and (slot is None or record.slot == slot)
-            if wanted and (before is None or record.seq < before):
+        keys: Iterator[str] = self.decisions.before(before)
+        if station is not None:
+            last = None if before is None else number_of(before)
+            keys = (key for key in reversed(self.station(station).slots) if last is None or number_of(key) < last)
+        for record in map(self.decisions.__getitem__, keys if status is slot is None else islice(keys, LOOKED_AT)):
+            if (status is None or record.status == status) and (slot is None or record.slot == slot):
                 yield record
 
     def points(self, station: str, last: int = 500) -> list[Point]:
@@ -305,10 +456,13 @@ class ReadModel:
         if station_state.last is not None:
             self._expire(station_state.last)
         at = datetime.fromisoformat(event.at)
-        self.decisions[decision.id] = DecisionRecord(
+        made = DecisionRecord(
             decision, event.seq, at, event.slot, station_state.mode, "applied", None,
             running=station_state.running, arm=decision.arm, baseline=self._expected(decision), actor=event.actor,
         )  # fmt: skip
+        self.decisions.add(made)
+        self.statuses["applied"] += 1
+        self._bare[made.id] = made.mode, made.running, made.baseline
         state = {} if entry.state is None else dict(entry.state)
         station_state.last, station_state.clock, station_state.state = decision.id, state.pop(CLOCK, None), state
         station_state.running = decision.arm
@@ -355,15 +509,14 @@ class ReadModel:
         verdict, record = Verdict.from_dict(said["verdict"]), self.decisions[str(event.decision)]
         status, at = said["status"], datetime.fromisoformat(said["at"])
         station_state = self.stations[record.station]
+        self._bare.pop(record.id, None)
         station_state.running = verdict.running
-        station_state.fixed = verdict.running if station_state.fixed is None else station_state.fixed
+        self._fix(station_state, verdict.running)
         baseline = self._expected(record.decision) if record.baseline is None else record.baseline
         self._count(status)
         if verdict.outcome not in ("allowed", status):
             self._count(verdict.outcome)
         self._pass(at)
-        if self.clock[0]:
-            self._epochs[record.id] = self.clock[0]
         self._update(
             record.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
             baseline=baseline, gain=tuple(said["gain"]) if "gain" in said else None,
@@ -398,7 +551,7 @@ class ReadModel:
             trail = trail.after(arm, before=before, at=at, by=by)
         self._trails[station_state.station] = trail
         self._note_report(event, said)
-        station_state.fixed = before if station_state.fixed is None else station_state.fixed
+        self._fix(station_state, before)
         station_state.running, station_state.before, station_state.changed, station_state.changed_by = (
             arm,
             trail.before,
@@ -407,6 +560,11 @@ class ReadModel:
         )
         if event.decision is not None:
             self._take_report(event.decision, event.actor, said, at)
+
+    def _fix(self, station_state: StationState, arm: int | None) -> None:
+        """Note what a station would run without all this, where that was not known."""
+        if station_state.fixed is None and arm is not None:
+            station_state.fixed, self._fixed_since[station_state.station] = arm, self.seq
 
     def _note_report(self, event: Event, said: Mapping[str, Any]) -> None:
         """Keep the last word of the network on what a station runs; what is changed by others is a report no more."""
@@ -418,10 +576,7 @@ class ReadModel:
     def _take_report(self, key: str, actor: str, said: Mapping[str, Any], at: datetime) -> None:
         """Take in what an application says of its decision: what becomes of it, and since when it runs."""
         if said["by"] != "operator" and said["arm"] != said["before"]:
-            self._began[key] = (
-                self.clock[0],
-                at,
-            )  # its reward is that of what runs since: it is none of before the change
+            self._began[key] = self._epoch(self.seq), at  # its reward is that of what runs since: of none before
         if said.get("taken_back"):
             self._began.pop(key, None)
         if said["by"] == "operator":
@@ -451,6 +606,7 @@ class ReadModel:
         event = event_from(said["event"])
         if isinstance(event, ClockSet):
             self.clock = self.clock[0] + 1, event.at
+            self._clock_sets.append(self.seq)
         if isinstance(event, Stopped | Resumed):
             self.proposals.pop("resume", None)
         self._pass(event.at)
@@ -489,6 +645,7 @@ class ReadModel:
         for key, learned in entry.others.items():
             own = self.decisions[key].reward
             if own is not None:
+                self._relearned.add(key)
                 self._earned(key, own, learned)
 
     def _earned(self, key: str, reward: float, learned: float) -> None:
@@ -503,7 +660,8 @@ class ReadModel:
         record = self.decisions[key]
         self._keep_recent(record.station, reward if newest else None)
         if record.verdict is not None or self.stations[record.station].last == key:
-            epoch, at = self._began.get(key, (self._epochs.get(key, 0), record.at))
+            made = 0 if record.verdict is None else self._epoch(record.seq)
+            epoch, at = self._began.get(key, (made, record.at))
             self._fresh.append(Rewarded(at, record.station, reward, epoch))
 
     def _keep_recent(self, station: str, newest: float | None) -> None:
@@ -531,7 +689,13 @@ class ReadModel:
 
     def _update(self, decision_id: str, **changes: Any) -> None:
         before = self.decisions[decision_id]
-        after = self.decisions[decision_id] = replace(before, **changes)
+        after = replace(before, **changes)
+        self.decisions.put(after)
+        self.statuses[before.status] -= 1
+        self.statuses[after.status] += 1
+        if before.verdict is not after.verdict:
+            self.rails_refused.subtract(_codes(before))
+            self.rails_refused.update(_codes(after))
         if "refused" in (before.status, after.status):
             self._refused[before.at.date()] -= before.status == "refused"
             self._refused[after.at.date()] += after.status == "refused"
@@ -553,6 +717,11 @@ class ReadModel:
         "proposal": _take_proposal,
         "rails": _take_rails,
     }
+
+
+def _codes(record: DecisionRecord) -> tuple[str, ...]:
+    """Return the rails that refused something of a decision."""
+    return () if record.verdict is None or not record.verdict.refusals else tuple(record.verdict.codes)
 
 
 def expected_of(decision: Decision, arm: int) -> float | None:

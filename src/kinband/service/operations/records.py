@@ -1,9 +1,11 @@
 """What happened to a decision, and sums over many."""
 
+from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from math import fsum, hypot, nan, sqrt
 from typing import Any
 
@@ -17,6 +19,8 @@ from kinband.stats import REACH
 #
 # All of it follows from the events of a ledger (`read_model`); times are UTC.
 
+KEPT_SLOTS = 20_000
+"""Of how many slots the sums over stations are kept."""
 KEPT_POINTS = 2_000
 """How many slots of a station are kept for its charts; the ledger has all."""
 
@@ -388,7 +392,7 @@ class Sums:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
-    values: list[float] = field(default_factory=list)
+    values: "array[float]" = field(default_factory=lambda: array("d"))
 
     def add(self, value: float, times: int = 1) -> None:
         """Count a value, or take one back that was counted: what was wrong by orders of magnitude leaves no trace."""
@@ -467,6 +471,24 @@ class Tally:
         if baseline is not None:
             slot.baseline += times * baseline
             slot.expected += times
+
+    def trim(self) -> None:
+        """Forget slots that are long past."""
+        for at in list(islice(self._slots, max(len(self._slots) - KEPT_SLOTS, 0))):
+            del self._slots[at]
+
+    def stored(self) -> tuple[dict[str, tuple[int, float, float]], dict[str, "array[float]"], list[tuple[Any, ...]]]:
+        """Return copies: sums by station, what was summed, and slots."""
+        sums = {name: (one.count, one.total, one.squares) for name, one in self._gains.items()}
+        slots = [(at, one.reward, one.baseline, one.stations, one.expected) for at, one in self._slots.items()]
+        return sums, {name: one.values[:] for name, one in self._gains.items()}, slots
+
+    def take_up(
+        self, sums: Mapping[str, Sequence[Any]], values: Mapping[str, Iterable[float]], slots: Iterable[Sequence[Any]]
+    ) -> None:
+        """Go on where another one was."""
+        self._gains = {name: Sums(one[0], one[1], one[2], array("d", values[name])) for name, one in sums.items()}
+        self._slots = {at: SlotSums(*slot) for at, *slot in slots}
 
     def gain(self, station: str | None = None) -> Gain:
         """Return what was gained by a station or by all.

@@ -9,14 +9,15 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kinband.controller.events import Asked, Entry
-from kinband.controller.memory import Relearning
+from kinband.controller.memory import Relearning, Stored
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError, KinbandError
-from kinband.policies.base import KeepsState
 from kinband.service.ledger import Draft, Event, Ledger, LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger.archiving import KEEP, try_to_archive
 from kinband.service.ledger.events import ENTRIES, FIRST, check_chain, draft_of
 from kinband.service.ledger.requests import Request
-from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored, write_snapshot
+from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored
+from kinband.service.ledger.snapshots import Shown, Snapshot, newest_snapshot, write_snapshot
 from kinband.service.ledger.store import Reader, Writable, Writer
 from kinband.service.operations.read_model import ReadModel
 
@@ -201,19 +202,20 @@ class Turns:
         ledger: The truth.
         read_model: What follows the events beside the controller.
         snapshot_every: After how many events beliefs are stored.
+        keep: How many of the latest events stay in an SQLite database when older ones are archived; 0 for all.
 
     Attributes:
         writable: Tells whether the ledger takes writes.
     """
 
-    def __init__(self, ledger: Ledger, read_model: ReadModel, *, snapshot_every: int) -> None:
+    def __init__(self, ledger: Ledger, read_model: ReadModel, *, snapshot_every: int, keep: int = KEEP) -> None:
         if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
             raise BadInputError(f"snapshot_every must be a whole number from 1 on, got {snapshot_every!r}")
         self.ledger = ledger
         self._read_model = read_model
         self.setup = read_model.setup
         self.mutex = Mutex(ledger.name, seconds=ledger.timeout)
-        self._every = snapshot_every
+        self._every, self._keep = snapshot_every, keep
         self._reader = EntryReader(self.setup)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ
         self._seen = (0, "")  # number and checksum of the last event taken in
@@ -233,10 +235,24 @@ class Turns:
         """Return the controller, read anew from the ledger where memory may differ from it."""
         if self._controller is None:
             self._look_back()
-            found = restored(self.ledger, self.setup, shown=self._show)
+            found = restored(self.ledger, self.setup, onlooker=self)
             self._seen, self._snapshot = (found.seq, found.checksum), (found.snapshot, found.size)
             self._mark, self._controller = len(found.controller.journal), found.controller
         return self._controller
+
+    def begin_at(self, snapshot: Snapshot | None) -> int:
+        """Have the read model take up a snapshot where it has seen nothing yet; return what it has seen."""
+        with self._read_model.lock:
+            known = 0 if self._shown is None else self._shown[0]
+            if snapshot is not None and snapshot.shown is not None and known == 0:
+                try:
+                    self._read_model.take_up(snapshot.shown)
+                    self._shown = snapshot.seq, snapshot.checksum
+                    return snapshot.seq
+                except (KeyError, LookupError, TypeError, ValueError) as error:
+                    _log.warning("the snapshot after event %d shows nothing: %r", snapshot.seq, error)
+                    self._read_model.begin()
+            return known
 
     @property
     def at_hand(self) -> FollowingController:
@@ -252,7 +268,7 @@ class Turns:
         found = self.present()
         if self._shown is not None and self._shown[0] > self._seen[0]:
             with self.ledger.reading() as connection:
-                found = self._caught_up(Reader(connection))
+                found = self._caught_up(Reader(connection, self.ledger))
         return found
 
     def check_loaded(self, *, seconds: float = _SOON) -> None:
@@ -277,8 +293,9 @@ class Turns:
             if self._shown is None:
                 self._read_model.begin()
                 self._shown = 0, FIRST
-                for event in self.ledger.read():
-                    self._show(event, self._reader.maybe(event))
+                after = self.begin_at(newest_snapshot(self.ledger))
+                for event in self.ledger.read(after=after):
+                    self.show(event, self._reader.maybe(event))
 
     def refresh(self) -> None:
         """Show what was recorded since, by whomever; while the database is asked, nobody has to wait for this."""
@@ -302,7 +319,7 @@ class Turns:
             try:
                 with self.ledger.deciding():
                     with self.ledger.reading() as connection:
-                        reader = Reader(connection)
+                        reader = Reader(connection, self.ledger)
                         turn = Turn(self._caught_up(reader), reader, call)
                         found = act(turn)
                     if not turn.drafts:
@@ -405,19 +422,28 @@ class Turns:
         return True
 
     def snapshot(self) -> bool:
-        """Store the present beliefs; False where the policy's cannot be stored."""
+        """Store what is believed and shown at present; False where the policy's beliefs cannot be stored."""
         with self.mutex:
-            policy, seq = self.present().policy, self._seen[0]
-            if not isinstance(policy, KeepsState):
-                return False
-            beliefs = policy.state()
-        self._store(seq, beliefs)
+            self.caught_up()
+            taken = self._taken()
+        if taken is None:
+            return False
+        self._store(*taken)
         return True
 
-    def _store(self, seq: int, beliefs: dict[str, Any]) -> None:
-        """Write beliefs down; one writes at a time, and nobody who decides waits."""
+    def _taken(self) -> "tuple[int, Stored, Callable[[], Shown]] | None":
+        """Take down how things stand after the last event; None where that cannot be stored, or others go ahead."""
+        with self._read_model.lock:
+            memory, seq = self.present().stored(), self._seen[0]
+            if memory is None or self._shown is None or self._shown[0] != seq:
+                return None
+            return seq, memory, self._read_model.stored()
+
+    def _store(self, seq: int, memory: Stored, shown: Callable[[], Shown]) -> None:
+        """Write down how things stood; one writes at a time, and nobody who decides waits."""
         with self._storing:
-            self._snapshot = seq, write_snapshot(self.ledger, seq, beliefs, every=self._every)
+            self._snapshot = seq, write_snapshot(self.ledger, seq, memory, shown())
+            try_to_archive(self.ledger, keep=self._keep)
 
     def _check_after_failure(self) -> None:
         """Refuse to learn what the ledger would not take, where it took nothing the last time."""
@@ -486,9 +512,9 @@ class Turns:
 
     def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
         for event, entry in read:
-            self._show(event, entry)
+            self.show(event, entry)
 
-    def _show(self, event: Event, entry: Entry | None) -> None:
+    def show(self, event: Event, entry: Entry | None) -> None:
         """Show the read model the event that follows what it has seen; one on which it fails has it begin anew."""
         with self._read_model.lock:
             if self._shown is None or event.seq != self._shown[0] + 1:
@@ -502,20 +528,23 @@ class Turns:
 
     def _snapshot_if_due(self) -> None:
         (seq, size), last = self._snapshot, self._seen[0]
-        policy = self.present().policy
-        if not due(last - seq, every=self._every, size=size) or not isinstance(policy, KeepsState):
+        self.present().trim()
+        if not due(last - seq, every=self._every, size=size):
             return
         _log.info("the head of the ledger %s is %s", self.ledger.name, self._read_model.head)
         self._snapshot = last, size  # one that cannot be stored is tried again as late as if it had been
-        beliefs = policy.state()
-        writing = threading.Thread(target=self._try_to_store, args=(last, beliefs))
+        taken = self._taken()
+        if taken is None:
+            return
+        writing = threading.Thread(target=self._try_to_store, args=taken)
         writing.start()
-        if sum(array.nbytes for array in beliefs.values()) <= _SMALL:
+        _, memory, _ = taken
+        if sum(array.nbytes for array in (*memory.beliefs.values(), *memory.rows.values())) <= _SMALL:
             writing.join()
 
-    def _try_to_store(self, seq: int, beliefs: dict[str, Any]) -> None:
+    def _try_to_store(self, seq: int, memory: Stored, shown: Callable[[], Shown]) -> None:
         try:
-            self._store(seq, beliefs)
+            self._store(seq, memory, shown)
         except KinbandError as error:  # a restart takes longer, that is all
             _log.warning("no snapshot could be stored after event %d: %s", seq, error)
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from benchmarks.soak.damage import flipped
 from sqlalchemy import Update, text, update
-from tests.support.ledger_stores import OnRecord, fresh_database, new_controller
+from tests.support.ledger_stores import OnRecord, fresh_database, new_controller, rewritten
 
 from kinband.errors import SavedStateError
 from kinband.service.access import Tokens
 from kinband.service.ledger import Ledger
 from kinband.service.ledger.backups import back_up
-from kinband.service.ledger.schema import snapshots
 from kinband.service.ledger.schema import tokens as rows
+from kinband.service.ledger.snapshots import stored_snapshots
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -112,8 +112,7 @@ def _triggers_of_tokens(ledger: Ledger) -> tuple[list[str], list[str]]:
 
 
 def test_a_snapshot_that_is_damaged_is_told_by_verify_and_does_not_hold_up_a_start(ledger: Ledger) -> None:
-    with ledger.connected(writes=True) as connection:
-        connection.execute(update(snapshots).values(checksum="0" * 64))
+    rewritten(ledger, stored_snapshots(ledger)[-1], checksum="0" * 64)
     with pytest.raises(SavedStateError, match="snapshot after event"):
         ledger.verify()
     assert OnRecord(ledger).ask("b", {"load": 0.2}).id == "d000004"

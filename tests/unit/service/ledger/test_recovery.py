@@ -1,6 +1,5 @@
 """A ledger after something went wrong: what is taken up again, what is refused, and what a backup leaves behind."""
 
-import hashlib
 import io
 import json
 import logging
@@ -16,25 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import text
 from tests.support.journals import Written
-from tests.support.ledger_stores import OnRecord, live, new_controller
+from tests.support.ledger_stores import OnRecord, live, new_controller, rewritten
 
+from kinband.controller.memory import Stored
 from kinband.errors import BadInputError, ConflictError, SavedStateError
 from kinband.kpis import NeighbourReward
-from kinband.policies.base import KeepsState
 from kinband.records import Samples
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.backups import back_up, summary_of
-from kinband.service.ledger.restoring import (
-    EntryReader,
-    newest_snapshot,
-    read_setup,
-    restored,
-    superfluous,
-    write_snapshot,
-)
-from kinband.service.ledger.schema import parts, snapshots
+from kinband.service.ledger.restoring import EntryReader, read_setup, restored
+from kinband.service.ledger.snapshots import newest_snapshot, stored_snapshots, write_snapshot
 
 
 @pytest.fixture
@@ -56,17 +48,16 @@ def last_of(ledger: Ledger) -> int:
     return summary_of(ledger).events
 
 
-def beliefs_of(life: OnRecord) -> dict[str, Any]:
-    policy = life.controller.policy
-    assert isinstance(policy, KeepsState)
-    return policy.state()
+def stored_of(life: OnRecord) -> Stored:
+    stored = life.operations.turns.present().stored()
+    assert stored is not None
+    return stored
 
 
-def taken(life: OnRecord, ledger: Ledger, *, every: int = 1) -> int:
+def taken(life: OnRecord, ledger: Ledger) -> int:
     """Take a snapshot of what is believed now, and return after which event."""
-    seq = last_of(ledger)
-    write_snapshot(ledger, seq, beliefs_of(life), every=every)
-    return seq
+    assert life.operations.turns.snapshot()
+    return last_of(ledger)
 
 
 # --- The file -------------------------------------------------------------------------------------------------------
@@ -174,13 +165,10 @@ def test_nothing_is_run_that_was_slipped_into_a_snapshot(
     life: OnRecord, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    taken(life, ledger)
+    seq = taken(life, ledger)
     with io.BytesIO() as file:
         np.savez(file, trap=np.array([Trap()], dtype=object))
-        data = file.getvalue()
-    with ledger.connected(writes=True) as connection:
-        connection.execute(update(parts).values(data=data))
-        connection.execute(update(snapshots).values(checksum=hashlib.sha256(data).hexdigest()))
+        rewritten(ledger, seq, file.getvalue())
     assert newest_snapshot(ledger) is None
     assert not (tmp_path / "sprung").exists()
 
@@ -209,9 +197,7 @@ def test_the_snapshot_before_an_event_was_taken_before_it(life: OnRecord, ledger
 def test_a_snapshot_that_its_checksums_do_not_fit_is_passed_over(
     life: OnRecord, ledger: Ledger, *, column: str, digit: str
 ) -> None:
-    taken(life, ledger)
-    with ledger.connected(writes=True) as connection:
-        connection.execute(update(snapshots).values({column: digit * 64}))
+    rewritten(ledger, taken(life, ledger), None, **{column: digit * 64})
     assert newest_snapshot(ledger) is None
     found = restored(ledger, read_setup(ledger))
     assert found.snapshot == 0
@@ -221,11 +207,7 @@ def test_a_snapshot_that_its_checksums_do_not_fit_is_passed_over(
 def test_a_snapshot_that_cannot_be_unpacked_is_passed_over(
     life: OnRecord, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taken(life, ledger)
-    torn = b"PK\x03\x04 and then nothing"
-    with ledger.connected(writes=True) as connection:
-        connection.execute(update(parts).values(data=torn))
-        connection.execute(update(snapshots).values(checksum=hashlib.sha256(torn).hexdigest()))
+    rewritten(ledger, taken(life, ledger), b"PK\x03\x04 and then nothing")
     with caplog.at_level(logging.WARNING):
         assert newest_snapshot(ledger) is None
     assert "passed over" in caplog.text
@@ -235,7 +217,7 @@ def test_a_snapshot_that_cannot_be_unpacked_is_passed_over(
 def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
     life: OnRecord, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_snapshot(ledger, last_of(ledger), {"something": np.zeros(3)}, every=1)
+    write_snapshot(ledger, last_of(ledger), replace(stored_of(life), beliefs={"something": np.zeros(3)}))
     with caplog.at_level(logging.WARNING):
         found = restored(ledger, read_setup(ledger))
     assert "all is learned anew" in caplog.text
@@ -244,9 +226,9 @@ def test_a_snapshot_that_does_not_fit_costs_time_and_no_record(
 
 
 def test_a_snapshot_of_earlier_beliefs_is_kept_beside_a_later_one(life: OnRecord, ledger: Ledger) -> None:
-    beliefs, last = beliefs_of(life), last_of(ledger)
+    stored, last = stored_of(life), last_of(ledger)
     for seq in (last, last - 3):
-        write_snapshot(ledger, seq, beliefs, every=1)
+        write_snapshot(ledger, seq, stored)
     older = newest_snapshot(ledger, before=last)
     assert older is not None
     assert older.seq == last - 3
@@ -277,21 +259,29 @@ def test_a_replay_tells_what_a_decision_itself_earned_where_neighbours_count_too
     assert [replay(ledger, made[station].id).explanation.reward for station in "ab"] == [0.1, 0.9]
 
 
-def test_old_snapshots_go_with_all_their_parts(life: OnRecord, ledger: Ledger) -> None:
-    beliefs, last = beliefs_of(life), last_of(ledger)
-    for seq in range(1, last + 1):
-        write_snapshot(ledger, seq, beliefs, every=1)
-    with ledger.reading() as connection:
-        kept = list(connection.execute(select(snapshots.c.seq).order_by(snapshots.c.seq)).scalars())
-        whole = set(connection.execute(select(parts.c.seq)).scalars())
-    assert kept[-2:] == [last - 1, last]
-    assert len(kept) <= 2 + last.bit_length()
-    assert whole == set(kept)
+def test_two_snapshots_are_kept_that_nobody_else_may_read(life: OnRecord, ledger: Ledger, tmp_path: Path) -> None:
+    last = last_of(ledger)
+    for seq in range(last - 5, last + 1):
+        write_snapshot(ledger, seq, stored_of(life))
+    assert stored_snapshots(ledger) == [last - 1, last]
+    folder = tmp_path / "ledger.db-snapshots"
+    assert [file.stat().st_mode & 0o777 for file in (folder, *folder.iterdir())] == [0o700, 0o600, 0o600]
 
 
-def test_of_each_age_the_oldest_snapshot_stays() -> None:
-    # Ages 5, 4, 3 and 2; the newest two are not looked at. Of 4 to 7 the one at 10 stays, of 2 to 3 the one at 30.
-    assert superfluous([10, 20, 30, 40, 50, 60], every=10) == [20, 40]
+def test_snapshots_of_a_ledger_that_was_replaced_by_a_copy_go_with_the_next(
+    life: OnRecord, ledger: Ledger, tmp_path: Path
+) -> None:
+    head = back_up(ledger, tmp_path / "copy.db")
+    live(life, np.random.default_rng(3), 10)
+    taken(life, ledger)
+    ledger.close()
+    (tmp_path / "copy.db").replace(tmp_path / "ledger.db")
+    for beside in ("-wal", "-shm"):
+        (tmp_path / f"ledger.db{beside}").unlink(missing_ok=True)
+    with closing(Ledger.open(tmp_path / "ledger.db")) as again:
+        assert restored(again, read_setup(again)).snapshot == 0
+        taken(OnRecord(again), again)
+        assert stored_snapshots(again) == [head.seq]
 
 
 # --- Events that cannot be right ------------------------------------------------------------------------------------

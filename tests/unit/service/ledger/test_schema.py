@@ -5,7 +5,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from kinband.service.ledger.schema import SCHEMA, metadata
 
-V0004 = """
+V0005 = """
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, PRIMARY KEY (version_num))
 CREATE TABLE events (seq BIGINT NOT NULL, kind VARCHAR(32) NOT NULL, at VARCHAR(32) NOT NULL, actor TEXT NOT NULL,
  station TEXT NOT NULL, decision TEXT, round BIGINT, slot TEXT, key TEXT, payload TEXT NOT NULL,
@@ -22,6 +22,8 @@ CREATE TABLE meta (name VARCHAR(64) NOT NULL, text TEXT NOT NULL, data BYTEA NOT
  PRIMARY KEY (name))
 CREATE TABLE seals (seq BIGINT NOT NULL, mac VARCHAR(64) NOT NULL, PRIMARY KEY (seq))
 CREATE TABLE secrets (name VARCHAR(64) NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name))
+CREATE TABLE segments (first BIGINT NOT NULL, last BIGINT NOT NULL, before VARCHAR(64) NOT NULL,
+ checksum VARCHAR(64) NOT NULL, digest VARCHAR(64) NOT NULL, PRIMARY KEY (first))
 CREATE TABLE snapshots (seq BIGINT NOT NULL, at VARCHAR(32) NOT NULL, kinband VARCHAR(64) NOT NULL,
  size BIGINT NOT NULL, chained VARCHAR(64) NOT NULL, checksum VARCHAR(64) NOT NULL, PRIMARY KEY (seq))
 CREATE TABLE tokens (id VARCHAR(8) NOT NULL, name TEXT NOT NULL, role VARCHAR(16) NOT NULL,
@@ -40,5 +42,5 @@ def test_a_table_that_changes_needs_another_schema() -> None:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
         found += [CreateIndex(index).compile(dialect=dialect) for index in indexes]
     written = [" ".join(str(statement).split()).replace("( ", "(").replace(" )", ")") for statement in found]
-    assert written == V0004.strip().replace("\n ", " ").splitlines()
-    assert SCHEMA == "v0004"
+    assert written == V0005.strip().replace("\n ", " ").splitlines()
+    assert SCHEMA == "v0005"

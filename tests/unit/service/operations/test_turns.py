@@ -14,7 +14,8 @@ from kinband.controller.memory import Memory, Relearning
 from kinband.errors import BadInputError
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
-from kinband.service.ledger.restoring import newest_snapshot, restored, write_snapshot
+from kinband.service.ledger.restoring import restored
+from kinband.service.ledger.snapshots import Snapshot, newest_snapshot, write_snapshot
 from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations, turns
 from kinband.service.running import store_beliefs
@@ -193,12 +194,14 @@ def test_a_correction_is_given_up_where_the_service_ends(ledger: Ledger, monkeyp
 def test_a_large_snapshot_is_written_while_others_decide(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     operations = Operations.open(ledger, sparse(), mode="autonomous", snapshot_every=10)
     monkeypatch.setattr(turns, "_SMALL", 0)
-    written, go_on = list[int](), threading.Event()
+    written, found, go_on = list[int](), list[Snapshot | None](), threading.Event()
 
-    def long(ledger: Ledger, seq: int, beliefs: Any, *, every: int) -> int:
+    def long(ledger: Ledger, seq: int, *stored: Any) -> int:
         written.append(seq)
         assert go_on.wait(30)
-        return write_snapshot(ledger, seq, beliefs, every=every)
+        size = write_snapshot(ledger, seq, *stored)
+        found.append(newest_snapshot(ledger, before=seq + 1))
+        return size
 
     monkeypatch.setattr(turns, "write_snapshot", long)
     play(operations, 1)
@@ -207,7 +210,5 @@ def test_a_large_snapshot_is_written_while_others_decide(ledger: Ledger, monkeyp
     ids = play(operations, 2)
     go_on.set()
     assert operations.turns.snapshot()
-    stored = newest_snapshot(ledger, before=written[0] + 1)
-    assert stored is not None
-    assert stored.seq == written[0]
+    assert [None if one is None else one.seq for one in found] == written
     assert replay(ledger, ids[-1]).same
