@@ -160,7 +160,7 @@ def mean_verdict(verdicts: Sequence[Verdict], weights: FloatArray, windows: Floa
         alike = sparse[later] @ weights[k]
         total += 2.0 * own[k] * float(np.sum(own[later] * alike * shared))
     value = float(np.mean([one.gain.value for one in verdicts]))
-    return _estimate(value, total**0.5 / C, min(one.placebos for one in verdicts))
+    return _estimate(value, float(total) ** 0.5 / C, min(one.placebos for one in verdicts))
 
 
 def _estimate(value: float, size: float, placebos: int) -> Estimate:
