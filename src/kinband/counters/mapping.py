@@ -1,6 +1,6 @@
 """The mapping: which objects are stations, and what state, reward, KPIs and knobs are made of.
 
-It is a YAML file, because makers and operators name objects, counters and attributes differently. `docs/counters.md`
+It is a YAML file, because makers and operators name objects, counters and attributes differently. `docs/your-data.md`
 shows every key; every complaint names the line.
 """
 
