@@ -9,6 +9,7 @@ from tests.support.operations_life import ask, begin, whole
 
 from kinband.service.ledger import Ledger
 from kinband.service.ledger.restoring import FollowingController
+from kinband.service.ledger.store import Reader
 from kinband.service.operations import Operations
 
 
@@ -61,6 +62,22 @@ def test_a_stop_does_not_wait_for_somebody_who_learns(
     assert busy.decision(made.id).reward == 0.7
     assert ask(busy, b=3)["b"].status == "refused"
     assert whole(opened()) == whole(busy)
+
+
+def test_a_stop_is_on_record_before_what_others_recorded_is_read(
+    opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, who = opened(), opened()
+    ask(busy, a=2, b=3)
+
+    def wait(*_: Any, **__: Any) -> Any:
+        raise AssertionError("others would wait meanwhile")
+
+    monkeypatch.setattr(Reader, "read", wait)
+    who.stop(why="outage")
+    with who.looking() as read_model:
+        assert (read_model.stopped, len(read_model.decisions)) == ("outage", 2)
+    assert who.ledger.head().seq == who.read_model.seq
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

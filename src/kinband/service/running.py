@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ LEVELS = ("debug", "info", "warning", "error")
 """How much is logged."""
 
 _LOG = logging.getLogger("kinband.service")
+_SWITCH = 0.001  # seconds for which a thread keeps the interpreter while others want it: a stop hands it on ten times
 _GRACE = 20  # seconds for requests under way when the service ends
 _QUIET = ("httpx", "httpcore")  # libraries that tell more than we want to hear
 
@@ -219,6 +221,7 @@ def run(
     """
     set_up_logs(level)
     gc.collect()
+    sys.setswitchinterval(_SWITCH)
     gc.freeze()  # what was read from the ledger stays: looking for garbage in it would stop everything for a while
     config = uvicorn.Config(
         app,

@@ -1,7 +1,8 @@
 """The threads on which requests are answered, so that nobody who works long keeps others waiting.
 
 Most requests share the threads of the framework, some forty. Whoever fills those must not take the stop switch away, so
-that switches have threads of their own, and so have the probe of readiness and the page to sign in. What takes long
+that switches have threads of their own, and so have the probe of readiness and the page to sign in. To resume takes its
+turn behind whoever decides where it takes two people, so that it is kept apart from what never waits. What takes long
 (whose evidence a decision rests on, files of everything, corrections) has a few: others of its kind wait for it, only
 so many of them in all and of one caller, and whoever leaves waits no longer.
 """
@@ -117,7 +118,9 @@ def _too_many(status: int, sentence: str) -> HTTPException:
 _MANY = 1_000
 
 SWITCHES = Threads("switches", 4, most=_MANY, each=_MANY)
-"""For the stop switch and its kind: a few milliseconds each, whatever else goes on."""
+"""For stop, freeze and thaw, which wait for nobody: a few milliseconds each, whatever else goes on."""
+RESUMING = Threads("resuming", 2, most=_MANY, each=_MANY)
+"""For the end of a stop, which may wait for whoever decides: no stop is ever behind it."""
 DOORS = Threads("the door", 4, most=_MANY, each=_MANY)
 """For probes and for whoever signs in."""
 LONG = Threads("what takes long", 2, most=16, each=4)

@@ -18,7 +18,7 @@ from kinband.service.api.authentication import ROLES, Authenticator
 from kinband.service.api.requests import ReadRequest
 from kinband.service.operations import Operations
 from kinband.service.paths import read
-from kinband.service.threads import DOORS, FILES, LEARNING, LONG, REQUEST, SWITCHES, Threads, on
+from kinband.service.threads import DOORS, FILES, LEARNING, LONG, REQUEST, RESUMING, SWITCHES, Threads, on
 
 # --- Routes that let in first and read then -------------------------------------------------------------------------
 #
@@ -31,7 +31,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 THREADS: dict[str, Threads] = {
-    "stop": SWITCHES, "resume": SWITCHES, "freeze": SWITCHES, "thaw": SWITCHES, "ready": DOORS, "correct": LEARNING,
+    "stop": SWITCHES, "freeze": SWITCHES, "thaw": SWITCHES, "resume": RESUMING, "ready": DOORS, "correct": LEARNING,
     "explain": LONG, "get_outlook": LONG, "export_decisions": FILES, "export_events": FILES, "export_outcomes": FILES,
 }  # fmt: skip
 """Operations with threads of their own."""
@@ -57,7 +57,7 @@ class GuardedRoute(APIRoute):
             REQUEST.set(request)
             if role is not None:
                 authenticator: Authenticator = request.app.state.authenticator
-                admit = run_in_threadpool if self.threads is not SWITCHES else SWITCHES.run
+                admit = SWITCHES.run if self.threads in (SWITCHES, RESUMING) else run_in_threadpool
                 request.state.identity = await admit(authenticator.admit, request, role)
             known = ReadRequest(request, field=self.yaml_field)
             if reads:

@@ -23,7 +23,7 @@ from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.dashboard.rendering import plain_page, redirect
 from kinband.service.dashboard.text import own_path, with_query
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.threads import DOORS, FILES, LONG, REQUEST, SWITCHES, Threads, on
+from kinband.service.threads import DOORS, FILES, LONG, REQUEST, RESUMING, SWITCHES, Threads, on
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def public_words(error: KinbandError) -> str:
     return "somebody else recorded something first: load the page again and repeat the step"
 
 
-_SWITCHES = ("/stop", "/resume", "/freeze", "/thaw")  # how the addresses of their forms end
+_SWITCHES = ("/stop", "/freeze", "/thaw")  # how the addresses of their forms end
 _DOORS = ("/sign-in", "/sign-out")
 
 
@@ -101,6 +101,8 @@ def threads_of(request: Request | None) -> Threads | None:
     path = request.url.path
     if path.endswith(_SWITCHES) and request.method == "POST":
         return SWITCHES
+    if path.endswith("/resume") and request.method == "POST":
+        return RESUMING
     if path in _DOORS:
         return DOORS
     if path.endswith(".csv"):

@@ -93,7 +93,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_NEAR = 10_000  # events that are read while others wait to write
 _TRIES, _FEW = 3, 20  # times that all is learned beside, and rewards that are learned while others wait
 _SMALL = 1_000_000  # bytes of beliefs that are stored at once
 _SOON = 0.5  # seconds that a probe waits for a ledger to be read
@@ -406,7 +405,6 @@ class Turns:
             station: Whom it concerns.
             unless: What is asked in the same transaction; where it says so, nothing is recorded, and False returned.
         """
-        shown = self._shown
         with self.ledger.writing() as writer:
             if unless(writer):
                 return False
@@ -414,11 +412,9 @@ class Turns:
             if act.answered("switch") is None:
                 act.note("switch", payload, station=station)
                 act.write(writer)
-            near = shown is not None and writer.last - shown[0] < _NEAR
-            unseen = writer.read(after=shown[0]) if shown is not None and near else []
-        self._show_all((event, self._reader.maybe(event)) for event in unseen)
-        if not near:
-            self.refresh()
+        self._show_all((event, None) for event in writer.made)
+        if self._shown is None or self._shown[0] < writer.last:
+            self.refresh()  # others have recorded something before, which is read once the switch is on record
         return True
 
     def snapshot(self) -> bool:

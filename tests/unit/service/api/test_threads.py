@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import pytest
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from tests.support.http_service import Served, served
 
 from kinband.service.dashboard import dashboard_router
+from kinband.service.dashboard.errors import threads_of
 from kinband.service.operations import Operations
-from kinband.service.threads import File, Threads
+from kinband.service.operations.turns import Turns
+from kinband.service.threads import RESUMING, SWITCHES, File, Threads
 
 MANY = 60  # more than the framework has threads
 
@@ -65,6 +67,27 @@ def test_requests_that_fill_all_threads_do_not_keep_a_stop_waiting(
         finally:
             gate.open()
         assert {one.result().status_code for one in asked} == {500}
+
+
+def test_those_who_wait_to_resume_do_not_keep_a_stop_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    monkeypatch.setattr(Turns, "do", gate)  # where resuming takes two people it is a turn behind whoever decides
+    rails = "two_people: [resume]\n"
+    with served(tmp_path, rails=rails) as service, service.client() as client, ThreadPoolExecutor(9) as callers:
+        asked = [callers.submit(client.post, "/v1/resume") for _ in range(8)]
+        for _ in range(2):
+            assert gate.begun.acquire(timeout=30)
+        try:
+            assert callers.submit(client.post, "/v1/stop").result(timeout=30).json()["stopped"]
+        finally:
+            gate.open()
+        assert {one.result().status_code for one in asked} == {500}
+
+
+@pytest.mark.parametrize(("path", "threads"), [("/stop", SWITCHES), ("/resume", RESUMING), ("/rails", None)])
+def test_forms_have_the_threads_of_what_they_do(path: str, threads: Threads | None) -> None:
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    assert threads_of(Request(scope)) is threads
 
 
 def test_what_takes_long_is_bounded_for_each_caller_and_in_all(
