@@ -44,7 +44,9 @@ def evening(
     neighbours: Annotated[bool, typer.Option(help="Hand over who is a neighbour of whom, or leave it out.")] = True,
     limit: Annotated[float, typer.Option(min=1.0, help="Seconds after which a run is stopped.")] = 3600.0,
     out: Annotated[Path, typer.Option(help="Folder for plans and the table.")] = Path("out/evening"),
-    write: Annotated[Path | None, typer.Option(help="A page to put the table into, such as docs/tables/evening.md.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="A page to put the table into, such as docs/tables/evening.md.")
+    ] = None,
 ) -> None:
     """Judge `kinband recommend` on logs whose truth is known, beside a pivot table.
 

@@ -36,6 +36,7 @@ from kinband.errors import KinbandError
 from kinband.guardrails import rails_from_text
 from kinband.service.access import Tokens
 from kinband.service.ledger import Ledger
+from kinband.service.ledger.archiving import archive_events
 from kinband.service.ledger.events import KINDS, Head
 from kinband.service.operations import Operations
 
@@ -96,10 +97,11 @@ def damaged(task: Damage) -> Result:
 
 
 def flipped(folder: Path, *, times: int, seed: int) -> Noticed:
-    """Flip so many bits of a ledger that is made in an empty folder, one at a time; all of it is in one file."""
+    """Flip so many bits of a ledger that is made in an empty folder, one at a time; nothing is in its log."""
     (folder / "sound").mkdir()
     with closing(Ledger.open(folder / "sound" / "ledger.db", clock=lambda: _NOW)) as ledger:
         _lead(ledger)
+        archive_events(ledger, keep=30, size=30)
     with closing(sqlite3.connect(folder / "sound" / "ledger.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return _tried(folder, _flip, times=times, seed=seed)
@@ -124,7 +126,7 @@ def _tried(folder: Path, act: Callable[[Path, random.Random], tuple[int, ...]], 
     for _ in range(times):
         file = draw.choice(files)
         with _copied(folder) as copy:
-            where = act(copy.parent / file.name, draw)
+            where = act(copy.parent / file.relative_to(folder / "sound"), draw)
             _judge(found, str(copy), sound, head=head, where=(file.name, *where))
     return found
 

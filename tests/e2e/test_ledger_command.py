@@ -117,7 +117,7 @@ def test_a_backup_onto_a_full_disk_is_one_sentence_and_leaves_nothing(
     for further in ("", "-journal", "-wal", "-shm"):
         (folder / f"copy.db.part{further}").write_text("left by somebody who was broken off")
     with monkeypatch.context() as patch:
-        patch.setattr("kinband.service.ledger.backups._synced", full)
+        patch.setattr("kinband.service.ledger.backups.synced", full)
         assert main(command) == 2
     assert "copy.db could not be written (no space left on device): make room" in capsys.readouterr().err
     assert list(folder.iterdir()) == []

@@ -141,14 +141,14 @@ def backup(
 @ledger_app.command()
 def archive(
     ledger: LedgerArgument,
-    keep: Annotated[int, typer.Option(min=1, help="How many of the latest events stay in the database.")] = 200_000,
+    keep: Annotated[int, typer.Option(min=1, help="How many of the latest events stay in the database.")] = 100_000,
     key: KeyOption = None,
 ) -> None:
     """Move old events of an SQLite ledger into compressed files beside it, which are read like the rest.
 
     A service does so by itself; this is for one that is to be made smaller at once. It may run meanwhile.
 
-    Example: kinband ledger archive ledger.db --keep 200000
+    Example: kinband ledger archive ledger.db --keep 100000
     """
     from kinband.service.ledger.archiving import archive_events
 

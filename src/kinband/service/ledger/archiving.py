@@ -17,7 +17,7 @@ from kinband.service.ledger.schema import STAYING, events, segments
 from kinband.service.ledger.snapshots import whole_file
 from kinband.service.ledger.store import Ledger
 
-KEEP = 200_000
+KEEP = 100_000
 """How many of the latest events stay in the database."""
 SEGMENT = 50_000
 """Events of a segment."""
