@@ -200,7 +200,7 @@ class Life:
         A = self.rng.normal(size=(len(self.controller.current.stations), 2))
         K_Z = 0.3 * A @ A.T + np.eye(len(A))
         triangle = tuple(K_Z[np.tril_indices(len(A))].tolist()) if self.rng.random() < 0.6 else ()
-        memory.take(Estimated(memory.rows, 0.3 if triangle else None, 0.6 if triangle else None, triangle))
+        memory.apply(Estimated(memory.rows, 0.3 if triangle else None, 0.6 if triangle else None, triangle))
 
 
 def ways_back(controller: Controller) -> list[Controller]:
@@ -289,7 +289,7 @@ def test_a_station_that_joined_before_an_estimate_that_changed_nothing_is_taken_
     for _ in range(12):
         life.ask()
         life.tell()
-    controller._memory.take(Estimated(controller._memory.rows))
+    controller._memory.apply(Estimated(controller._memory.rows))
     check(controller)
 
 

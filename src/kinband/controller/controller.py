@@ -384,7 +384,7 @@ class Controller:
 
     def correct(self, decision_id: str, reward: float | None = None, *, kpis: KpiValues | None = None) -> None:
         """Replace a reward that was told before, KPIs that came with it, or both."""
-        self._memory.take(correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis))
+        self._memory.apply(correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis))
 
     def ran(self, decision_id: str, configuration: Mapping[str, Any]) -> None:
         """Say that the station ran something else than what was decided, before its reward is told.
@@ -408,13 +408,13 @@ class Controller:
         made = self.journal, self.setup, self.policy
         entry = ran_instead(*made, decision_id=decision_id, configuration=configuration)
         if entry is not None:
-            self._memory.note(entry)
+            self._memory.append(entry)
 
     def call_off(self, decision_id: str) -> None:
         """Say that a reward will not come, so that it is no longer awaited; a late one is still welcome."""
         self.journal.find_untold(decision_id)
         if decision_id in self.journal.pending:
-            self._memory.note(CalledOff(decision_id))
+            self._memory.append(CalledOff(decision_id))
             self._memory.drop(decision_id)
 
     def add_station(
@@ -447,7 +447,7 @@ class Controller:
             'd'
         """
         entry = joining(self.setup, self.current, name, descriptors=descriptors, similarity=similarity, running=running)
-        self._memory.take(entry)
+        self._memory.apply(entry)
         return similarities_of(self.current, name)
 
     def remove_station(self, name: str) -> list[str]:
@@ -467,7 +467,7 @@ class Controller:
                 ...
             kinband.errors.NotFoundError: station 'a' was removed: add_station brings it back with what it knew
         """
-        self._memory.note(Left(name))
+        self._memory.append(Left(name))
         awaited = [key for key in self.pending if self.decision(key).station == name]
         if awaited:
             words = "station %s was removed with %d decision(s) pending, %s first: tell their rewards, or call them off"
@@ -590,7 +590,7 @@ class Controller:
             known=self._memory.rows,
             number=number,
         )
-        self._memory.note(Asked(decision, query.task, query.X[choice.arm].copy(), state))
+        self._memory.append(Asked(decision, query.task, query.X[choice.arm].copy(), state))
         self._memory.keep(decision.id, choice.cache)
         return decision
 
@@ -600,4 +600,4 @@ class Controller:
         given = checked_others(others, self.setup)
         gone = self.current.gone
         for one in with_neighbours(told, self.journal, rule, last, others=given, alone=alone, gone=gone):
-            self._memory.learn(one)
+            self._memory.apply_reward(one)

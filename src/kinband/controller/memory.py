@@ -400,11 +400,11 @@ def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None
 
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------
 #
-# Every entry ends in `note`: what is in force changes, the journal grows, and those who keep count (of what runs, of
+# Every entry ends in `append`: what is in force changes, the journal grows, and those who keep count (of what runs, of
 # the clock, of neighbours) take note. (Only a correction just joins the journal.) What the policy learns is decided
-# before: `learn` is for a reward in life, which may lead to further entries, such as a station that starts anew; `take`
-# is for an entry that may change tasks or the past; `follow` is for a replay, which reads in the journal what a reward
-# led to. So beliefs depend on the order of entries alone.
+# before: `apply_reward` is for a reward in life, which may lead to further entries, such as a station that starts anew;
+# `apply` is for an entry that may change tasks or the past; `replay` reads in a journal what a reward led to. So
+# beliefs depend on the order of entries alone.
 
 _AT_HAND = 20_000
 """How many decisions and entries are kept in memory where there is a past for the others; up to twice as many."""
@@ -469,14 +469,14 @@ class Memory:
         self._caches: OrderedDict[str, Any] = OrderedDict()
         if stored is not None and past is not None:
             self._go_on(stored, past)
-            self.follow(entries)
+            self.replay(entries)
             return
         policy = empty_policy(setup, ())
         if beliefs is not None and isinstance(policy, KeepsState):
             self._take_up(entries, beliefs)
         else:
             self.policy = self._taught(policy)
-            self.follow(entries)
+            self.replay(entries)
 
     @property
     def starting_rows(self) -> int:
@@ -492,17 +492,20 @@ class Memory:
         """Return everything the policy has learned from, in order: the starting log, then the rewards told."""
         return [*starting_rows(self.setup.start), *self.journal.observations()]
 
-    def learn(self, told: Told) -> None:
-        """Learn a reward and note it, with all that it leads to."""
+    def apply_reward(self, told: Told) -> None:
+        """Teach the policy a reward in life and append it, then apply what it leads to: beliefs and journal change."""
         self.policy.learn(self.journal.observation(told, self._caches.get(told.id)))
-        self.note(told)
+        self.append(told)
         self.drop(told.id)
         self._least.note(told)
         for entry in self.watch.change_points(told, self.current, self.journal):
-            self.take(entry)
+            self.apply(entry)
 
-    def take(self, entry: Entry) -> None:
-        """Let the policy take in what an entry changes, and note it."""
+    def apply(self, entry: Entry) -> None:
+        """Append an entry, and let the policy take in what it says of tasks or of the past; a reward it is not taught.
+
+        The journal changes; beliefs do where a station is new or starts anew, or a reward was corrected.
+        """
         match entry:
             case Corrected():
                 self._correct(entry)
@@ -511,10 +514,10 @@ class Memory:
             case Estimated():
                 self._reshape(entry)
             case _:
-                self.note(entry)
+                self.append(entry)
 
-    def note(self, entry: Entry) -> None:
-        """Add an entry to the journal without teaching it to the policy."""
+    def append(self, entry: Entry) -> None:
+        """Add an entry to the journal, and to what is kept count of; beliefs do not change."""
         self.current = self.current.after(entry)
         self.journal.add(entry)
         self.deployed.note(entry, self.journal)
@@ -567,11 +570,14 @@ class Memory:
             current = current.after(entry)
         return current
 
-    def follow(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the journal and teach them to the policy, in order."""
+    def replay(self, entries: Iterable[Entry]) -> None:
+        """Apply entries of another journal, in order, and teach their rewards: beliefs and journal change.
+
+        What a reward led to is not found again: it is an entry of that journal, too.
+        """
         for entry in entries:
             check_entry(entry, self.journal, self.setup)
-            self.take(entry)
+            self.apply(entry)
             if isinstance(entry, Told):
                 self.policy.learn(self.journal.observation(entry))
 
@@ -611,7 +617,7 @@ class Memory:
         """Add entries to the journal and take up what the policy believed after them."""
         for entry in entries:
             check_entry(entry, self.journal, self.setup)
-            self.note(entry)
+            self.append(entry)
         self.policy = empty_policy(self.setup, self.journal.shaping)
         if isinstance(self.policy, KeepsState):
             self.policy.restore(beliefs)
@@ -629,27 +635,27 @@ class Memory:
         return self._taught(empty_policy(self.setup, shaping))
 
     def _reshape(self, entry: Estimated) -> None:
-        """Note an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
+        """Append an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
         if entry.triangle:
             self.policy = self._anew([*self.journal.shaping, entry])
-        self.note(entry)
+        self.append(entry)
 
     def _welcome(self, entry: Newcomer) -> None:
-        """Let the policy take in a newcomer, in place or by learning everything anew, then note it."""
+        """Let the policy take in a newcomer, in place or by learning everything anew, then append it."""
         spec = self.current.after(entry).policy_spec()
         if not taken_in(self.policy, self.setup.factory(), spec):
             self.policy = self._anew([*self.journal.shaping, entry])
-        self.note(entry)
+        self.append(entry)
 
     def correct_in_place(self, entry: Corrected) -> bool:
-        """Let the policy take in a correction and note it; False where it has to learn everything anew."""
+        """Let the policy take in a correction and append it; False where it has to learn everything anew."""
         found = corrected_in_place(self.policy, self.journal, entry, first=self.starting_rows)
         if found:
             self.journal.add(entry)
         return found
 
     def correct_by(self, anew: "Relearning", entry: Corrected) -> bool:
-        """Note a correction, and believe what was learned with it beside; False where the journal went another way."""
+        """Append a correction, and believe what was learned with it beside; False where the journal went another way."""
         if entry != anew.entry or anew.further(self.journal) is None:
             return False
         anew.learn()
@@ -658,7 +664,7 @@ class Memory:
         return True
 
     def _correct(self, entry: Corrected) -> None:
-        """Let the policy take in a correction, in place or by learning everything anew, then note it."""
+        """Let the policy take in a correction, in place or by learning everything anew, then append it."""
         if not self.correct_in_place(entry):
             self.correct_by(Relearning(self.setup, self.journal, entry), entry)
 

@@ -44,9 +44,9 @@ def estimated_anew(**changes: Any) -> Controller:
     """A journal with an estimate that kept the matrix in force, and one that replaced it."""
     controller = make(**changes)
     tell(controller, 10)
-    controller._memory.take(Estimated(10))
+    controller._memory.apply(Estimated(10))
     tell(controller, 10, seed=1)
-    controller._memory.take(new_matrix(20))
+    controller._memory.apply(new_matrix(20))
     tell(controller, 8, seed=2)
     return controller
 
@@ -69,7 +69,7 @@ def test_an_estimate_that_kept_the_matrix_changes_no_belief() -> None:
     controller, never = make(), make()
     for one in (controller, never):
         tell(one, 12)
-    controller._memory.take(Estimated(12))
+    controller._memory.apply(Estimated(12))
     assert not controller.journal.shaping
     mine, theirs = controller.policy.state(), never.policy.state()  # type: ignore[attr-defined]
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine)

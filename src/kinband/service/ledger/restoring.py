@@ -118,7 +118,7 @@ class FollowingController(Controller):
     def follow(self, entries: Iterable[Entry]) -> None:
         """Take in entries in order, and learn what there is to learn."""
         for entry in entries:
-            self._memory.follow([entry])
+            self._memory.replay([entry])
             if isinstance(entry, Told):
                 self._memory.drop(entry.id)
 
