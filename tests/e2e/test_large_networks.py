@@ -21,11 +21,11 @@ STATIONS, HOURS = 12, 48
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Twelve stations of two kinds; more than six are called many."""
-    for name, value in {"SHARD": 4, "SMALLEST": 3, "GROUP_ROWS": 192, "_SOME": 6}.items():
+    for name, value in {"GROUP_STATIONS": 4, "SMALLEST": 3, "GROUP_ROWS": 192, "_SOME": 6}.items():
         monkeypatch.setattr(module, name, value)
     for place in ("cli.similarity", "cli.options", "cli.compare", "ope.evaluating"):
-        monkeypatch.setattr(f"kinband.{place}.TOGETHER", 6)
-    monkeypatch.setattr("kinband.cli.options.SHARD", 4)
+        monkeypatch.setattr(f"kinband.{place}.ONE_MODEL", 6)
+    monkeypatch.setattr("kinband.cli.options.GROUP_STATIONS", 4)
     monkeypatch.setattr("kinband.experiments.problems.PLAYED", 4)
     rng = np.random.default_rng(3)
     file = tmp_path / "city.csv"
@@ -94,7 +94,7 @@ def test_evaluate_says_the_same_of_one_group_and_of_several(
 ) -> None:
     found = []
     for together in (6, 12):
-        monkeypatch.setattr("kinband.ope.evaluating.TOGETHER", together)
+        monkeypatch.setattr("kinband.ope.evaluating.ONE_MODEL", together)
         assert main(["evaluate", str(log), *COLUMNS, "--policy", "tilt=1", "--json", "--workers", "1"]) == 0
         answer = json.loads(capsys.readouterr().out)
         found.append({one["method"]: one for one in answer["estimates"]})

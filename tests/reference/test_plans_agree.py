@@ -11,7 +11,7 @@ from kinband.contexts import ContextEncoder, StateScaler
 from kinband.kernels import RBF, Constant, FixedTasks, Kernel, Matern52
 from kinband.likelihood import Shocks, log_marginal_likelihood
 from kinband.planning import Limits, Period, Present
-from kinband.planning.evidence import Evidence, Told, averaged, told_of
+from kinband.planning.evidence import Evidence, EvidenceRows, averaged, evidence_rows
 from kinband.planning.making import Group, Proposal, Rules, plan_group
 from kinband.records import Samples
 
@@ -117,7 +117,7 @@ class World:
         return (D - 1) / D * sum((one - sum(without) / D) ** 2 for one in without) * (1 + D / 7)
 
     def plan(self, present: int) -> dict[str, Any]:
-        told = told_of(self.samples(), self.noise)
+        told = evidence_rows(self.samples(), self.noise)
         evidence = Evidence(self.kernel, self.K_Z, told, mean=self.mean, shocks=self.shocks)
         group = Group.of(self.encoder, STATIONS, evidence)
         now = {name: Present({}, {"tilt": VALUES[present]}, self.periods[name]) for name in STATIONS}
@@ -191,7 +191,7 @@ def test_the_likelihood_of_shocks_is_that_of_the_whole_covariance(seed: int) -> 
 def test_means_of_rows_in_the_same_state_say_exactly_what_the_rows_say(seed: int) -> None:
     world = World(seed, split=True)
     world.load = np.round(world.load, 0)  # two states: rows repeat
-    told = told_of(world.samples(), world.noise)
+    told = evidence_rows(world.samples(), world.noise)
     few = averaged(told, most=24, columns=[1])
     assert len(few) <= 24 < len(told) == few.count.sum()
     (mean, known), (mean_of_few, known_of_few) = (said(world, rows, None) for rows in (told, few))
@@ -200,7 +200,7 @@ def test_means_of_rows_in_the_same_state_say_exactly_what_the_rows_say(seed: int
     assert said(world, few, world.shocks)[1] <= said(world, told, world.shocks)[1] + 1e-9
 
 
-def said(world: World, rows: Told, shocks: Shocks | None) -> tuple[float, float]:
+def said(world: World, rows: EvidenceRows, shocks: Shocks | None) -> tuple[float, float]:
     """What is expected at one context of station b, and by how much rows reduce its variance."""
     evidence = Evidence(world.kernel, world.K_Z, rows, mean=world.mean, shocks=shocks)
     c = evidence.kernel.cross(rows.tasks, rows.X, np.array([1]), np.array([world.x(0.3, 2)]))

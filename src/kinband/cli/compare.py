@@ -46,7 +46,7 @@ from kinband.experiments.pages import save
 from kinband.experiments.paper import SHARING
 from kinband.experiments.problems import PLAYED, Problem, part_trace, problem_from, problems_of_groups
 from kinband.experiments.runner import Mode
-from kinband.planning.network import TOGETHER
+from kinband.planning.network import ONE_MODEL
 from kinband.posterior import LARGEST_LOG
 from kinband.progress import stage
 from kinband.stats import Estimate, counted
@@ -298,7 +298,7 @@ def compare(
         asked = first_lines(whole, quiet=how.as_json)
         log, rest = part_trace(whole, log_rows, groups=groups, skip_short=skip_short, seed=seed)
         asked.check("compare")
-        many = len(log.stations) > TOGETHER
+        many = len(log.stations) > ONE_MODEL
         playing = PLAYED if many else len(log.stations)
         check_size(len(log) * playing // len(log.stations), slots * (playing if parallel else 1))
         make_folder(how.out)
@@ -347,7 +347,7 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
 
 
 def _read(trace: str, options: LogOptions, run: str | None) -> tuple[Trace, Any]:
-    whole, groups = options.read_beside(Path(trace), run)
+    whole, groups = options.read_with_column(Path(trace), run)
     if whole.time is None and groups is None:
         raise BadInputError(
             f"{trace} has no time, and its earliest rows are to be learned from: name its column with --time, or with "

@@ -30,7 +30,7 @@ from kinband.ope import Evaluation
 from kinband.ope import evaluate as evaluation_of
 from kinband.ope.evaluating import MODEL
 from kinband.parallel import processes
-from kinband.planning.network import GROUP_ROWS, TOGETHER
+from kinband.planning.network import GROUP_ROWS, ONE_MODEL
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import REACH, counted
@@ -94,14 +94,14 @@ def evaluate(
     """
     notes: list[str] = []
     with noted(notes):
-        log, column = columns.read_beside(Path(trace), propensity)
+        log, column = columns.read_with_column(Path(trace), propensity)
         check_log(log)
         wanted = _policy(policy or ["recommend"], log.space())
         alike = similarity_of(similarity) or "joint"
         asked = first_lines(log, quiet=as_json)
         asked.check("evaluate")
         chances = None if column is None else _chances(column, propensity or "")
-        many = len(log.stations) > TOGETHER
+        many = len(log.stations) > ONE_MODEL
         seconds = _SECONDS * len(log) / GROUP_ROWS / (processes(workers) if many else _AT_ONCE)
         with stage(_what(log, rows), folds + 2, seconds=seconds) as step:
             found = evaluation_of(

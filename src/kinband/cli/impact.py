@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from kinband.cli.beside import neighbours_of
+from kinband.cli.considerations import neighbours_of
 from kinband.cli.options import (
     AsJson,
     LogFile,

@@ -26,7 +26,7 @@ from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, read_rails
 from kinband.planning import Present, check_step
-from kinband.planning.network import SHARD, TOGETHER, learn_network, shards_of
+from kinband.planning.network import GROUP_STATIONS, ONE_MODEL, learn_network, shards_of
 from kinband.progress import stage
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
 from kinband.similarity.shards import Shards, load_similarity
@@ -71,7 +71,8 @@ ShardSize = Annotated[
     typer.Option(
         min=1,
         metavar="STATIONS",
-        help=f"Groups of at most so many similar stations learn apart; {SHARD} where there are more than {TOGETHER}.",
+        help="Groups of at most so many similar stations learn apart; "
+        f"{GROUP_STATIONS} where there are more than {ONE_MODEL}.",
     ),
 ]
 SimilarityOption = Annotated[
@@ -201,24 +202,24 @@ class LogOptions:
 
     def read(self, path: Path, *, kpis: Sequence[str] = ()) -> Trace:
         """Read a log; `kpis` are columns that have floors, and then are no states."""
-        return self.read_beside(path, None, kpis=kpis)[0]
+        return self.read_with_column(path, None, kpis=kpis)[0]
 
-    def read_beside(
-        self, path: Path, beside: str | None, *, kpis: Sequence[str] = ()
+    def read_with_column(
+        self, path: Path, column: str | None, *, kpis: Sequence[str] = ()
     ) -> tuple[Trace, NDArray[Any] | None]:
         """Read a log, or the bundled one, and, if asked for, one more column of it, (n,), which then is no state."""
         if str(path) == "bundled":
-            if self != LogOptions() or beside is not None or kpis:
+            if self != LogOptions() or column is not None or kpis:
                 raise BadInputError("the bundled trace says itself what its columns are: leave these options out")
             with ctrl_c_ends_at_once():
                 return Trace.bundled(), None
         if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
             raise BadInputError(f"--reward-range needs LOW below HIGH, got {self.reward_range}")
-        marks, columns = self.written, self._columns_without(beside)
+        marks, columns = self.written, self._columns_without(column)
         with about(path):
             with stage(f"reading {path.name}"), ctrl_c_ends_at_once():
                 trace, labels = read_log(
-                    path, columns, beside=beside, kpis=kpis, categories=self.category or (), skip_bad=self.skip_bad,
+                    path, columns, further=column, kpis=kpis, categories=self.category or (), skip_bad=self.skip_bad,
                     marks=marks, reward_range=self.reward_range, per_cent=self.per_cent,
                 )  # fmt: skip
             self._check_rewards(trace)
@@ -228,14 +229,14 @@ class LogOptions:
                 warnings.warn(sentence, UserWarning, stacklevel=1)
         return self._with_categories(trace), labels
 
-    def _columns_without(self, beside: str | None) -> dict[str, Any] | None:
-        """The column map, in which the column beside the log becomes no state."""
+    def _columns_without(self, column: str | None) -> dict[str, Any] | None:
+        """The column map, in which the further column becomes no state."""
         columns = self.columns
-        if columns is None or beside is None:
+        if columns is None or column is None:
             return columns
         lists = (self.configuration, self.state, self.ignore, _parts(self.reward))
         taken = {self.station, self.reward, self.time, self.samples, *(name for names in lists for name in names or [])}
-        return columns if beside in taken else {**columns, "ignore": [*(self.ignore or []), beside]}
+        return columns if column in taken else {**columns, "ignore": [*(self.ignore or []), column]}
 
     def _check_rewards(self, trace: Trace) -> None:
         """Refuse rewards in two units, and shares that are none."""
@@ -397,9 +398,9 @@ def similarity_in_shards(
 ) -> Shards | None:
     """Return how alike stations are, in groups of similar ones; None for a network that is small enough to be one."""
     M = len(used.stations)
-    if shards is None and M <= TOGETHER:
+    if shards is None and M <= ONE_MODEL:
         return None
-    size = shards or SHARD
+    size = shards or GROUP_STATIONS
     with stage(f"putting {M:,} stations into groups of up to {size} that answer alike to settings"):
         network = learn_network(used, similarity=similarity, together=size, size=size, seed=seed)
     with stage(f"comparing stations within {counted(len(network.groups), 'group')}", M) as step:

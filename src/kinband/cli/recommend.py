@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kinband.cli.beside import BesideOptions
+from kinband.cli.considerations import ConsiderationOptions
 from kinband.cli.options import (
     AsJson,
     LogFile,
@@ -115,7 +115,7 @@ def recommend(
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
     ] = None,
     rails: RailsFile = None,
-    beside: BesideOptions = BesideOptions(),
+    considered: ConsiderationOptions = ConsiderationOptions(),
     similarity: SimilarityOption = None,
     rows: Annotated[
         int | None,
@@ -145,17 +145,17 @@ def recommend(
     """
     notes: list[str] = []
     with noted(notes):
-        beside.check()
+        considered.check()
         if ray is not None:
             reach(ray, timeout=PATIENCE)
-        trace = columns.read(log, kpis=beside.kpis)
+        trace = columns.read(log, kpis=considered.kpis)
         check_log(trace)
         space = _tried(trace.space())
         present = _present(log, trace, now, columns, instant=period == "now")
         periods, meant = _periods(trace, period, hours, columns)
         notes += _instants(periods, present, meant)
         steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
-        heeded = beside.heeded(trace, space, columns, notes)
+        heeded = considered.read(trace, space, columns, notes)
         alike = similarity_of(similarity)
         check_folder(out, replace=replace)  # now rather than after a minute of work
         make_folder(out)
@@ -167,7 +167,7 @@ def recommend(
             max_changes = _few(len(trace.stations), max_changes, notes)
         what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
         with stage(what):
-            network = learn_network(used, space, similarity=alike, seed=seed, beside=heeded)
+            network = learn_network(used, space, similarity=alike, seed=seed, considered=heeded)
         seconds, gigabytes = planning_cost(network, workers=workers)
         what = f"planning for {counted(len(present), 'station')} in {counted(len(network.groups), 'group')}"
         with stage(what, len(present), seconds=seconds, gigabytes=gigabytes) as tick:

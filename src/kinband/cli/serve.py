@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from kinband.cli.beside import BesideOptions
+from kinband.cli.considerations import ConsiderationOptions
 from kinband.cli.ledger import LEDGER, KeyOption, needs_service
 from kinband.cli.options import (
     LOG_KINDS,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # Once a ledger has begun, options about its start are of no use any more, and are said to be.
 
 
-_USUAL, _NOTHING = LogOptions(), BesideOptions()
+_USUAL, _NOTHING = LogOptions(), ConsiderationOptions()
 _EXACT_SHARDS = 8  # up to which each may be exact: a quarter of a gigabyte with 8,000 rows
 _start_option = partial(typer.Option, rich_help_panel="Starting an empty ledger")
 
@@ -80,7 +80,7 @@ class StartOptions:
         ),
     ] = None
     similarity: SimilarityOption = None
-    beside: BesideOptions = _NOTHING
+    considered: ConsiderationOptions = _NOTHING
     columns: LogOptions = _USUAL
     rows: Rows = None
     shards: ShardSize = None
@@ -92,7 +92,7 @@ class StartOptions:
         found = [name for name in names if getattr(self, name)]
         named = [one.name for one in fields(LogOptions) if one.name != "reward_range"]
         found += [name for name in named if getattr(self.columns, name) not in (getattr(_USUAL, name), [])]
-        found += [one.name for one in fields(BesideOptions) if getattr(self.beside, one.name)]
+        found += [one.name for one in fields(ConsiderationOptions) if getattr(self.considered, one.name)]
         return [f"--{name.replace('_', '-')}" for name in found]
 
     def check(self) -> Path:
@@ -100,14 +100,14 @@ class StartOptions:
         path = self.start
         if path is None or not path.exists():
             raise BadInputError(f"there is no {path}: --start takes a log, or a folder of Controller.save")
-        about_logs = (self.columns.columns, self.running, self.similarity, self.rows, self.beside != _NOTHING)
+        about_logs = (self.columns.columns, self.running, self.similarity, self.rows, self.considered != _NOTHING)
         if path.is_dir() and any(about_logs):
             raise BadInputError(
                 f"{path} is a folder, so a saved controller: options about columns, rows, similarity, what counts "
                 "beside the reward and --running are for logs, leave them out"
             )
         similarity_of(self.similarity)
-        self.beside.check()
+        self.considered.check()
         return path
 
     def controller(self) -> Controller:
@@ -116,10 +116,10 @@ class StartOptions:
         if path.is_dir():
             return Controller.load(path)
         with noted(notes):
-            trace = self.columns.read(path, kpis=self.beside.kpis)
+            trace = self.columns.read(path, kpis=self.considered.kpis)
             check_log(trace)
             space = trace.space()
-            heeded = self.beside.heeded(trace, space, self.columns, notes)
+            heeded = self.considered.read(trace, space, self.columns, notes)
             used = used_rows(trace, self.rows, seed=self.seed)
             known: Any = configuration_of(self.running, space, option="--running") if self.running else last_rows(trace)
             alike, given = self._alike(used.with_space(space), notes)

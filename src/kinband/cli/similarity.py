@@ -30,7 +30,15 @@ from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.errors import BadInputError
 from kinband.model import Model, learn_model
 from kinband.parallel import processes
-from kinband.planning.network import GROUP_ROWS, TOGETHER, Comparison, alike_in, learn_network, of_stations, shards_of
+from kinband.planning.network import (
+    GROUP_ROWS,
+    ONE_MODEL,
+    CompareStations,
+    group_similarity,
+    learn_network,
+    of_stations,
+    shards_of,
+)
 from kinband.progress import stage
 from kinband.records import Samples
 from kinband.similarity import Coregionalisation, TaskMatrix, similarity_from
@@ -148,30 +156,30 @@ def _measured(used: Trace, method: Method, *, sigma: Sigma | None, seed: int, wo
     """Return the similarity that a controller made from the same rows finds: first the kernel, then the measure."""
     what = f"{len(used):,} rows of {counted(len(used.stations), 'station')}"
     given: dict[str, Any] = {} if sigma is None else {"sigma": sigma.value}
-    measure: Comparison = partial(_measure, method=method.value, seed=seed, **given)
-    if len(used.stations) <= TOGETHER:
+    compare: CompareStations = partial(_compared, method=method.value, seed=seed, **given)
+    if len(used.stations) <= ONE_MODEL:
         with stage(f"comparing {what}"):
             samples = used.samples()
             how = "joint" if method is Method.joint else "independent"
             model = learn_model(samples, how, rng=np.random.default_rng([seed, 0]))
-            whole = model.similarity if method is Method.joint else measure(samples, model)
+            whole = model.similarity if method is Method.joint else compare(samples, model)
             return Shards((whole,), kept=0.0, cut=0.0)
     with stage(f"learning from {what}"):
         network = learn_network(used, similarity="joint" if method is Method.joint else "independent", seed=seed)
     if method is Method.embedding:  # one scale for all groups, as their medians differ
-        scales = measure(of_stations(network.reward.samples, network.sample()), network.reward.model).details
+        scales = compare(of_stations(network.reward.samples, network.sample()), network.reward.model).details
         given = {name: scales[name] for name in ("sigma", "outcome_length_scale")}
-        measure = partial(measure, **given)
+        compare = partial(compare, **given)
     what = f"comparing {counted(len(used.stations), 'station')} within {counted(len(network.groups), 'group')}"
     seconds = _SECONDS[method] * len(used) / GROUP_ROWS / processes(workers)
     with stage(what, len(used.stations), seconds=seconds) as step:
-        return shards_of(network, measure, workers=workers, ray=ray, tick=lambda done: step("comparing", done))
+        return shards_of(network, compare, workers=workers, ray=ray, tick=lambda done: step("comparing", done))
 
 
-def _measure(samples: Samples, model: Model, *, method: str, seed: int, **given: Any) -> TaskMatrix:
+def _compared(samples: Samples, model: Model, *, method: str, seed: int, **given: Any) -> TaskMatrix:
     """How alike some stations are, with the kernel and noise of all."""
     if method == Method.joint:
-        return alike_in(samples, model, similarity="joint", seed=seed)
+        return group_similarity(samples, model, similarity="joint", seed=seed)
     kernel = without_level(model.kernel) if method == Method.embedding else model.kernel
     options: dict[str, Any] = {"kernel": kernel, "seed": seed}
     if noise := _NOISE.get(Method(method)):

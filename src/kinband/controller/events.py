@@ -47,7 +47,7 @@ class Told:
         noise: The variance of that, None where it is not known.
         kpis: KPIs that came with it: value and variance, None where that is not known.
         own: What the decision itself earned and its variance, where neighbours' rewards are mixed into `reward`.
-        beside: The decisions whose rewards are.
+        neighbours: The decisions of neighbours whose rewards are (on record as `beside`).
         others: Neighbours' rewards that no decision led to and that are mixed in too, with their variance.
     """
 
@@ -56,7 +56,7 @@ class Told:
     noise: float | None
     kpis: Mapping[str, tuple[float, float | None]] = field(default_factory=lambda: NO_KPIS)
     own: tuple[float, float | None] | None = None
-    beside: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
     others: Mapping[str, tuple[float, float | None]] = field(default_factory=lambda: NO_KPIS)
 
 
@@ -233,7 +233,7 @@ def entry_to_dict(entry: Entry) -> dict[str, Any]:
             }
         case Told():
             told = {"entry": "told", "id": entry.id, "reward": entry.reward, "noise": entry.noise}
-            mixed = {} if entry.own is None else {"own": list(entry.own), "beside": list(entry.beside)}
+            mixed = {} if entry.own is None else {"own": list(entry.own), "beside": list(entry.neighbours)}
             others = {"others": {name: list(pair) for name, pair in entry.others.items()}} if entry.others else {}
             return told | _kpis_to_dict(entry) | mixed | others
         case Corrected():
@@ -271,10 +271,10 @@ def entry_from_dict(values: Mapping[str, Any], configurations: Mapping[int, Mapp
         case "asked":
             return _asked_from_dict(values, configurations)
         case "told":
-            own, beside = values.get("own"), tuple(values.get("beside", ()))
+            own, neighbours = values.get("own"), tuple(values.get("beside", ()))
             told = Told(values["id"], values["reward"], values["noise"], _kpis_from_dict(values) or NO_KPIS)
             others = {name: (value, noise) for name, (value, noise) in values.get("others", {}).items()}
-            return told if own is None else replace(told, own=(own[0], own[1]), beside=beside, others=others)
+            return told if own is None else replace(told, own=(own[0], own[1]), neighbours=neighbours, others=others)
         case "corrected":
             mixed_into, kpis = values.get("others", {}), _kpis_from_dict(values)
             return Corrected(values["id"], values["reward"], values.get("own"), mixed_into, kpis)

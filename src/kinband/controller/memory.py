@@ -655,7 +655,7 @@ class Memory:
         return found
 
     def correct_by(self, anew: "Relearning", entry: Corrected) -> bool:
-        """Append a correction, and believe what was learned with it beside; False where the journal went another way."""
+        """Append a correction and take the beliefs learned with it; False where the journal went another way."""
         if entry != anew.entry or anew.further(self.journal) is None:
             return False
         anew.learn()

@@ -215,7 +215,9 @@ def correction(journal: Journal, setup: Setup, decision_id: str, *, reward: Any,
     if rule is None:
         return Corrected(told.id, own, kpis=measured)
     values = {told.id: own}
-    others = {one.id: _learned(one, journal, rule, values) for one in journal.told.values() if told.id in one.beside}
+    others = {
+        one.id: _learned(one, journal, rule, values) for one in journal.told.values() if told.id in one.neighbours
+    }
     learned = _learned(told, journal, rule, values)
     return Corrected(told.id, learned, None if told.own is None else own, others, measured)
 
@@ -278,9 +280,9 @@ def _mixed(
 ) -> Told:
     if not (mates or given) or not rule.weight_of(station):
         return told
-    own, beside = own_of(told), tuple(mate.id for mate in mates.values())
+    own, neighbours = own_of(told), tuple(mate.id for mate in mates.values())
     reward, noise = rule.mixed(station, own, {name: own_of(mate) for name, mate in mates.items()} | dict(given))
-    return replace(told, reward=reward, noise=noise, own=own, beside=beside, others=dict(given))
+    return replace(told, reward=reward, noise=noise, own=own, neighbours=neighbours, others=dict(given))
 
 
 def _learned(told: Told, journal: Journal, rule: NeighbourReward, values: Mapping[str, float]) -> float:
@@ -292,5 +294,5 @@ def _learned(told: Told, journal: Journal, rule: NeighbourReward, values: Mappin
 
     if told.own is None:
         return right(told.id)[0]
-    others = {journal.asked[key].decision.station: right(key) for key in told.beside} | dict(told.others)
+    others = {journal.asked[key].decision.station: right(key) for key in told.neighbours} | dict(told.others)
     return rule.mixed(journal.asked[told.id].decision.station, right(told.id), others)[0]

@@ -42,7 +42,7 @@ from kinband.ope.targets import (
 )
 from kinband.ope.targets import usual as usual_of
 from kinband.parallel import carried_out
-from kinband.planning.network import TOGETHER, Measure, Network, alike_in, group_network
+from kinband.planning.network import ONE_MODEL, Network, Quantity, group_network, group_similarity
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 from kinband.similarity.shards import Shards
@@ -432,13 +432,13 @@ class _Asked:
 def _network(used: Trace, *, similarity: SimilarityLike | Shards, model: Model | None, seed: int) -> Network:
     """The earlier rows with their model, as one group or, in a large network, several."""
     encoder, M = used.encoder(), len(used.stations)
-    if isinstance(similarity, Shards) and M <= TOGETHER:
+    if isinstance(similarity, Shards) and M <= ONE_MODEL:
         similarity = similarity.matrix(used.stations)
-    if model is None and M > TOGETHER and not isinstance(similarity, TaskMatrix):
+    if model is None and M > ONE_MODEL and not isinstance(similarity, TaskMatrix):
         return group_network(used.samples(encoder), encoder, similarity=similarity, log=used, seed=seed)
     assert not isinstance(similarity, Shards)  # noqa: S101  # it was made a matrix
     encoder, learned = learn(used, similarity=similarity, model=model, seed=seed)
-    rows = Measure(used.samples(encoder), learned, learned.similarity)
+    rows = Quantity(used.samples(encoder), learned, learned.similarity)
     return Network(encoder, rows, (np.arange(M),), seed)
 
 
@@ -462,8 +462,8 @@ def _judged(
         number: (
             partial(_judge, seed=network.seed, tick=tick if one else None),
             (
-                network.encoder, network.reward.model, network.alike(number), network.told(number, own),
-                network.told(number, mine[number], samples), asked.take(mine[number]),
+                network.encoder, network.reward.model, network.similarity_in(number), network.samples_in(number, own),
+                network.samples_in(number, mine[number], samples), asked.take(mine[number]),
                 (np.searchsorted(network.groups[number], logged[whole]), arms[whole]),
             ),
         )
@@ -490,7 +490,7 @@ def _judge(
     tick: Tick | None,
 ) -> tuple[Choices, Predicted]:
     """Return what the policy would run in the later rows of a group, and what models say of them."""
-    model = replace(model, similarity=alike_in(earlier, model, similarity=alike, seed=seed))
+    model = replace(model, similarity=group_similarity(earlier, model, similarity=alike, seed=seed))
     wanted = asked.wanted
     if wanted is None:
         beliefs = Beliefs.learn(model, earlier, encoder)

@@ -16,8 +16,8 @@ from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteErro
 from kinband.kernels import MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.model import Model
-from kinband.planning.evidence import averaged, told_of
-from kinband.planning.seen import setting_columns
+from kinband.planning.coverage import setting_columns
+from kinband.planning.evidence import averaged, evidence_rows
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
@@ -189,7 +189,7 @@ class Beliefs:
         from scipy.linalg import cho_factor, cho_solve
 
         kernel = MultiTaskKernel(model.kernel, model.similarity.matrix)
-        told = told_of(replace(rows, days=None, spells=None), model.noise)
+        told = evidence_rows(replace(rows, days=None, spells=None), model.noise)
         if len(told) > MOST_ROWS:
             told = averaged(told, most=MOST_ROWS, columns=setting_columns(encoder))
             rows = replace(rows, tasks=told.tasks, X=told.X, y=told.y, noise=None, arms=None, kpis={})

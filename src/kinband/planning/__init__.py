@@ -5,14 +5,14 @@ exploring, the one with the largest f̂ + βσ (12). A plan that plays safe chan
 interval of its gain is above zero, and never to what nobody tried that it can learn from. All stations are looked at
 with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is learned: a person approves a plan.
 
-`period` says what a plan is for, `seen` what the log has of it, `evidence` what the rows say, `limits` what may change,
-`beside` what counts beside the reward, `making` how the plan of a group comes about, `network` how that of thousands of
-stations does, `from_controller` that of a controller; `reasons` are its sentences, `plan` is a plan and its files,
-`page` the one to show, with a map of `places`; `design` plans the trials that a log lacks.
+`period` says what a plan is for, `coverage` what the log has of it, `evidence` what the rows say, `limits` what may
+change, `considerations` what counts beside the reward, `making` how the plan of a group comes about, `network` how that
+of thousands of stations does, `from_controller` that of a controller; `reasons` are its sentences, `plan` is a plan and
+its files, `page` the one to show, with a map of `places`; `design` plans the trials that a log lacks.
 """
 
 from kinband.planning.beliefs import beliefs_of, contributions, gain_in, shares
-from kinband.planning.beside import Beside
+from kinband.planning.considerations import Considerations
 from kinband.planning.from_controller import plan_changes
 from kinband.planning.limits import Limits, check_step
 from kinband.planning.network import Network, learn_network, plan_network
@@ -31,9 +31,9 @@ from kinband.planning.reasons import NEGLIGIBLE, share_text
 
 __all__ = [
     "NEGLIGIBLE",
-    "Beside",
     "Change",
     "ChangePlan",
+    "Considerations",
     "LeftAlone",
     "Limits",
     "Network",

@@ -1,10 +1,10 @@
 """What stations that learn together have told, and what it says of the mean of f over a period.
 
 A setting runs for a night or a week, in many states. What a plan needs of f is linear in it: the mean over the rows of
-a period, f̄(a) = Σ_t w_t f(s_t, a), the gain f̄(a) − f̄(a₀), the gain of one hour of the day. The posterior of such a sum
-is as exact as that of f itself: its covariance with the rows told is the same sum of kernels, so it costs one solve,
-whatever the length of the period. Where the kernel is a product over state and setting, the sum over states is worked
-out once for all settings.
+a period, f̄(a) = Σ_t w_t f(s_t, a), the gain f̄(a) − f̄(a₀), the gain of one hour of the day: linear functionals of f.
+The posterior of such a sum is as exact as that of f itself: its covariance with the rows told is the same sum of
+kernels, so it costs one solve, whatever the length of the period. Where the kernel is a product over state and setting,
+the sum over states is worked out once for all settings.
 
 Rows of one day or spell hang together (`kinband.likelihood.Shocks`). What such an hour does it would do to any setting:
 it is no part of a gain, but of the noise that a gain is known through.
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 512  # of a covariance that is being filled: temporaries stay sm
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class EvidenceRows:
     """Rows that a group of stations learned from; a row may be the mean of several of a log.
 
     Attributes:
@@ -42,7 +42,8 @@ class Told:
         days, spells: Share of each day and of each spell in it, sparse, (n, D) and (n, S); None where not known.
 
     Example:
-        >>> len(Told(np.zeros(2, dtype=np.int64), np.zeros((2, 1)), np.ones(2), np.ones(2), np.ones(2, dtype=np.int64)))
+        >>> tasks, count = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
+        >>> len(EvidenceRows(tasks, np.zeros((2, 1)), np.ones(2), np.ones(2), count))
         2
     """
 
@@ -57,19 +58,21 @@ class Told:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, rows: IntArray | BoolArray) -> "Told":
+    def take(self, rows: IntArray | BoolArray) -> "EvidenceRows":
         """Return the chosen rows."""
         rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         days, spells = (None if of is None else of[rows] for of in (self.days, self.spells))
-        return Told(self.tasks[rows], self.X[rows], self.y[rows], self.noise[rows], self.count[rows], days, spells)
+        return EvidenceRows(
+            self.tasks[rows], self.X[rows], self.y[rows], self.noise[rows], self.count[rows], days, spells
+        )
 
 
-def told_of(samples: Samples, noise: float) -> Told:
+def evidence_rows(samples: Samples, noise: float) -> EvidenceRows:
     """Return rows of a log with the whole variance of each."""
     known = np.zeros(len(samples)) if samples.noise is None else np.nan_to_num(samples.noise)
     days, spells = (None if of is None else _shares(of) for of in (samples.days, samples.spells))
     ones = np.ones(len(samples), dtype=np.int64)
-    return Told(samples.tasks, samples.X, samples.y, noise + known, ones, days, spells)
+    return EvidenceRows(samples.tasks, samples.X, samples.y, noise + known, ones, days, spells)
 
 
 def _shares(of_rows: IntArray) -> Any:
@@ -88,7 +91,7 @@ def _shares(of_rows: IntArray) -> Any:
 # until there are as many as can be taken. No row is dropped.
 
 
-def averaged(told: Told, *, most: int, columns: Sequence[int]) -> Told:
+def averaged(told: EvidenceRows, *, most: int, columns: Sequence[int]) -> EvidenceRows:
     """Return at most about `most` rows that say what all say: means of like rows of a station.
 
     Args:
@@ -98,7 +101,7 @@ def averaged(told: Told, *, most: int, columns: Sequence[int]) -> Told:
 
     Example:
         >>> X = np.array([[0.1, 2.0], [0.2, 2.0], [0.9, 2.0], [0.5, 4.0]])
-        >>> told = Told(np.zeros(4, dtype=np.int64), X, np.arange(4.0), np.ones(4), np.ones(4, dtype=np.int64))
+        >>> told = EvidenceRows(np.zeros(4, dtype=np.int64), X, np.arange(4.0), np.ones(4), np.ones(4, dtype=np.int64))
         >>> few = averaged(told, most=3, columns=[1])
         >>> few.X.round(9).tolist(), few.count.tolist(), few.noise.tolist()
         ([[0.15, 2.0], [0.9, 2.0], [0.5, 4.0]], [2, 1, 1], [0.5, 1.0, 1.0])
@@ -118,7 +121,7 @@ def averaged(told: Told, *, most: int, columns: Sequence[int]) -> Told:
     return _means(told, cells)
 
 
-def _halved(told: Told, own: IntArray, *, most: int, columns: Sequence[int]) -> list[IntArray]:
+def _halved(told: EvidenceRows, own: IntArray, *, most: int, columns: Sequence[int]) -> list[IntArray]:
     """The rows of a station in at most so many cells of one setting each, the widest halved first."""
     _, setting = np.unique(told.X[own][:, list(columns)], axis=0, return_inverse=True)
     states = [c for c in range(told.X.shape[1]) if c not in set(columns)]
@@ -137,13 +140,13 @@ def _halved(told: Told, own: IntArray, *, most: int, columns: Sequence[int]) -> 
     return [cell for _, _, cell in open_cells]
 
 
-def _width(told: Told, cell: IntArray, states: Sequence[int]) -> float:
+def _width(told: EvidenceRows, cell: IntArray, states: Sequence[int]) -> float:
     """What is lost by taking the rows of a cell for one: their sum of squares around their mean."""
     S = told.X[cell][:, list(states)]
     return float(S.var(axis=0).sum()) * len(cell) if np.ptp(S, axis=0).any() else 0.0
 
 
-def _means(told: Told, cells: Sequence[IntArray]) -> Told:
+def _means(told: EvidenceRows, cells: Sequence[IntArray]) -> EvidenceRows:
     """The mean of each cell, rows of little noise counting more."""
     order, sizes = np.concatenate(cells), np.array([len(cell) for cell in cells])
     starts = np.cumsum(sizes) - sizes
@@ -154,7 +157,7 @@ def _means(told: Told, cells: Sequence[IntArray]) -> Told:
 
     gather = csr_array((weight, order, np.append(starts, len(order))), shape=(len(cells), len(told)))
     days, spells = (None if of is None else gather @ of for of in (told.days, told.spells))
-    return Told(
+    return EvidenceRows(
         told.tasks[order[starts]],
         np.add.reduceat(weight[:, None] * told.X[order], starts, axis=0),
         np.add.reduceat(weight * told.y[order], starts),
@@ -168,14 +171,14 @@ def _means(told: Told, cells: Sequence[IntArray]) -> Told:
 # --- Covariances ----------------------------------------------------------------------------------------------------
 
 
-def _shock_covariance(told: Told, rows: slice, shocks: Shocks) -> FloatArray | float:
+def _shock_covariance(told: EvidenceRows, rows: slice, shocks: Shocks) -> FloatArray | float:
     """What shocks add to the covariance of some rows with all, (m, n)."""
     parts = [(told.days, shocks.day), (told.spells, shocks.spell)]
     found = [size * (of[rows] @ of.T).toarray() for of, size in parts if of is not None and size > 0]
     return np.asarray(sum(found)) if found else 0.0
 
 
-def _covariance(kernel: MultiTaskKernel, told: Told, shocks: Shocks) -> FloatArray:
+def _covariance(kernel: MultiTaskKernel, told: EvidenceRows, shocks: Shocks) -> FloatArray:
     """Covariance of the rewards, (n, n)."""
     n = len(told)
     C = np.empty((n, n))
@@ -193,7 +196,7 @@ class Evidence:
     Args:
         kernel: Of contexts.
         K_Z: How alike the stations are, (M, M).
-        told: The rows.
+        rows: What they told.
         mean: Constant prior mean.
         shocks: What the rows of a day have in common.
 
@@ -202,28 +205,28 @@ class Evidence:
 
     Example:
         >>> from kinband.kernels import RBF
-        >>> told = Told(np.zeros(2, dtype=np.int64), np.array([[0.0], [0.5]]), np.array([0.2, 0.6]), np.full(2, 0.01),
-        ...     np.ones(2, dtype=np.int64))
-        >>> evidence = Evidence(RBF(1.0), np.ones((1, 1)), told)
-        >>> C = evidence.kernel.cross(told.tasks, told.X, np.zeros(1, dtype=np.int64), np.array([[0.5]]))
+        >>> tasks, count = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
+        >>> rows = EvidenceRows(tasks, np.array([[0.0], [0.5]]), np.array([0.2, 0.6]), np.full(2, 0.01), count)
+        >>> evidence = Evidence(RBF(1.0), np.ones((1, 1)), rows)
+        >>> C = evidence.kernel.cross(rows.tasks, rows.X, np.zeros(1, dtype=np.int64), np.array([[0.5]]))
         >>> evidence.means(C).round(2)
         array([0.58])
     """
 
     def __init__(
-        self, kernel: Kernel, K_Z: FloatArray, told: Told, *, mean: float = 0.0, shocks: Shocks | None = None
+        self, kernel: Kernel, K_Z: FloatArray, rows: EvidenceRows, *, mean: float = 0.0, shocks: Shocks | None = None
     ) -> None:
         from scipy.linalg import cho_solve, cholesky
 
-        self.kernel, self.told, self.mean, self.shocks = MultiTaskKernel(kernel, K_Z), told, mean, shocks or Shocks()
-        C = _covariance(self.kernel, told, self.shocks)
+        self.kernel, self.rows, self.mean, self.shocks = MultiTaskKernel(kernel, K_Z), rows, mean, shocks or Shocks()
+        C = _covariance(self.kernel, rows, self.shocks)
         try:  # .T: in place only column by column
             self._L = cholesky(C.T, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
                 "the rows of the log cannot be told apart: increase `noise`, or log fewer repeated rows"
             ) from None
-        self.weights = cho_solve((self._L, True), told.y - mean, check_finite=False) if len(told) else told.y
+        self.weights = cho_solve((self._L, True), rows.y - mean, check_finite=False) if len(rows) else rows.y
 
     def means(self, C: FloatArray) -> FloatArray:
         """Return what is expected of sums of f with covariances C (n, q) with the rows, prior mean left out: (q,)."""
@@ -233,20 +236,20 @@ class Evidence:
         """Return L⁻¹C, (n, q): its columns' squares are what the rows take from the variance of the sums."""
         from scipy.linalg import solve_triangular
 
-        return np.asarray(solve_triangular(self._L, C, lower=True, check_finite=False)) if len(self.told) else C
+        return np.asarray(solve_triangular(self._L, C, lower=True, check_finite=False)) if len(self.rows) else C
 
     def shares(self, V: FloatArray) -> FloatArray:
         """Return the share of every station's rows in sums of f with L⁻¹C = V (n, q): (q, M)."""
         from scipy.linalg import solve_triangular
 
-        if not len(self.told):
+        if not len(self.rows):
             return np.zeros((V.shape[1], len(self.kernel.K_Z)))
         a = solve_triangular(self._L, V, lower=True, trans="T", check_finite=False)
-        return shares_of(np.asarray(a), self.told.tasks, size=len(self.kernel.K_Z))
+        return shares_of(np.asarray(a), self.rows.tasks, size=len(self.kernel.K_Z))
 
     def alone(self, task: int) -> "Evidence":
         """Return what a station's own rows say without the others, as station 0."""
-        own = self.told.take(self.told.tasks == task)
+        own = self.rows.take(self.rows.tasks == task)
         K_Z = self.kernel.K_Z[task : task + 1, task : task + 1]
         own = replace(own, tasks=np.zeros(len(own), dtype=np.int64))
         return Evidence(self.kernel.context, K_Z, own, mean=self.mean, shocks=self.shocks)
@@ -257,7 +260,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """Weighted sums of f over the rows of a period, for whatever setting runs.
+    """Weighted sums of f over the rows of a period (linear functionals), for whatever setting runs.
 
     Attributes:
         kernel: Of contexts.
@@ -339,9 +342,9 @@ class Averages:
 
 def covariances(evidence: Evidence, averages: Averages, task: int, arms: IntArray) -> FloatArray:
     """Return covariances of the rows told with the first sum of f under each of some settings, (n, A)."""
-    alike = evidence.kernel.K_Z[task, evidence.told.tasks]
+    alike = evidence.kernel.K_Z[task, evidence.rows.tasks]
     over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
-    return np.asarray(over.with_rows(evidence.told.X, arms)[:, 0] * alike[:, None])
+    return np.asarray(over.with_rows(evidence.rows.X, arms)[:, 0] * alike[:, None])
 
 
 def variances(evidence: Evidence, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:

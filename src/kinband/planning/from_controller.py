@@ -12,12 +12,12 @@ from kinband.controller.stations import CurrentSetup
 from kinband.errors import BadInputError
 from kinband.guardrails import Rails
 from kinband.kernels import components
-from kinband.planning.evidence import Evidence, Told, averaged
+from kinband.planning.coverage import setting_columns
+from kinband.planning.evidence import Evidence, EvidenceRows, averaged
 from kinband.planning.limits import Limits
 from kinband.planning.making import MOST_TOLD, Group, Proposal, Rules, check_limits, merged, not_in_log, plan_group
 from kinband.planning.period import Present, present_of
 from kinband.planning.plan import ChangePlan, LeftAlone
-from kinband.planning.seen import setting_columns
 from kinband.policies import Constant
 
 
@@ -82,12 +82,12 @@ def plan_changes(
     return merged(ordered, rules, max_changes=max_changes)
 
 
-def _told(controller: Controller) -> Told:
+def _told(controller: Controller) -> EvidenceRows:
     """Return every row that a controller has learned from, those of the log first."""
     observations, noise = controller.observations(), controller.current.noise
     known = np.array([0.0 if o.noise is None else o.noise for o in observations])
     width = len(controller.current.encoder.features)
-    return Told(
+    return EvidenceRows(
         np.array([o.task for o in observations], dtype=np.int64),
         np.array([o.x for o in observations]).reshape(len(observations), -1 if observations else width),
         np.array([o.reward for o in observations], dtype=np.float64),
@@ -105,7 +105,7 @@ def _asked(setup: CurrentSetup, stations: Mapping[str, Present]) -> Iterator[tup
             yield members, asked
 
 
-def _group(setup: CurrentSetup, told: Told, members: IntArray) -> Group:
+def _group(setup: CurrentSetup, told: EvidenceRows, members: IntArray) -> Group:
     """The group of some stations of a controller."""
     own = told.take(np.isin(told.tasks, members))
     own = replace(own, tasks=np.searchsorted(members, own.tasks))

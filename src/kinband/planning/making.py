@@ -12,7 +12,8 @@ from kinband.controller.explain import configuration_text, listed
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
-from kinband.planning.beside import keeping
+from kinband.planning.considerations import keeping
+from kinband.planning.coverage import SettingCoverage, StateCoverage, setting_columns
 from kinband.planning.evidence import Averages, Evidence, covariances, variances
 from kinband.planning.limits import Limits
 from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock
@@ -29,7 +30,6 @@ from kinband.planning.reasons import (
     tried_reason,
     worst_reason,
 )
-from kinband.planning.seen import Seen, Tried, setting_columns
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.space import ConfigurationSpace
 from kinband.stats import Estimate, counted, normal
@@ -71,7 +71,7 @@ class Group:
         encoder: From states and configurations to contexts.
         stations: Their names; a task is an index into them.
         evidence: What they told.
-        seen: The states that it comes from.
+        states: The states that it comes from.
         tried: The configurations that it comes from.
         users: Of how many users, or samples, a reward of each station is the share, (M,); None where that is not known.
         floors: What must hold of other KPIs, and what was told of each.
@@ -82,8 +82,8 @@ class Group:
     encoder: ContextEncoder
     stations: tuple[str, ...]
     evidence: Evidence
-    seen: Seen
-    tried: Tried
+    states: StateCoverage
+    tried: SettingCoverage
     users: FloatArray | None = None
     floors: tuple[tuple[KpiFloor, Evidence], ...] = ()
     around: tuple[Evidence, FloatArray] | None = None
@@ -92,8 +92,8 @@ class Group:
     def of(cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, **more: Any) -> "Group":
         """Return the group of stations that told some rows."""
         known: dict[str, Any] = {
-            "seen": Seen.of(encoder.state, evidence.told.X),
-            "tried": Tried.of(encoder, evidence.told),
+            "states": StateCoverage.of(encoder.state, evidence.rows.X),
+            "tried": SettingCoverage.of(encoder, evidence.rows),
         }
         return cls(encoder, tuple(stations), evidence, **(known | more))
 
@@ -229,22 +229,22 @@ def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
     if present.period is not None and not len(present.period.states):
         return "state incomplete", "The period has no rows of it, so it is not known which states it will be in."
     if present.period is not None:
-        strange = [found for state in present.period.states if (found := group.seen.strange(state))]
+        strange = [found for state in present.period.states if (found := group.states.strange(state))]
         if len(strange) <= _STRANGE * len(present.period.states):
             return None
         share = f"{len(strange):,} of {counted(len(present.period.states), 'row')}"
         return "state unfamiliar", f"Its states are far outside what the log has seen in {share}: {strange[0]}."
-    names = group.seen.names
+    names = group.states.names
     missing = [name for name in names if not np.isfinite(present.state.get(name, np.nan))]
     if missing:
         return "state incomplete", f"Its present state is not known: no {listed(missing)} is given."
-    found = group.seen.strange(np.array([present.state[name] for name in names]))
+    found = group.states.strange(np.array([present.state[name] for name in names]))
     return ("state unfamiliar", f"Its state is far outside what the log has seen: {found}.") if found else None
 
 
 def _period(group: Group, present: Present) -> Period:
     """A station's period, or its present state."""
-    names = group.seen.names
+    names = group.states.names
     return present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
 
 
@@ -275,11 +275,11 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
     if rules.beta is not None:
         variance = variances(evidence, whole, task, arms, C)
     if group.around is not None:
-        beside, weight = group.around[0], float(group.around[1][task])
-        C = covariances(beside, whole, task, arms)
-        mean = own + weight * beside.means(C)
+        there, weight = group.around[0], float(group.around[1][task])
+        C = covariances(there, whole, task, arms)
+        mean = own + weight * there.means(C)
         if rules.beta is not None:
-            variance = variance + weight**2 * variances(beside, whole, task, arms, C)
+            variance = variance + weight**2 * variances(there, whole, task, arms, C)
     score = mean if rules.beta is None else mean + rules.beta * np.sqrt(variance)  # (12)
     here = int(np.flatnonzero(arms == arm)[0])
     better = np.flatnonzero(score > score[here] + _TIE * max(1.0, abs(float(score[here]))))
@@ -299,7 +299,7 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
         gain=Estimate(float(mean[chosen] - mean[here])),
         std=np.nan,
         std_alone=np.nan,
-        own_rows=int(evidence.told.count[evidence.told.tasks == task].sum()),
+        own_rows=int(evidence.rows.count[evidence.rows.tasks == task].sum()),
         borrowed=np.nan,
         lenders=(),
         reason="",
@@ -396,15 +396,15 @@ def _sums(evidence: Evidence, draft: _Draft, *, hours: bool) -> tuple[FloatArray
     """
     averages = replace(draft.averages, kernel=evidence.kernel.context)
     averages = averages if hours else replace(averages, W=averages.W[:1])
-    alike, arms = evidence.kernel.K_Z[draft.task, evidence.told.tasks], np.array([draft.arm, draft.present])
-    both = averages.with_rows(evidence.told.X, arms) * alike[:, None, None]
+    alike, arms = evidence.kernel.K_Z[draft.task, evidence.rows.tasks], np.array([draft.arm, draft.present])
+    both = averages.with_rows(evidence.rows.X, arms) * alike[:, None, None]
     gains = both[:, :, 0] - both[:, :, 1]
     of_new, of_old = (averages.between(arm, arm) for arm in (draft.arm, draft.present))
     apart = of_new + of_old - 2.0 * averages.between(draft.arm, draft.present)
     prior = evidence.kernel.K_Z[draft.task, draft.task] * np.concatenate([of_new[:1], apart])
     by_state = np.zeros(0)
     if hours and draft.period.days is not None:
-        new, old = averages.expected(evidence.told.X, alike * evidence.weights, arms).T
+        new, old = averages.expected(evidence.rows.X, alike * evidence.weights, arms).T
         by_state = (new - old).reshape(len(draft.period.states), -1).mean(axis=1)  # over hours, where any may be meant
     return np.hstack([both[:, :1, 0], gains]), prior, by_state
 
@@ -417,21 +417,21 @@ def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
     return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.by_state)
 
 
-def _with_gain(draft: _Draft, own: _Sums, beside: _Sums | None) -> Change:
+def _with_gain(draft: _Draft, own: _Sums, around: _Sums | None) -> Change:
     """A change with its gain, over the period and hour by hour, that of its neighbours in it, and their intervals.
 
     What is believed of a station and of its neighbours comes from different rewards, and is taken for independent.
     """
-    if beside is None:
+    if around is None:
         together = own
     else:
-        variance = own.variance + beside.variance
-        together = _Sums(own.mean + beside.mean, variance, own.by_state + beside.by_state)
+        variance = own.variance + around.variance
+        together = _Sums(own.mean + around.mean, variance, own.by_state + around.by_state)
     std = np.sqrt(together.std[1:] ** 2 + draft.period.day_variances(together.by_state))
     gains = [normal(float(mean), float(one)) for mean, one in zip(together.mean[1:], std, strict=True)]
     by_hour = dict(zip(draft.hours, gains[1:], strict=True)) if draft.change.moves else {}
-    around = None if beside is None else normal(float(beside.mean[1]), float(beside.std[1]))
-    return replace(draft.change, gain=gains[0], std=float(own.std[0]), by_hour=by_hour, around=around)
+    theirs = None if around is None else normal(float(around.mean[1]), float(around.std[1]))
+    return replace(draft.change, gain=gains[0], std=float(own.std[0]), by_hour=by_hour, around=theirs)
 
 
 def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple[Why, str] | None:
@@ -483,7 +483,7 @@ def _std_alone(evidence: Evidence, draft: _Draft) -> float:
     """The standard deviation of f̄ under the proposal from the station's own rows alone."""
     alone, whole = evidence.alone(draft.task), replace(draft.averages, W=draft.averages.W[:1])
     variance = float(alone.kernel.K_Z[0, 0])
-    C = whole.with_rows(alone.told.X, np.array([draft.arm]))[:, 0] * variance
+    C = whole.with_rows(alone.rows.X, np.array([draft.arm]))[:, 0] * variance
     return float(np.sqrt(max(variance * whole.between(draft.arm, draft.arm)[0] - (alone.solved(C) ** 2).sum(), 0.0)))
 
 
@@ -501,8 +501,8 @@ def merged(
         name = one.change.station
         if len(chosen) == most:
             dropped[name] = "beyond the limit", f"others are more worthwhile and the plan is limited to {most:,}"
-        elif beside := sorted(limits.apart(name) & chosen.keys()):
-            dropped[name] = "beside a change", f"its neighbour {beside[0]} changes, and not both may at once"
+        elif changing := sorted(limits.apart(name) & chosen.keys()):
+            dropped[name] = "beside a change", f"its neighbour {changing[0]} changes, and not both may at once"
         else:
             chosen[name] = one
     left_alone = [

@@ -13,7 +13,7 @@ partitioning, Boley 1998), which costs no more than reading them.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.model import Model, Search, SimilarityLike, learn_model
 from kinband.parallel import carried_out, processes
-from kinband.planning.beside import (
+from kinband.planning.considerations import (
     ALIKE_AROUND,
-    Beside,
+    Considerations,
     aged,
     around,
     fading,
@@ -36,7 +36,8 @@ from kinband.planning.beside import (
     weight_around,
     with_described,
 )
-from kinband.planning.evidence import Evidence, averaged, told_of
+from kinband.planning.coverage import StateCoverage, setting_columns
+from kinband.planning.evidence import Evidence, averaged, evidence_rows
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
     MOST_TOLD,
@@ -50,7 +51,6 @@ from kinband.planning.making import (
 )
 from kinband.planning.period import Present, clocked, days_and_spells
 from kinband.planning.plan import ChangePlan, LeftAlone
-from kinband.planning.seen import Seen, setting_columns
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, TaskMatrix
 from kinband.similarity.newcomers import LEAST as _FEWEST
@@ -60,11 +60,11 @@ from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
 from kinband.trace.answers import suspicious_states
 
-TOGETHER, SHARD = 200, 100
-"""Stations up to which a network is one group, unless another number is given; and most stations of a group beyond."""
+GROUP_STATIONS, SMALLEST, GROUP_ROWS = 100, 30, 6000
+"""Most and fewest stations of a group, and rows that it has about; a plan learns from no more stations in one piece."""
 
-GROUP_ROWS, SMALLEST = 6000, 30
-"""Rows that a group has about, and stations that it has at least."""
+ONE_MODEL = 200
+"""Stations up to which other commands learn one model, as a controller does: beyond, they go by groups as plans do."""
 
 _SOME = 100  # stations that what is common to all is learned from
 _STATES = 3  # usual states in which profiles are looked at
@@ -75,8 +75,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
-    """What rows of a log measured of one quantity, and what is common to all stations in it.
+class Quantity:
+    """The rows of a log with one quantity (the reward, or a KPI), and what is common to all stations in it.
 
     Attributes:
         samples: The rows in numbers.
@@ -88,16 +88,20 @@ class Measure:
     model: Model
     similarity: SimilarityLike | Shards
 
-    def of(self, members: IntArray, rows: IntArray) -> "Measure":
+    def in_group(self, members: IntArray, rows: IntArray) -> "Quantity":
         """Return some rows, all that there are of the stations `members`, numbered anew."""
-        stations = tuple(self.samples.stations[m] for m in members.tolist())
-        some, alike = self.samples.take(rows), self.similarity
-        some = replace(some, stations=stations, tasks=np.searchsorted(members, some.tasks))
-        if isinstance(alike, TaskMatrix):
-            alike = alike.reindex(stations)
-        elif isinstance(alike, Shards):
-            alike = alike.matrix(stations)
-        return replace(self, samples=some, similarity=alike)
+        some, similarity = renumbered(self.samples.take(rows), members), self.similarity
+        if isinstance(similarity, TaskMatrix):
+            similarity = similarity.reindex(some.stations)
+        elif isinstance(similarity, Shards):
+            similarity = similarity.matrix(some.stations)
+        return replace(self, samples=some, similarity=similarity)
+
+
+def renumbered(samples: Samples, members: IntArray) -> Samples:
+    """Return rows, all of the stations `members` (ascending), with these as the only stations, numbered from 0."""
+    stations = tuple(samples.stations[m] for m in members.tolist())
+    return replace(samples, stations=stations, tasks=np.searchsorted(members, samples.tasks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +114,19 @@ class Network:
         groups: The stations that learn together, by number.
         seed: Seed of everything random.
         users: Of how many users or samples a reward of each station is the share, (M,), if that is known.
-        beside: What a plan heeds beside the rewards.
+        considered: What a plan considers beside the rewards.
         kpis: What was measured of the KPIs that have floors, in their order.
         around: What the neighbours of each station earned, where that counts.
     """
 
     encoder: ContextEncoder
-    reward: Measure
+    reward: Quantity
     groups: tuple[IntArray, ...]
     seed: int
     users: FloatArray | None = None
-    beside: Beside = field(default_factory=Beside)
-    kpis: tuple[Measure, ...] = ()
-    around: Measure | None = None
+    considered: Considerations = field(default_factory=Considerations)
+    kpis: tuple[Quantity, ...] = ()
+    around: Quantity | None = None
 
     @property
     def stations(self) -> tuple[str, ...]:
@@ -136,29 +140,30 @@ class Network:
         alike = alike.parts[0] if isinstance(alike, Shards) else alike
         return alike.method if isinstance(alike, TaskMatrix) else alike if isinstance(alike, str) else "given"
 
+    @cached_property
+    def group_of(self) -> IntArray:
+        """The group of each station, (M,)."""
+        found = np.empty(len(self.stations), dtype=np.int64)
+        for number, members in enumerate(self.groups):
+            found[members] = number
+        return found
+
     def rows(self, tasks: IntArray | None = None) -> list[IntArray]:
         """Return the rows of each group, of the log or of others with tasks (n,)."""
-        tasks = self.reward.samples.tasks if tasks is None else tasks
-        group_of = np.empty(len(self.stations), dtype=np.int64)
-        for number, members in enumerate(self.groups):
-            group_of[members] = number
-        of_row = group_of[tasks]
+        of_row = self.group_of[self.reward.samples.tasks if tasks is None else tasks]
         order = np.argsort(of_row, kind="stable")
         return np.split(order, np.searchsorted(of_row[order], np.arange(1, len(self.groups))))
 
-    def told(self, number: int, rows: IntArray, samples: Samples | None = None) -> Samples:
-        """Return the rows of a group, of the log or of other samples, its stations numbered anew."""
-        members = self.groups[number]
-        names = tuple(self.stations[m] for m in members.tolist())
-        some = (self.reward.samples if samples is None else samples).take(rows)
-        return replace(some, stations=names, tasks=np.searchsorted(members, some.tasks))
+    def samples_in(self, number: int, rows: IntArray, samples: Samples | None = None) -> Samples:
+        """Return the rows of a group, of the log or of other samples of its stations, these numbered anew."""
+        return renumbered((self.reward.samples if samples is None else samples).take(rows), self.groups[number])
 
     def sample(self) -> IntArray:
         """Return some stations of all groups, from which what lies between groups is estimated."""
         M = len(self.stations)
         return np.sort(np.random.default_rng([self.seed, 3]).choice(M, min(_SOME, M), replace=False))
 
-    def alike(self, number: int) -> SimilarityLike:
+    def similarity_in(self, number: int) -> SimilarityLike:
         """Return how alike the stations of a group are, or how it learns that."""
         alike = self.reward.similarity
         if isinstance(alike, Shards):
@@ -179,7 +184,7 @@ def learn_network(
     together: int | None = None,
     size: int | None = None,
     seed: int = 0,
-    beside: Beside | None = None,
+    considered: Considerations | None = None,
 ) -> Network:
     """Return what a log says that is common to all of its stations, and who learns together.
 
@@ -190,7 +195,7 @@ def learn_network(
         together: Up to so many stations are one group; 100 if not given.
         size: The most stations of a group beyond; if not given, as many as have some 6,000 rows, 30 to 100.
         seed: Seed of everything random.
-        beside: What a plan is to heed beside the rewards.
+        considered: What a plan is to consider beside the rewards.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -204,20 +209,20 @@ def learn_network(
     for leak in suspicious_states(trace):
         _log.warning("%s", leak)
     trace = clocked(trace)
-    encoder, beside = trace.encoder(), beside or Beside()
+    encoder, considered = trace.encoder(), considered or Considerations()
     samples = days_and_spells(trace.samples(encoder), trace)
-    if beside.drift is not None:
-        samples, encoder = aged(trace, samples, encoder, beside.drift)
+    if considered.drift is not None:
+        samples, encoder = aged(trace, samples, encoder, considered.drift)
     similarity, together = _at_the_door(similarity, samples.stations, together)
-    how: Any = {"seed": seed, "beside": beside, "together": together}
-    reward = _measured(samples, similarity, log=trace, **how)
-    kpis = tuple(_measured(kpi_rows(samples, floor.name), similarity, **how) for floor in beside.floors)
+    how: Any = {"seed": seed, "considered": considered, "together": together}
+    reward = _quantity(samples, similarity, log=trace, **how)
+    kpis = tuple(_quantity(kpi_rows(samples, floor.name), similarity, **how) for floor in considered.floors)
     there = None
-    if beside.neighbours is not None:
-        weight_around(beside.neighbours, samples.stations)  # refuses what a plan cannot weigh
-        there = _measured(around(samples, reward.model, trace.time, beside.neighbours), similarity, **how)
+    if considered.neighbours is not None:
+        weight_around(considered.neighbours, samples.stations)  # refuses what a plan cannot weigh
+        there = _quantity(around(samples, reward.model, trace.time, considered.neighbours), similarity, **how)
     groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
-    return Network(encoder, reward, groups, seed, _users(trace, samples), beside, kpis, there)
+    return Network(encoder, reward, groups, seed, _users(trace, samples), considered, kpis, there)
 
 
 def group_network(
@@ -232,7 +237,7 @@ def group_network(
 ) -> Network:
     """Return the same of a log in numbers; `log` is what an estimator of one's own is shown."""
     similarity, together = _at_the_door(similarity, samples.stations, together)
-    reward = _measured(samples, similarity, seed=seed, beside=Beside(), together=together, log=log)
+    reward = _quantity(samples, similarity, seed=seed, considered=Considerations(), together=together, log=log)
     groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
     return Network(encoder, reward, groups, seed)
 
@@ -241,7 +246,7 @@ def _at_the_door(
     similarity: SimilarityLike | Shards | None, stations: tuple[str, ...], together: int | None
 ) -> tuple[SimilarityLike | Shards, int]:
     """How alike stations are, as a name, an estimator, a matrix or one for each group; and how many are one group."""
-    together = SHARD if together is None else together
+    together = GROUP_STATIONS if together is None else together
     if similarity is None:
         return "joint", together
     if isinstance(similarity, Shards):
@@ -252,32 +257,32 @@ def _at_the_door(
     return TaskMatrix(stations, np.asarray(similarity, dtype=np.float64), "given"), together
 
 
-def _measured(
+def _quantity(
     samples: Samples,
     similarity: SimilarityLike | Shards,
     *,
     seed: int,
-    beside: Beside,
+    considered: Considerations,
     together: int,
     log: Log | None = None,
-) -> Measure:
+) -> Quantity:
     """Return rows of a log with the model that explains them, learned from some stations if there are many.
 
     Args:
         samples: The rows.
         similarity: How alike stations are.
         seed: Seed of everything random.
-        beside: How fast they cease to count, and what describes stations.
+        considered: How fast they cease to count, and what describes stations.
         together: Up to so many stations are one group.
         log: What an estimator of similarity is shown.
     """
     whole = together >= len(samples.stations) or isinstance(similarity, TaskMatrix)
     some = samples if whole else of_stations(samples, _some(samples, similarity, seed=seed))
     first = similarity.matrix(some.stations) if isinstance(similarity, Shards) else similarity
-    kernel = None if beside.drift is None else fading(some, beside.drift)
+    kernel = None if considered.drift is None else fading(some, considered.drift)
     how: Any = {"kernel": kernel, "search": Search(), "log": log if whole else None}
-    model = _explained(some, first, seed=seed, descriptors=beside.descriptors, **how)
-    return Measure(samples, model, model.similarity if whole else similarity)
+    model = _explained(some, first, seed=seed, descriptors=considered.descriptors, **how)
+    return Quantity(samples, model, model.similarity if whole else similarity)
 
 
 def _explained(
@@ -309,10 +314,7 @@ def _some(samples: Samples, similarity: SimilarityLike | Shards | None, *, seed:
 
 def of_stations(samples: Samples, chosen: IntArray) -> Samples:
     """Return the rows of some stations, numbered anew."""
-    chosen = np.sort(chosen)
-    rows = samples.take(np.isin(samples.tasks, chosen))
-    names = tuple(samples.stations[m] for m in chosen.tolist())
-    return replace(rows, stations=names, tasks=np.searchsorted(chosen, rows.tasks))
+    return renumbered(samples.take(np.isin(samples.tasks, chosen)), np.sort(chosen))
 
 
 def _users(trace: Trace, samples: Samples) -> FloatArray | None:
@@ -348,8 +350,8 @@ def _groups(
         return (np.arange(M),)
     if size is None:
         rows = float(np.median(np.bincount(samples.tasks, minlength=M)))
-        size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, SHARD))
-    return tuple(alike_groups(profiles(samples, encoder, model), size=size))
+        size = int(np.clip(GROUP_ROWS // max(rows, 1.0), SMALLEST, GROUP_STATIONS))
+    return tuple(similar_groups(profiles(samples, encoder, model), size=size))
 
 
 def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatArray:
@@ -365,7 +367,7 @@ def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatAr
     if CLOCK in encoder.state.names:
         usual[:, p - 1] = 0.0
     points = np.vstack([np.hstack([np.tile(state, (len(arms), 1)), encoder.space.features[arms]]) for state in usual])
-    told = told_of(replace(samples, days=None, spells=None), model.noise)
+    told = evidence_rows(replace(samples, days=None, spells=None), model.noise)
     told = averaged(told, most=_OWN_ROWS * len(samples.stations), columns=setting_columns(encoder))
     order = np.argsort(told.tasks, kind="stable")
     found = np.zeros((len(samples.stations), len(points)))
@@ -378,11 +380,11 @@ def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatAr
     return np.asarray(found - found.mean(axis=1, keepdims=True))
 
 
-def alike_groups(P: FloatArray, *, size: int) -> list[IntArray]:
+def similar_groups(P: FloatArray, *, size: int) -> list[IntArray]:
     """Return stations in groups of about equal size, at most `size`, by profiles P (M, g).
 
     Example:
-        >>> [group.tolist() for group in alike_groups(np.array([[0.0], [5.0], [0.1], [5.2]]), size=2)]
+        >>> [group.tolist() for group in similar_groups(np.array([[0.0], [5.0], [0.1], [5.2]]), size=2)]
         [[0, 2], [1, 3]]
     """
     return sorted(_cut(P, np.arange(len(P)), -(-len(P) // size)), key=lambda group: int(group[0]))
@@ -401,11 +403,11 @@ def _cut(P: FloatArray, members: IntArray, parts: int) -> list[IntArray]:
 
 # --- How alike the stations of each group are -------------------------------------------------------------------------
 
-Comparison = Callable[[Samples, Model], TaskMatrix]
+CompareStations = Callable[[Samples, Model], TaskMatrix]
 """From the rows of a group, and what is common to all, to how alike its stations are."""
 
 
-def alike_in(
+def group_similarity(
     samples: Samples,
     model: Model,
     *,
@@ -423,7 +425,7 @@ def alike_in(
 
 def shards_of(
     network: Network,
-    measure: Comparison | None = None,
+    compare: CompareStations | None = None,
     *,
     workers: int | None = None,
     ray: str | None = None,
@@ -433,7 +435,7 @@ def shards_of(
 
     Args:
         network: What is common to all, and who learns together.
-        measure: Finds how alike the stations of a group are; as the network says if not given.
+        compare: Finds how alike the stations of a group are; as the network says if not given.
         workers: Processes; None or 0 for one per core.
         ray: The Ray cluster to run on instead, "host:port" or "auto".
         tick: Called with the number of stations that have just been compared.
@@ -449,12 +451,12 @@ def shards_of(
     G = len(network.groups)
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     for number, rows in enumerate(network.rows()):
-        found = measure or partial(alike_in, similarity=network.alike(number), seed=network.seed)
-        calls[number] = (found, (network.told(number, rows), network.reward.model))
+        found = compare or partial(group_similarity, similarity=network.similarity_in(number), seed=network.seed)
+        calls[number] = (found, (network.samples_in(number, rows), network.reward.model))
     if G > 1 and not isinstance(network.reward.similarity, TaskMatrix | Shards):
         some = of_stations(network.reward.samples, network.sample())
         calls[G] = (
-            measure or partial(alike_in, similarity=network.reward.similarity, seed=network.seed),
+            compare or partial(group_similarity, similarity=network.reward.similarity, seed=network.seed),
             (some, network.reward.model),
         )
     parts: dict[int, TaskMatrix] = {}
@@ -475,9 +477,7 @@ def _pairs(part: TaskMatrix) -> float:
 def _between(network: Network, alike: TaskMatrix) -> float:
     """Estimate Σ|ρ| over the pairs of stations in different groups from some stations."""
     sample = network.sample()
-    group_of = np.empty(len(network.stations), dtype=np.int64)
-    for number, members in enumerate(network.groups):
-        group_of[members] = number
+    group_of = network.group_of
     apart = np.not_equal.outer(group_of[sample], group_of[sample])
     sizes = np.bincount(group_of).astype(np.float64)
     pairs = (sizes.sum() ** 2 - (sizes**2).sum()) / 2
@@ -487,58 +487,59 @@ def _between(network: Network, alike: TaskMatrix) -> float:
 # --- The plan -------------------------------------------------------------------------------------------------------
 
 
-def _learned(
-    encoder: ContextEncoder,
-    reward: Measure,
-    *,
-    seed: int,
-    beside: Beside,
-    newcomers: Sequence[str],
-    kpis: Sequence[Measure],
-    around: Measure | None,
-    users: FloatArray | None,
-) -> Group:
-    """Return what the stations of one group know: all but their similarity is common to the network."""
-    known: Any = {"seed": seed, "beside": beside, "newcomers": newcomers}
-    stations = (*reward.samples.stations, *newcomers)
-    there = None
-    if around is not None and beside.neighbours is not None:
-        weights = weight_around(beside.neighbours, stations)
-        there = _evidence(encoder, around, alike=ALIKE_AROUND, **known), weights
-    return Group.of(
-        encoder,
-        stations,
-        _evidence(encoder, reward, **known),
-        seen=Seen.of(encoder.state, reward.samples.X),  # of all rows, before any are taken together
-        users=None if users is None else np.append(users, np.full(len(newcomers), np.nan)),
-        floors=tuple(zip(beside.floors, (_evidence(encoder, kpi, **known) for kpi in kpis), strict=True)),
-        around=there,
-    )
+@dataclass(frozen=True, eq=False)
+class _GroupLog:
+    """What one group learns from: all but the similarity of its stations is common to the network.
+
+    Attributes:
+        encoder, seed, considered: As in `Network`.
+        reward, kpis, around: As in `Network`, the group's rows.
+        newcomers: Stations without rows that join the group.
+        users: Of how many users a reward of each station with rows is the share.
+    """
+
+    encoder: ContextEncoder
+    reward: Quantity
+    seed: int
+    considered: Considerations
+    newcomers: Sequence[str]
+    kpis: Sequence[Quantity]
+    around: Quantity | None
+    users: FloatArray | None
+
+    def group(self) -> Group:
+        """Return what the stations of the group know."""
+        considered, users = self.considered, self.users
+        stations = (*self.reward.samples.stations, *self.newcomers)
+        there = None
+        if self.around is not None and considered.neighbours is not None:
+            there = self._evidence(self.around, alike=ALIKE_AROUND), weight_around(considered.neighbours, stations)
+        return Group.of(
+            self.encoder,
+            stations,
+            self._evidence(self.reward),
+            states=StateCoverage.of(self.encoder.state, self.reward.samples.X),  # of all rows, before they are averaged
+            users=None if users is None else np.append(users, np.full(len(self.newcomers), np.nan)),
+            floors=tuple(zip(considered.floors, map(self._evidence, self.kpis), strict=True)),
+            around=there,
+        )
+
+    def _evidence(self, quantity: Quantity, *, alike: float = 1.0) -> Evidence:
+        """What the group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
+        samples, model, similarity = quantity.samples, quantity.model, quantity.similarity
+        known = self.considered.descriptors
+        if isinstance(similarity, Shards):
+            similarity = similarity.matrix(samples.stations)
+        similarity = group_similarity(samples, model, similarity=similarity, seed=self.seed, descriptors=known)
+        K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
+        K_Z = with_described(K_Z, samples.stations, self.newcomers, known)
+        rows = averaged(evidence_rows(samples, model.noise), most=MOST_TOLD, columns=setting_columns(self.encoder))
+        return Evidence(model.kernel, K_Z, rows, mean=model.mean, shocks=model.shocks)
 
 
-def _evidence(
-    encoder: ContextEncoder,
-    measure: Measure,
-    *,
-    seed: int,
-    beside: Beside,
-    newcomers: Sequence[str],
-    alike: float = 1.0,
-) -> Evidence:
-    """Return what a group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
-    samples, model, similarity = measure.samples, measure.model, measure.similarity
-    if isinstance(similarity, Shards):
-        similarity = similarity.matrix(samples.stations)
-    similarity = alike_in(samples, model, similarity=similarity, seed=seed, descriptors=beside.descriptors)
-    K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
-    K_Z = with_described(K_Z, samples.stations, newcomers, beside.descriptors)
-    told = averaged(told_of(samples, model.noise), most=MOST_TOLD, columns=setting_columns(encoder))
-    return Evidence(model.kernel, K_Z, told, mean=model.mean, shocks=model.shocks)
-
-
-def _planned(learned: Mapping[str, Any], now: Mapping[str, Present], rules: Rules) -> list[Proposal | LeftAlone]:
+def _planned(log: _GroupLog, now: Mapping[str, Present], rules: Rules) -> list[Proposal | LeftAlone]:
     """Learn what a group knows, and plan for it: one piece of work for a process."""
-    return plan_group(_learned(**learned), now, rules)
+    return plan_group(log.group(), now, rules)
 
 
 def plan_network(
@@ -594,7 +595,7 @@ def plan_network(
     for name in now.keys() - found.keys():
         found[name] = not_in_log(name, now[name])
     plan = merged([found[name] for name in now], rules, max_changes=max_changes, **about)
-    return replace(plan, limits=(*plan.limits, *network.beside.in_words()))
+    return replace(plan, limits=(*plan.limits, *network.considered.in_words()))
 
 
 _CUBE, _FEW_SECONDS = 2e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
@@ -613,9 +614,9 @@ def _calls(
     network: Network, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
-    measures = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
+    quantities = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
     newcomers = _newcomers(network, now)
-    parts = [network.rows(measure.samples.tasks) for measure in measures]
+    parts = [network.rows(quantity.samples.tasks) for quantity in quantities]
     calls: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
     asked: dict[int, list[str]] = {}
     for number, members in enumerate(network.groups):
@@ -623,31 +624,28 @@ def _calls(
         if not names:
             continue
         asked[number] = names
-        reward, *others = (one.of(members, rows[number]) for one, rows in zip(measures, parts, strict=True))
-        known = {
-            "encoder": network.encoder,
-            "reward": reward,
-            "seed": network.seed,
-            "beside": network.beside,
-            "newcomers": newcomers.get(number, []),
-            "kpis": others[: len(network.kpis)],
-            "around": None if network.around is None else others[-1],
-            "users": None if network.users is None else network.users[members],
-        }
-        calls[number] = (_planned, (known, {name: now[name] for name in names}, rules))
+        reward, *others = (one.in_group(members, rows[number]) for one, rows in zip(quantities, parts, strict=True))
+        log = _GroupLog(
+            network.encoder,
+            reward,
+            network.seed,
+            network.considered,
+            newcomers.get(number, []),
+            kpis=others[: len(network.kpis)],
+            around=None if network.around is None else others[-1],
+            users=None if network.users is None else network.users[members],
+        )
+        calls[number] = (_planned, (log, {name: now[name] for name in names}, rules))
     return calls, asked
 
 
 def _newcomers(network: Network, now: Mapping[str, Present]) -> dict[int, list[str]]:
     """The stations that the log does not have and something describes, by the group that they join."""
-    known, stations = network.beside.descriptors, network.stations
+    known, stations = network.considered.descriptors, network.stations
     new = [name for name in now if known.get(name) and name not in set(stations)]
-    group = np.empty(len(stations), dtype=np.int64)
-    for number, members in enumerate(network.groups):
-        group[members] = number
     described = np.array([m for m, name in enumerate(stations) if known.get(name)], dtype=np.int64)
     found: dict[int, list[str]] = {}
     for name in new if len(described) else ():
         kin = described[resembling(known[name], [known[stations[m]] for m in described.tolist()])]
-        found.setdefault(int(np.bincount(group[kin]).argmax()), []).append(name)
+        found.setdefault(int(np.bincount(network.group_of[kin]).argmax()), []).append(name)
     return found

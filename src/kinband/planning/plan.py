@@ -355,7 +355,7 @@ class ChangePlan:
         folder.mkdir(parents=True, exist_ok=True)
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
         write_csv(folder / "rollback.csv", ["station", *present, *target], map(_undone, self.changes))
-        kpis = dict.fromkeys(column for change in self.changes for column in _beside(change))
+        kpis = dict.fromkeys(column for change in self.changes for column in _further_gains(change))
         header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason", "made"]
         made = "" if origin.made is None else origin.made.isoformat(timespec="seconds")
         write_csv(folder / "plan.csv", header, ({**_row(change), "made": made} for change in self.changes))
@@ -496,13 +496,13 @@ def _row(change: Change) -> dict[str, Any]:
         **prefixed("present", change.present),
         **prefixed("set", change.proposed),
         **{name: _cell(number(change)) for name, number in _NUMBERS.items()},
-        **_beside(change),
+        **_further_gains(change),
         "lenders": "; ".join(f"{name} {share:.3f}" for name, share in change.lenders),
         "reason": change.reason,
     }
 
 
-def _beside(change: Change) -> dict[str, float | str]:
+def _further_gains(change: Change) -> dict[str, float | str]:
     """What is expected of neighbours and of KPIs with floors, by column, where they count."""
     found = {f"kpi_{name}": one for name, one in change.kpis.items()}
     found |= {} if change.around is None else {"gain_of_neighbours": change.around}

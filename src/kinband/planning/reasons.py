@@ -4,9 +4,9 @@ import numpy as np
 
 from kinband.arrays import BoolArray, IntArray
 from kinband.controller.explain import configuration_text, listed
-from kinband.planning.beside import breaks
+from kinband.planning.considerations import breaks
+from kinband.planning.coverage import SettingCoverage
 from kinband.planning.plan import Change, LeftAlone, Support
-from kinband.planning.seen import Tried
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.stats import REACH, Estimate, counted
 
@@ -108,7 +108,7 @@ def tried_reason(change: Change, support: Support, *, between: bool) -> str:
     return f"{never}, and {others} did: this is a guess from other settings."
 
 
-def never_reason(tried: Tried, rows: BoolArray) -> str:
+def never_reason(tried: SettingCoverage, rows: BoolArray) -> str:
     """Return why a station has nothing to change to, where these rows (n,) are all that it can learn from."""
     ran = np.unique(tried.arms[rows])
     if len(ran) == 1:
@@ -124,7 +124,7 @@ def never_reason(tried: Tried, rows: BoolArray) -> str:
     return "No other choice lies within what was tried by any station that it can learn from."
 
 
-def never_here_reason(tried: Tried, ran: IntArray) -> str:
+def never_here_reason(tried: SettingCoverage, ran: IntArray) -> str:
     """Return what is said of a station that never tried anything, where nothing that others ran looks better."""
     known = (
         f"It never ran anything but {configuration_text(tried.space[int(ran[0])], -1)}" if len(ran) else "It never ran"

@@ -266,10 +266,10 @@ def suffix_of(path: Path, *, written: bool = False) -> str:
 
 def read_note(path: Path, *, table: Any) -> dict[str, Any] | None:
     """Return what kinband noted about the columns when it wrote the file, or None for any other file."""
-    beside = note_path(path)
+    note_file = note_path(path)
     stored = (table.schema.metadata or {}).get(NOTE_KEY) if table is not None else None
-    if table is None and beside.is_file():
-        stored = beside.read_bytes()
+    if table is None and note_file.is_file():
+        stored = note_file.read_bytes()
     if stored is None:
         return None
     try:

@@ -549,7 +549,7 @@ def read_log(
     path: str | PathLike[str],
     columns: ColumnMap | None,
     *,
-    beside: str | None = None,
+    further: str | None = None,
     kpis: Sequence[str] = (),
     categories: Sequence[str] = (),
     skip_bad: bool = False,
@@ -562,8 +562,8 @@ def read_log(
     arguments of `read_table`, and `how` of `Trace.from_frame`.
     """
     file = path_of(path, what="a trace")
-    alone = beside is not None and beside not in _claimed(columns)
-    text = [*named_columns(columns), *([beside] if alone and beside is not None else [])]
+    alone = further is not None and further not in _claimed(columns)
+    text = [*named_columns(columns), *([further] if alone and further is not None else [])]
     reading = read_table(file, text=text, noted=columns is None, **marks)
     space = None
     if reading.note is not None:
@@ -573,16 +573,16 @@ def read_log(
         with located(file, delimiter=marks.get("delimiter")):
             trace = Trace.from_frame(full, columns, **how)
         trace = trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
-        return trace, None if beside is None else _labels(full, beside)
+        return trace, None if further is None else _labels(full, further)
     columns = _with_kpis(columns, kpis)
     for name in set(categories) & set(reading.cleaned.bad):
         _as_words(reading, name)
-    if beside is not None and beside not in reading.cleaned.table.column_names:
-        raise BadInputError(f"there is no column {beside!r}; the columns are {some_names(reading.cleaned.table)}")
+    if further is not None and further not in reading.cleaned.table.column_names:
+        raise BadInputError(f"there is no column {further!r}; the columns are {some_names(reading.cleaned.table)}")
     columns = understood_columns(reading, columns)
     with located(file, delimiter=marks.get("delimiter")):
         roles = _roles(reading, columns)
-    table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=() if beside is None else (beside,))
+    table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=() if further is None else (further,))
     for note in (*reading.cleaned.notes, *reading.left_out):
         warnings.warn(note, UserWarning, stacklevel=3)
     with located(file, delimiter=marks.get("delimiter"), rows=rows):
@@ -591,7 +591,7 @@ def read_log(
     for said in (clock_change(trace.time, trace.station), *oddities(trace, named=bool(named))):
         if said:
             warnings.warn(said, UserWarning, stacklevel=3)
-    return trace, None if beside is None else _labels(table, beside)
+    return trace, None if further is None else _labels(table, further)
 
 
 def _with_kpis(columns: ColumnMap | None, kpis: Sequence[str], *, instead: Sequence[str] = ("ignore",)) -> Any:

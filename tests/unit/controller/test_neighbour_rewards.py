@@ -153,7 +153,7 @@ def test_a_weight_of_zero_is_a_station_by_itself() -> None:
         ids = ask_round(controller)
         controller.tell_all({ids["a"]: 0.9, ids["b"]: 0.5})
     assert learned(plain) == learned(none)
-    assert not none.journal.told["d000001"].beside
+    assert not none.journal.told["d000001"].neighbours
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.guardrails import Rails
 from kinband.planning import Network, Present, latest, learn_network, periods_of, plan_network, planned_for
 from kinband.planning import network as module
-from kinband.planning.network import alike_groups, planning_cost, shards_of
+from kinband.planning.network import planning_cost, shards_of, similar_groups
 from kinband.similarity.shards import Shards, load_similarity
 
 BEST = (1, 4)  # best tilt of the two kinds of stations
@@ -32,7 +32,7 @@ def log(stations: int = 12, hours: int = 24, *, seed: int = 0) -> Trace:
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of at most four stations, learned from six."""
-    for name, value in {"SHARD": 4, "SMALLEST": 3, "GROUP_ROWS": 96, "_SOME": 6}.items():
+    for name, value in {"GROUP_STATIONS": 4, "SMALLEST": 3, "GROUP_ROWS": 96, "_SOME": 6}.items():
         monkeypatch.setattr(module, name, value)
 
 
@@ -109,7 +109,7 @@ def test_steps_and_stop_are_refused_before_any_work(network: Network) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_are_about_as_large_as_each_other(seed: int) -> None:
     P = np.random.default_rng(seed).normal(size=(101, 3))
-    sizes = [len(group) for group in alike_groups(P, size=20)]
+    sizes = [len(group) for group in similar_groups(P, size=20)]
     assert sum(sizes) == 101
     assert max(sizes) <= 20
     assert min(sizes) >= 15

@@ -25,8 +25,8 @@ from kinband.planning import (
     safe_text,
     shares,
 )
-from kinband.planning.evidence import Told
-from kinband.planning.seen import Seen, Tried
+from kinband.planning.coverage import SettingCoverage, StateCoverage
+from kinband.planning.evidence import EvidenceRows
 from kinband.posterior import make_posterior
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
@@ -322,8 +322,8 @@ def test_a_category_that_nobody_tried_is_not_proposed() -> None:
     space = ConfigurationSpace(scheduler=["rr", "pf", "edf"], tilt=[2, 4, 6])
     arms = np.array([space.index({"scheduler": s, "tilt": t}) for s, t in [("rr", 2), ("rr", 6), ("pf", 2)] * 20])
     n = len(arms)
-    told = Told(arms % 1, space.features[arms], np.zeros(n), np.ones(n), np.ones(n, dtype=np.int64))
-    tried = Tried.of(ContextEncoder(StateScaler.identity([]), space), told)
+    told = EvidenceRows(arms % 1, space.features[arms], np.zeros(n), np.ones(n), np.ones(n, dtype=np.int64))
+    tried = SettingCoverage.of(ContextEncoder(StateScaler.identity([]), space), told)
     known = tried.within(tried.tasks == 0)
     assert [dict(space[arm]) for arm in np.flatnonzero(known).tolist()] == [
         {"scheduler": s, "tilt": t} for s in ("rr", "pf") for t in (2, 4, 6)
@@ -387,13 +387,13 @@ def test_a_step_of_zero_keeps_a_category_and_moves_the_rest() -> None:
 def test_a_feature_that_never_varied_must_have_its_one_value() -> None:
     with pytest.warns(UserWarning, match="never vary"):
         scaler = StateScaler.fit(["bandwidth"], [[20.0], [20.0]])
-    seen = Seen.of(scaler, np.zeros((2, 1)))
+    seen = StateCoverage.of(scaler, np.zeros((2, 1)))
     assert seen.strange(np.array([20.0])) is None
     assert seen.strange(np.array([10.0])) == "its bandwidth is 10, the log has only ever 20"
 
 
 def test_without_rows_every_state_is_familiar() -> None:
-    assert Seen.of(StateScaler.identity(["load"]), np.empty((0, 0))).strange(np.array([1e6])) is None
+    assert StateCoverage.of(StateScaler.identity(["load"]), np.empty((0, 0))).strange(np.array([1e6])) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a plan heeds beside a station's own reward: floors of KPIs, neighbours, the age of rows, what describes a site.
+"""What a plan considers beside a station's own reward: floors of KPIs, neighbours, the age of rows, descriptors.
 
 Each is declared by what a controller takes, too: `KpiFloor`, `NeighbourReward`, `Drift`, descriptors. A KPI that has a
 floor is learned as the reward is, by a model of its own on the same rows, and so is what settings do to neighbours.
@@ -33,8 +33,8 @@ from kinband.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """What a plan heeds beside the rewards of a log.
+class Considerations:
+    """What a plan considers beside the rewards of a log.
 
     Attributes:
         floors: What must hold of other KPIs of the log.
@@ -43,7 +43,7 @@ class Beside:
         descriptors: What is known of stations by name, those that the log does not have among them.
 
     Example:
-        >>> Beside(floors=(KpiFloor("drop_rate", at_most=0.01),)).floors[0].text()
+        >>> Considerations(floors=(KpiFloor("drop_rate", at_most=0.01),)).floors[0].text()
         'at most 0.01'
     """
 
@@ -56,7 +56,7 @@ class Beside:
         """Return the floors as sentences.
 
         Example:
-            >>> Beside(floors=(KpiFloor("drop_rate", at_most=0.01),)).in_words()
+            >>> Considerations(floors=(KpiFloor("drop_rate", at_most=0.01),)).in_words()
             ('drop_rate stays at most 0.01, with 95 % probability; where it is not so now, it becomes no worse.',)
         """
         worse = "where it is not so now, it becomes no worse"

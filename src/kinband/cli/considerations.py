@@ -1,4 +1,4 @@
-"""What a plan or a controller heeds beside the rewards of a log, as options: floors, neighbours, drift, descriptors."""
+"""Options for what counts beside the rewards of a log: floors, neighbours, drift, descriptors."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from kinband.cli.options import LogOptions, about, rails_of
 from kinband.drift import Drift
 from kinband.errors import BadInputError
 from kinband.kpis import KpiFloor, NeighbourReward
-from kinband.planning.beside import Beside, everybody_alike
+from kinband.planning.considerations import Considerations, everybody_alike
 from kinband.similarity.newcomers import Descriptors, check_kinds, checked_descriptors
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted
@@ -28,7 +28,7 @@ _option = partial(typer.Option, rich_help_panel="What counts beside the reward")
 
 
 @dataclass(frozen=True)
-class BesideOptions:
+class ConsiderationOptions:
     """What counts beside the rewards, as given on the command line."""
 
     floor: Annotated[
@@ -91,8 +91,8 @@ class BesideOptions:
         if self.neighbour_weight is not None and self.neighbours is None:
             raise BadInputError("--neighbour-weight needs to know who is a neighbour: give --neighbours")
 
-    def heeded(self, trace: Trace, space: ConfigurationSpace, columns: LogOptions, notes: list[str]) -> Beside:
-        """Return what is heeded, with the files read."""
+    def read(self, trace: Trace, space: ConfigurationSpace, columns: LogOptions, notes: list[str]) -> Considerations:
+        """Return what is considered, with the files read."""
         floors = self.floors
         for floor in floors:
             _check_unit(floor, trace.kpis[floor.name])
@@ -108,7 +108,7 @@ class BesideOptions:
             weight, others = self.neighbour_weight, stations[len(trace.stations) :]
             rule = everybody_alike(pairs) if weight is None else NeighbourReward(pairs, weight)
             rule = replace(rule, others=others)
-        return Beside(floors, rule, drift_of(self.drift), known)
+        return Considerations(floors, rule, drift_of(self.drift), known)
 
 
 # --- Floors ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a plan heeds beside the reward: rests, neighbours and floors against slow witnesses, ages and units by hand."""
+"""What a plan considers beside the reward: rests, neighbours and floors, ages and units by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,9 +13,18 @@ from kinband.kernels import RBF
 from kinband.kpis import KpiFloor, NeighbourReward
 from kinband.likelihood import Shocks
 from kinband.model import Model
-from kinband.planning import Beside, Period, Present, learn_network, plan_network
-from kinband.planning.beside import ages, around, breaks, everybody_alike, keeping, kpi_rows, unexplained, weight_around
-from kinband.planning.evidence import Averages, Evidence, Told
+from kinband.planning import Considerations, Period, Present, learn_network, plan_network
+from kinband.planning.considerations import (
+    ages,
+    around,
+    breaks,
+    everybody_alike,
+    keeping,
+    kpi_rows,
+    unexplained,
+    weight_around,
+)
+from kinband.planning.evidence import Averages, Evidence, EvidenceRows
 from kinband.planning.network import _newcomers
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
@@ -122,7 +131,7 @@ def test_what_gains_at_its_neighbours_expense_is_not_proposed() -> None:
     alone = plan_network(learn_network(selfish()), now, workers=1)
     assert len(alone.changes) == 4
     assert all(one.around is None and one.gain.low <= 0.2 <= one.gain.high for one in alone.changes)
-    network = learn_network(selfish(), beside=Beside(neighbours=everybody_alike(PAIRS)))
+    network = learn_network(selfish(), considered=Considerations(neighbours=everybody_alike(PAIRS)))
     assert not plan_network(network, now, workers=1).changes
     back = plan_network(network, {name: Present({}, {"on": 1}) for name in STATIONS}, workers=1)
     assert len(back.changes) == 4
@@ -136,7 +145,7 @@ def test_what_gains_at_its_neighbours_expense_is_not_proposed() -> None:
 
 def test_the_weight_of_neighbours_says_how_much_of_their_gain_counts() -> None:
     little = NeighbourReward(PAIRS, weight=0.1)  # of 0.5 that they lose a ninth counts, less than the 0.2 it gains
-    network = learn_network(selfish(), beside=Beside(neighbours=little))
+    network = learn_network(selfish(), considered=Considerations(neighbours=little))
     plan = plan_network(network, {name: Present({}, {"on": 0}) for name in STATIONS}, workers=1)
     assert len(plan.changes) == 4
     assert all(one.around is not None and one.around.low <= -0.5 / 9 <= one.around.high for one in plan.changes)
@@ -148,7 +157,9 @@ def test_the_weight_of_neighbours_says_how_much_of_their_gain_counts() -> None:
 def believed(y0: float, y1: float, *, noise: float, variance: float, scale: float) -> tuple[Evidence, Averages]:
     """What two rows of a KPI say of a station with settings at -1 and 1, and a period without states."""
     X = np.array([[-1.0], [1.0]])
-    told = Told(np.zeros(2, dtype=np.int64), X, np.array([y0, y1]), np.full(2, noise), np.ones(2, dtype=np.int64))
+    told = EvidenceRows(
+        np.zeros(2, dtype=np.int64), X, np.array([y0, y1]), np.full(2, noise), np.ones(2, dtype=np.int64)
+    )
     kernel = RBF(scale, variance=variance)
     return Evidence(kernel, np.ones((1, 1)), told), Averages(kernel, np.zeros((1, 1)), np.ones((1, 1)), (0,), X)
 
@@ -198,7 +209,7 @@ def dropping(*, floor: KpiFloor | None = None) -> Any:
     drop[::7] = np.nan  # not always measured
     log = {"station": station, "tilt": tilt, "reward": reward, "drop": drop}
     trace = Trace.from_frame(log, {"configuration": ["tilt"], "kpis": ["drop"]})
-    network = learn_network(trace, beside=Beside(floors=() if floor is None else (floor,)))
+    network = learn_network(trace, considered=Considerations(floors=() if floor is None else (floor,)))
     return plan_network(network, {"a": Present({}, {"tilt": 0}), "b": Present({}, {"tilt": 0})}, workers=1)
 
 
@@ -254,8 +265,8 @@ def test_what_was_true_long_ago_counts_less() -> None:
     now = {name: Present({}, {"tilt": 1}, Period(np.zeros((1, 0)))) for name in "ab"}
     drift = Drift(np.timedelta64(1, "D"), reset=False)
     settings = []
-    for beside in (Beside(), Beside(drift=drift), Beside(drift=Drift(12.0, reset=False, clock="decisions"))):
-        plan = plan_network(learn_network(trace, beside=beside), now, workers=1)
+    for fading in (None, drift, Drift(12.0, reset=False, clock="decisions")):
+        plan = plan_network(learn_network(trace, considered=Considerations(drift=fading)), now, workers=1)
         settings.append([one.moves["tilt"] for one in plan.changes])
     assert settings == [[0, 0], [2, 2], [2, 2]]
 
@@ -270,8 +281,8 @@ def test_a_half_life_in_another_unit_than_times_is_refused() -> None:
 
 
 def test_a_space_is_kept_with_all_that_is_heeded() -> None:
-    beside = Beside(drift=Drift(50.0, reset=False, clock="numbers"), neighbours=everybody_alike(PAIRS))
-    network = learn_network(selfish(40), ConfigurationSpace(on=[0, 1]), beside=beside)
+    considered = Considerations(drift=Drift(50.0, reset=False, clock="numbers"), neighbours=everybody_alike(PAIRS))
+    network = learn_network(selfish(40), ConfigurationSpace(on=[0, 1]), considered=considered)
     assert network.encoder.state.names == ("clock",)
     assert network.around is not None
     assert network.around.samples.features == ("clock", "on")
@@ -297,7 +308,7 @@ def test_a_newcomer_is_set_as_those_that_resemble_it_and_its_interval_is_wider()
     trace, sites = offices_and_homes()
     wrong = {"s0": 0, "s10": 4, "new office": 0, "new home": 4, "nobody knows": 2}
     now = {name: Present({}, {"tilt": tilt}) for name, tilt in wrong.items()}
-    plan = plan_network(learn_network(trace, beside=Beside(descriptors=sites)), now, workers=1)
+    plan = plan_network(learn_network(trace, considered=Considerations(descriptors=sites)), now, workers=1)
     made = {one.station: one for one in plan.changes}
     assert {name: one.moves["tilt"] for name, one in made.items()} == {
         "s0": 4, "s10": 0, "new office": 4, "new home": 0
@@ -315,8 +326,8 @@ def test_a_newcomer_is_set_as_those_that_resemble_it_and_its_interval_is_wider()
 def test_a_newcomer_has_neighbours_floors_and_an_age_of_rows_as_others_do() -> None:
     sites: Any = {name: {"x": float(m)} for m, name in enumerate(("a", "b", "c", "d", "e"))}
     rule = NeighbourReward({**PAIRS, "e": ["a"]}, 0.5, others=["e"])
-    beside = Beside(neighbours=rule, drift=Drift(200.0, reset=False, clock="decisions"), descriptors=sites)
-    plan = plan_network(learn_network(selfish(), beside=beside), {"e": Present({}, {"on": 1})}, workers=1)
+    considered = Considerations(neighbours=rule, drift=Drift(200.0, reset=False, clock="decisions"), descriptors=sites)
+    plan = plan_network(learn_network(selfish(), considered=considered), {"e": Present({}, {"on": 1})}, workers=1)
     (one,) = plan.changes
     assert one.around is not None
     assert one.gain.low <= 0.3 <= one.gain.high
@@ -325,7 +336,7 @@ def test_a_newcomer_has_neighbours_floors_and_an_age_of_rows_as_others_do() -> N
 
 def test_in_a_large_network_a_newcomer_joins_the_group_that_it_resembles() -> None:
     trace, sites = offices_and_homes(20)
-    network = learn_network(trace, similarity="pooled", beside=Beside(descriptors=sites))
+    network = learn_network(trace, similarity="pooled", considered=Considerations(descriptors=sites))
     halves = (np.arange(10), np.arange(10, 20))
     wanted = {name: Present({}, {"tilt": 2}) for name in ("new office", "new home")}
     found = _newcomers(replace(network, groups=halves), wanted)
@@ -337,7 +348,7 @@ def test_descriptors_say_who_is_alike_where_a_log_cannot() -> None:
     number = np.unique(trace.station, return_inverse=True)[1]
     one_each = trace.select(np.flatnonzero(trace.configuration["tilt"] == number % 5))
     alone = learn_network(one_each).reward.similarity
-    described = learn_network(one_each, beside=Beside(descriptors=sites)).reward.similarity
+    described = learn_network(one_each, considered=Considerations(descriptors=sites)).reward.similarity
     assert isinstance(alone, TaskMatrix)
     assert isinstance(described, TaskMatrix)
     assert alone.between("s0", "s1") == pytest.approx(alone.between("s0", "s11"))

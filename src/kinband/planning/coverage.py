@@ -1,4 +1,4 @@
-"""What a log has seen: the states that stations were in, and who ran which setting, so that plans stay near it."""
+"""What a log covers (its support): the states that stations were in, and who ran which setting; plans stay near it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.drift import untimed
-from kinband.planning.evidence import Told
+from kinband.planning.evidence import EvidenceRows
 from kinband.planning.period import HOUR_OF_DAY
 from kinband.planning.plan import Support
 from kinband.space import ConfigurationSpace
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class StateCoverage:
     """The range of every state feature in the rows told, in the feature's own unit.
 
     Attributes:
@@ -40,7 +40,7 @@ class Seen:
     spread: FloatArray
 
     @classmethod
-    def of(cls, scaler: StateScaler, X: FloatArray) -> "Seen":
+    def of(cls, scaler: StateScaler, X: FloatArray) -> "StateCoverage":
         """Return what contexts X (n, d) hold of a state, hour and age aside; without rows, everything is familiar."""
         names = tuple(name for name in untimed(scaler.names) if name not in HOUR_OF_DAY)
         kept = [column for column, name in enumerate(scaler.names) if name in names]
@@ -64,7 +64,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class SettingCoverage:
     """Who ran which configuration.
 
     Attributes:
@@ -80,7 +80,7 @@ class Tried:
     count: IntArray
 
     @classmethod
-    def of(cls, encoder: ContextEncoder, told: Told) -> "Tried":
+    def of(cls, encoder: ContextEncoder, told: EvidenceRows) -> "SettingCoverage":
         """Return what ran in the rows told; rows outside the space are left out."""
         known = encoder.space.features
         rows = told.X[:, setting_columns(encoder)] if len(told) else known[:0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kinband.cli import main
-from kinband.cli.beside import BesideOptions, drift_of, floor_of
+from kinband.cli.considerations import ConsiderationOptions, drift_of, floor_of
 from kinband.cli.options import LogOptions
 from kinband.cli.serve import StartOptions
 from kinband.drift import Drift
@@ -39,7 +39,7 @@ def test_a_floor_is_a_column_a_sign_and_a_number(text: str, found: tuple[str, st
 
 
 def test_limits_on_both_sides_are_one_floor() -> None:
-    (floor, other) = BesideOptions(floor=["a >= 1", "b <= 3", "a <= 2"]).floors
+    (floor, other) = ConsiderationOptions(floor=["a >= 1", "b <= 3", "a <= 2"]).floors
     assert (floor.name, floor.at_least, floor.at_most, floor.confidence) == ("a", 1.0, 2.0, 0.95)
     assert (other.name, other.at_least, other.at_most) == ("b", None, 3.0)
 
@@ -80,11 +80,11 @@ def log(folder: Path) -> Path:
 
 
 def test_a_service_starts_a_controller_with_all_that_counts(tmp_path: Path) -> None:
-    beside = BesideOptions(
+    beside = ConsiderationOptions(
         floor=["drop <= 0.9"], neighbours=tmp_path / "pairs.csv", drift="3d", descriptors=tmp_path / "sites.csv"
     )
     columns = LogOptions(configuration=["tilt"])
-    start = StartOptions(start=log(tmp_path), similarity="pooled", columns=columns, beside=beside)
+    start = StartOptions(start=log(tmp_path), similarity="pooled", columns=columns, considered=beside)
     settings = start.controller().setup
     assert [(floor.name, floor.at_most) for floor in settings.config.kpis] == [("drop", 0.9)]
     assert settings.encoder.state.names == ("load", "clock")
