@@ -6,6 +6,7 @@ one (Clopper and Pearson 1934). Many tests at once are held to a false discovery
 Hochberg (1995), of likelihood ratios by Wang and Ramdas (2022). SciPy does the work, and is loaded when it is needed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, inf, isfinite, isnan, log10, nan
 from statistics import NormalDist
@@ -177,6 +178,16 @@ def discoveries_by_evidence(log_e: FloatArray, *, rate: float) -> BoolArray:
         array([ True, False, False,  True])
     """
     return discoveries(np.exp(np.minimum(-log_e, 0.0)), rate=rate)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as in a sentence.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
+        ('a, b and c', 'a', 'none')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -35,8 +35,8 @@ from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of, without_leaks
 from kinband.trace.files import read_table
-from kinband.trace.guesses import guessed_station, only_text
-from kinband.trace.rewards import WeightedReward, is_sum, mixes_units
+from kinband.trace.guesses import station_column
+from kinband.trace.rewards import is_sum, mixes_units, summed_columns
 from kinband.trace.table import read_log, station_numbers, understood_columns
 
 _ROOM = str(Path(__file__).parents[1])  # warnings that begin here are meant for the user
@@ -177,8 +177,7 @@ class LogOptions:
         if self.station:
             return self.station
         table = read_table(path, **self.written, noted=False).cleaned.table
-        names = table.column_names
-        return "station" if "station" in names else guessed_station(names) or only_text(table) or "station"
+        return station_column(table)[0] or "station"
 
     def last_rows(self, path: Path, trace: Trace) -> dict[str, Present]:
         """Return what every station of a log ran last, bad and missing cells of the last row not known."""
@@ -234,7 +233,7 @@ class LogOptions:
         columns = self.columns
         if columns is None or column is None:
             return columns
-        lists = (self.configuration, self.state, self.ignore, _parts(self.reward))
+        lists = (self.configuration, self.state, self.ignore, summed_columns(self.reward))
         taken = {self.station, self.reward, self.time, self.samples, *(name for names in lists for name in names or [])}
         return columns if column in taken else {**columns, "ignore": [*(self.ignore or []), column]}
 
@@ -259,14 +258,6 @@ class LogOptions:
             )
         known = [space.feature_names[column] for column in space.categorical]
         return trace.with_space(ConfigurationSpace.from_list(space, categories=[*known, *self.category]))
-
-
-def _parts(reward: str | None) -> list[str]:
-    """The columns of a weighted reward; none where it is one column, or not understood."""
-    try:
-        return list(WeightedReward.parse(reward).weights) if is_sum(reward) and reward else []
-    except BadInputError:  # which a column of that name would explain, and else the reader complains of
-        return []
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

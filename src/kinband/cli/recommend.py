@@ -60,9 +60,9 @@ from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
-from kinband.stats import counted
+from kinband.stats import counted, listed
 from kinband.trace import Trace
-from kinband.trace.answers import LogQuestions, listed, some_of
+from kinband.trace.answers import LogQuestions, some_of
 from kinband.trace.files import located, names_in
 from kinband.trace.guesses import guessed_places
 from kinband.trace.problems import MANY

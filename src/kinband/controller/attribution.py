@@ -16,9 +16,8 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller.journal import Journal, ToldRows
 from kinband.controller.memory import starting_rows
 from kinband.controller.setup import Setup
-from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, components
-from kinband.posterior.base import LearnedRows, Rows
+from kinband.posterior.base import LearnedRows, Rows, cholesky_factor
 from kinband.records import Observation
 
 # --- Beliefs as they were: one factor of all rows, in the order of telling, holds the beliefs after any number of
@@ -50,7 +49,7 @@ class Hindsight:
     """
 
     def __init__(self, kernel: MultiTaskKernel, rows: Rows, *, mean: float = 0.0) -> None:
-        from scipy.linalg import cholesky, solve_triangular
+        from scipy.linalg import solve_triangular
 
         self.kernel, self.rows, self.mean = kernel, rows, mean
         self._L, self._w = np.empty((0, 0)), np.empty(0)
@@ -58,12 +57,7 @@ class Hindsight:
             return
         K = kernel.cross(rows.tasks, rows.X, rows.tasks, rows.X)
         K[np.diag_indices_from(K)] += rows.noise
-        try:  # .T: in place only column by column
-            self._L = cholesky(K.T, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefiniteError(
-                "the weights of an estimate cannot be solved for: increase `noise`, or log fewer repeated rows"
-            ) from None
+        self._L = cholesky_factor(K, "the weights of an estimate cannot be solved for")
         self._w = solve_triangular(self._L, rows.y - mean, lower=True, check_finite=False)
 
     def __len__(self) -> int:

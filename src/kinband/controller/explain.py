@@ -3,7 +3,7 @@
 Scores are those that were stored when asking; whose evidence they rested on, `attribution` works out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from math import erf, floor, log10, sqrt
 from typing import Any
@@ -30,6 +30,7 @@ from kinband.posterior.base import Rows
 from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
 from kinband.space import in_words
+from kinband.stats import listed
 
 # --- Why not the runner-up: how far it lay behind, how sure that is, and what would have put it first ---------------
 #
@@ -310,16 +311,6 @@ def percent(share: float) -> str:
     if 0.0 < share < 0.005 or 0.995 < share < 1.0:
         return "under 1 %" if share < 0.5 else "over 99 %"
     return f"{100 * share:.0f} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as in a sentence.
-
-    Example:
-        >>> listed(["a", "b", "c"]), listed(["a"])
-        ('a, b and c', 'a')
-    """
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "none"
 
 
 # --- Why one configuration was chosen and no other: the best there was, a trial, or what a rule of safety left ------

@@ -15,7 +15,7 @@ from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
-from kinband.trace.table import rows_by_station
+from kinband.trace.table import no_time, rows_by_station
 
 __all__ = ["SmoothFit", "SmoothTraceEnvironment", "TraceEnvironment", "split_by_group", "split_trace"]
 
@@ -222,12 +222,7 @@ def split_trace(trace: Trace, *, rows_per_station: int | None = None, at: object
 def earliest_rows(trace: Trace, count: int) -> BoolArray:
     """Return which rows are among the first so many of their station, (n,); rows of one time stay in their order."""
     if trace.time is None:
-        raise BadInputError(
-            "the trace has no time to be split by",
-            hint="name its column in columns={'time': ...}",
-            code="no_time",
-            argument="time",
-        )
+        raise no_time("the trace has no time to be split by")
     early = np.zeros(len(trace), dtype=np.bool_)
     for rows in rows_by_station(trace):
         early[rows[np.argsort(trace.time[rows], kind="stable")[:count]]] = True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.trace import Trace
-from kinband.trace.table import station_numbers
+from kinband.trace.table import no_time, station_numbers
 
 SHARED = 0.5
 """Times that on average at least this share of the stations have are slots as they are; others are put into slots."""
@@ -45,12 +45,7 @@ class Panel:
     def of(cls, trace: Trace, *, reward: str = "reward") -> "Panel":
         """Return the panel of a log: its reward under a name, and its KPIs."""
         if trace.time is None:
-            raise BadInputError(
-                "the log has no times, so that nobody knows what was before a change and what after",
-                hint="name its column in columns={'time': ...}",
-                code="no_time",
-                argument="time",
-            )
+            raise no_time("the log has no times, so that nobody knows what was before a change and what after")
         station = station_numbers(trace)
         slots, slot = _slots(trace.time, station, stations=len(trace.stations))
         shape = len(slots), len(trace.stations)

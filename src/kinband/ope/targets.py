@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_array, finite_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.explain import configuration_text
-from kinband.errors import BadInputError, NotFoundError, NotPositiveDefiniteError
+from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.model import Model
 from kinband.planning.coverage import setting_columns
 from kinband.planning.evidence import averaged, evidence_rows
+from kinband.posterior.base import cholesky_factor
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
 from kinband.trace import Trace
@@ -186,7 +187,7 @@ class Beliefs:
 
         Of more than `MOST_ROWS`, like rows of a station are taken together: no row is dropped.
         """
-        from scipy.linalg import cho_factor, cho_solve
+        from scipy.linalg import cho_solve
 
         kernel = MultiTaskKernel(model.kernel, model.similarity.matrix)
         told = evidence_rows(replace(rows, days=None, spells=None), model.noise)
@@ -195,12 +196,7 @@ class Beliefs:
             rows = replace(rows, tasks=told.tasks, X=told.X, y=told.y, noise=None, arms=None, kpis={})
         K = kernel.cross(told.tasks, told.X, told.tasks, told.X)
         K[np.diag_indices_from(K)] += told.noise
-        try:
-            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefiniteError(
-                "the model of rewards cannot be solved for: increase its `noise`, or log fewer repeated rows"
-            ) from None
+        factor = cholesky_factor(K, "the model of rewards cannot be solved for"), True
         alpha = cho_solve(factor, told.y - model.mean, check_finite=False)
         return cls(kernel, encoder, rows, model.mean, np.asarray(alpha), factor)
 

@@ -30,6 +30,7 @@ from kinband.similarity.newcomers import (
     with_newcomers,
 )
 from kinband.trace import Trace
+from kinband.trace.table import no_time
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +180,7 @@ def around(samples: Samples, model: Model, time: NDArray[np.generic] | None, rul
     from scipy.sparse import csr_array
 
     if time is None:
-        raise BadInputError(
-            "neighbours' rewards are matched by time, and the log has none",
-            hint="name its column in columns={'time': ...}", code="no_time", argument="time",
-        )  # fmt: skip
+        raise no_time("neighbours' rewards are matched by time, and the log has none")
     rule.check(samples.stations)
     rest = unexplained(samples, model)
     slots, slot = np.unique(time, return_inverse=True)

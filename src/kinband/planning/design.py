@@ -24,7 +24,7 @@ import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.controller.explain import configuration_text, listed
+from kinband.controller.explain import configuration_text
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
 from kinband.likelihood import starting_kernel
@@ -35,7 +35,7 @@ from kinband.planning.plan import check_folder, prefixed, rounded, write_csv
 from kinband.planning.reasons import share_text
 from kinband.posterior import BlockedPosterior
 from kinband.space import ConfigurationSpace
-from kinband.stats import Estimate, counted, normal
+from kinband.stats import Estimate, counted, listed, normal
 from kinband.trace import Trace
 from kinband.trace.answers import log_questions
 from kinband.trace.table import station_numbers

@@ -20,10 +20,10 @@ import numpy as np
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.controller.attribution import shares_of
-from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel
 from kinband.kernels.serial import Split, split_kernel
 from kinband.likelihood import Shocks, even_share
+from kinband.posterior.base import cholesky_factor
 from kinband.records import Samples
 
 _ROWS_AT_ONCE = 512  # of a covariance that is being filled: temporaries stay small
@@ -216,16 +216,11 @@ class Evidence:
     def __init__(
         self, kernel: Kernel, K_Z: FloatArray, rows: EvidenceRows, *, mean: float = 0.0, shocks: Shocks | None = None
     ) -> None:
-        from scipy.linalg import cho_solve, cholesky
+        from scipy.linalg import cho_solve
 
         self.kernel, self.rows, self.mean, self.shocks = MultiTaskKernel(kernel, K_Z), rows, mean, shocks or Shocks()
         C = _covariance(self.kernel, rows, self.shocks)
-        try:  # .T: in place only column by column
-            self._L = cholesky(C.T, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise NotPositiveDefiniteError(
-                "the rows of the log cannot be told apart: increase `noise`, or log fewer repeated rows"
-            ) from None
+        self._L = cholesky_factor(C, "the rows of the log cannot be told apart")
         self.weights = cho_solve((self._L, True), rows.y - mean, check_finite=False) if len(rows) else rows.y
 
     def means(self, C: FloatArray) -> FloatArray:

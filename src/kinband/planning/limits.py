@@ -10,8 +10,8 @@ from kinband.arrays import BoolArray, finite_number
 from kinband.errors import BadInputError
 from kinband.guardrails import Freeze, KnobLimit, Rails
 from kinband.space import ConfigurationSpace
-from kinband.stats import counted
-from kinband.trace.answers import listed, some_of
+from kinband.stats import counted, listed
+from kinband.trace.answers import some_of
 
 LATER = {
     "maintenance": "maintenance windows",

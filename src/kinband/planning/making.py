@@ -8,7 +8,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder
-from kinband.controller.explain import configuration_text, listed
+from kinband.controller.explain import configuration_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
@@ -32,7 +32,7 @@ from kinband.planning.reasons import (
 )
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.space import ConfigurationSpace
-from kinband.stats import Estimate, counted, normal
+from kinband.stats import Estimate, counted, listed, normal
 
 # --- A group: stations that learn from each other, with all that they have told -------------------------------------
 

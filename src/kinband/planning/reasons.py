@@ -3,12 +3,12 @@
 import numpy as np
 
 from kinband.arrays import BoolArray, IntArray
-from kinband.controller.explain import configuration_text, listed
+from kinband.controller.explain import configuration_text
 from kinband.planning.considerations import breaks
 from kinband.planning.coverage import SettingCoverage
 from kinband.planning.plan import Change, LeftAlone, Support
 from kinband.policies.kpi_floors import KpiFloor
-from kinband.stats import REACH, Estimate, counted
+from kinband.stats import REACH, Estimate, counted, listed
 
 NOT_IN_LOG = "The log has no rows of this station, so it is not known which others it resembles."
 

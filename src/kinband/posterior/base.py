@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number, positive_number
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
 
 State = dict[str, FloatArray | IntArray]
@@ -175,6 +175,22 @@ class SolvedJoint:
             for s, w in zip(self.states[positions].tolist(), self.weights[positions], strict=True)
         ]
         return np.stack(found, axis=1)
+
+
+def cholesky_factor(K: FloatArray, problem: str) -> FloatArray:
+    """Return the lower Cholesky factor of K (n, n), in whose memory it is; `problem` says what no factor means.
+
+    Example:
+        >>> cholesky_factor(np.array([[4.0, 2.0], [2.0, 2.0]]), "there is no factor")
+        array([[2., 0.],
+               [1., 1.]])
+    """
+    from scipy.linalg import cholesky
+
+    try:  # .T: in place only column by column
+        return np.asarray(cholesky(K.T, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError:
+        raise NotPositiveDefiniteError(f"{problem}: increase `noise`, or log fewer repeated rows") from None
 
 
 # --- What every engine can be asked ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError
-from kinband.stats import counted
+from kinband.stats import counted, listed
 from kinband.trace.problems import MANY
 from kinband.trace.table import Trace, station_numbers
 
@@ -186,11 +186,6 @@ def some_of(names: Sequence[str]) -> str:
     """Return the first of many names, and how many more there are."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in a row, with "and" before the last."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _arms(trace: Trace) -> IntArray:

@@ -337,7 +337,7 @@ def roles_of(table: Table, columns: ColumnMap | None) -> Roles:
     roles = _checked_map(columns, weighted_of(table, columns))
     if not roles.get("configuration"):
         raise BadInputError(
-            f"the configuration columns are not known; the columns are {_quoted(table.names)}",
+            f"the configuration columns are not known; the columns are {quoted(table.names)}",
             hint='pass columns={"configuration": ["name of the knob"]}, with "reward" and others as needed',
             code="no_column",
             argument="configuration",
@@ -391,10 +391,10 @@ def _checked_map(columns: ColumnMap | None, weighted: WeightedReward | None) -> 
         raise BadInputError(f'columns must be a mapping such as {{"reward": "column name"}}, got {columns!r}')
     for role, value in (columns or {}).items():
         if not isinstance(role, str):
-            raise BadInputError(f"the roles in columns are {_quoted(known)}, got {role!r}")
+            raise BadInputError(f"the roles in columns are {quoted(known)}, got {role!r}")
         if role not in known:
             raise BadInputError(
-                f"columns has the unknown role {role!r}{_close(role, known)}: roles are {_quoted(known)}"
+                f"columns has the unknown role {role!r}{_close(role, known)}: roles are {quoted(known)}"
             )
         if role == "reward" and weighted is not None:
             roles[role] = {name: name for name in weighted.weights}
@@ -435,7 +435,7 @@ def _refuse_absent(table: Table, roles: Roles) -> None:
         said = " and ".join(f"{column!r} ({_use(role)}){_close(column, table.names)}" for role, column in absent)
         value = '["..."]' if absent[0][0] in _MANY else '"..."'
         raise BadInputError(
-            f"there is no column {said}; the columns are {_quoted(table.names)}",
+            f"there is no column {said}; the columns are {quoted(table.names)}",
             hint=f'pass columns={{"{absent[0][0]}": {value}, ...}}',
             code="no_column",
             argument=absent[0][0],
@@ -520,7 +520,8 @@ def _close(name: str, known: Iterable[str]) -> str:
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def _quoted(names: Iterable[str]) -> str:
+def quoted(names: Iterable[str]) -> str:
+    """Return names of columns for a sentence, the first thirty of them."""
     listed = list(names)
     more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
     return ", ".join(map(repr, listed[:_NAMED])) + more

@@ -79,6 +79,20 @@ def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def station_column(table: Any, *, without: Iterable[str] = (), by_kind: bool = True) -> tuple[str | None, str]:
+    """Return the column of the stations, by its name or else as the only one of text, and by which of the two.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> station_column(pa.table({"Cell Name": ["a", "b"], "vendor": ["x", "x"]}))
+        ('Cell Name', 'by its name')
+    """
+    named = guessed_station(name for name in table.column_names if name not in set(without))
+    if named is not None or not by_kind:
+        return named, "by its name"
+    return only_text(table, without=without), "the only one of text"
+
+
 def only_time(table: Any, *, without: Iterable[str] = ()) -> str | None:
     """Return the one column of times, if there is just one; some columns are left out of it."""
     import pyarrow as pa

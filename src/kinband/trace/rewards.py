@@ -130,6 +130,19 @@ def weighted_from(value: object) -> WeightedReward:
     raise BadInputError(f'a weighted reward is a mapping such as {{"good": 0.8}} or a text, got {value!r:.60}')
 
 
+def summed_columns(reward: object) -> list[str]:
+    """Return the columns of a weighted reward; none where it is one column, or not understood.
+
+    Example:
+        >>> summed_columns("0.8*good+0.2*rate"), summed_columns("good")
+        (['good', 'rate'], [])
+    """
+    try:
+        return list(weighted_from(reward).weights) if is_sum(reward) else []
+    except BadInputError:  # which a column of that name would explain, and else the reader complains of
+        return []
+
+
 def _weight(name: object, weight: object) -> float:
     if not isinstance(name, str) or not name:
         raise BadInputError(f"a weighted reward names columns, got {name!r}")

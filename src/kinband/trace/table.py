@@ -1,4 +1,4 @@
-"""A log."""
+"""`Trace`: a log that has been checked, its rows, stations and times, and how one is read from a file or a table."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,7 @@ from kinband.trace.columns import (
     moment_like,
     natural_key,
     positive_or_unknown,
+    quoted,
     roles_of,
     settings,
     station_names,
@@ -33,17 +34,16 @@ from kinband.trace.columns import (
     weighted_of,
 )
 from kinband.trace.files import Reading, bundled_file, located, path_of, read_table, write_table
-from kinband.trace.guesses import guessed_station, guessed_time, only_text, only_time, proposed_options
+from kinband.trace.guesses import guessed_time, only_time, proposed_options, station_column
 from kinband.trace.problems import MANY, clock_change, named_columns, oddities, sound_rows
 from kinband.trace.rewards import (
     WeightedReward,
     as_shares,
     check_counted,
-    is_sum,
     looks_like_per_cent,
     noise_of_shares,
     range_of,
-    weighted_from,
+    summed_columns,
 )
 
 if TYPE_CHECKING:
@@ -176,12 +176,7 @@ class Trace:
             ([0.8], [0.9])
         """
         if self.time is None:
-            raise BadInputError(
-                "the trace has no time to be split at",
-                hint="name its column in columns={'time': ...}",
-                code="no_time",
-                argument="time",
-            )
+            raise no_time("the trace has no time to be split at")
         early = self.time < moment_like(at, self.time)
         if early.all() or not early.any():
             raise BadInputError(
@@ -578,7 +573,8 @@ def read_log(
     for name in set(categories) & set(reading.cleaned.bad):
         _as_words(reading, name)
     if further is not None and further not in reading.cleaned.table.column_names:
-        raise BadInputError(f"there is no column {further!r}; the columns are {some_names(reading.cleaned.table)}")
+        known = quoted(reading.cleaned.table.column_names)
+        raise BadInputError(f"there is no column {further!r}; the columns are {known}")
     columns = understood_columns(reading, columns)
     with located(file, delimiter=marks.get("delimiter")):
         roles = _roles(reading, columns)
@@ -603,19 +599,18 @@ def _with_kpis(columns: ColumnMap | None, kpis: Sequence[str], *, instead: Seque
     return made | {role: [name for name in made[role] if name not in kpis] for role in instead if made.get(role)}
 
 
+def no_time(problem: str) -> BadInputError:
+    """Return the refusal of a log without times, where they are needed."""
+    return BadInputError(problem, hint="name its column in columns={'time': ...}", code="no_time", argument="time")
+
+
 def _labels(table: Any, name: str) -> NDArray[np.str_]:
     if name not in table.column_names:
-        raise BadInputError(f"there is no column {name!r}; the columns are {some_names(table)}")
+        raise BadInputError(f"there is no column {name!r}; the columns are {quoted(table.column_names)}")
     labels = table.column(name).to_pylist()
     if None in labels:
         raise RowError(f"column {name!r} has a missing value, the first", labels.index(None), "repair these rows")
     return np.array([str(label) for label in labels])
-
-
-def some_names(table: Any) -> str:
-    """Return the names of the columns of a table, for a sentence."""
-    names = table.column_names
-    return ", ".join(map(repr, names[:30])) + (f" and {len(names) - 30:,} more" if len(names) > 30 else "")
 
 
 def _as_words(reading: Reading, name: str) -> None:
@@ -633,9 +628,7 @@ def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str,
         return columns  # type: ignore[unreachable]  # which is refused where it is used
     table, made, notes = reading.cleaned.table, dict(columns or {}), reading.cleaned.notes
     claimed = _claimed(columns)
-    station, why = guessed_station(name for name in table.column_names if name not in claimed), "by its name"
-    if station is None and "station" not in made and columns is not None:
-        station, why = only_text(table, without=claimed), "the only one of text"
+    station, why = station_column(table, without=claimed, by_kind=columns is not None)
     if "station" not in made and station not in (None, "station"):
         made["station"] = station
         notes.append(f"column {station!r} is taken for the station, {why}: --station says otherwise")
@@ -659,15 +652,7 @@ def _claimed(columns: ColumnMap | None) -> set[str]:
     for value in columns.values():
         listed = value.values() if isinstance(value, Mapping) else value
         found |= {listed} if isinstance(listed, str) else set(listed) if isinstance(listed, Iterable) else set()
-    return found | set(_weights(columns.get("reward")))
-
-
-def _weights(reward: object) -> list[str]:
-    """The columns of a weighted reward; none where it is one column, or not understood."""
-    try:
-        return list(weighted_from(reward).weights) if is_sum(reward) else []
-    except BadInputError:
-        return []
+    return found | set(summed_columns(columns.get("reward")))
 
 
 def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
@@ -676,8 +661,8 @@ def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
     day, _, hour = (part.strip() for part in time.partition("+"))
     if absent := [name for name in (day, hour) if name not in table.column_names]:
         raise BadInputError(
-            f"there is no column {absent[0]!r} (the time); the columns are {some_names(table)}", code="no_column",
-            argument="time", value=absent[0], hint='pass columns={"time": "Date+Hour"}',
+            f"there is no column {absent[0]!r} (the time); the columns are {quoted(table.column_names)}",
+            code="no_column", argument="time", value=absent[0], hint='pass columns={"time": "Date+Hour"}',
         )  # fmt: skip
     joined = joined_times(table.column(day), table.column(hour), label=f"the time {time!r}")
     reading.cleaned.table = table.append_column(time, joined)
@@ -694,7 +679,7 @@ def _check_reward(table: Any, columns: Any) -> None:
 
     known = columns if isinstance(columns, Mapping) else {}
     given, station = known.get("reward", "reward"), known.get("station", "station")
-    named = [given] if isinstance(given, str) and given in table.column_names else _weights(given)
+    named = [given] if isinstance(given, str) and given in table.column_names else summed_columns(given)
     for name in named:
         if name == station or table.column_names.count(name) != 1 or table.column(name).type != pa.string():
             continue

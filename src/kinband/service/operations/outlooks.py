@@ -8,7 +8,7 @@ from typing import Any
 
 from kinband.arrays import FloatArray
 from kinband.controller import Controller, Explanation
-from kinband.controller.explain import configuration_text, listed, ran_text
+from kinband.controller.explain import configuration_text, ran_text
 from kinband.drift import CLOCK
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Verdict
@@ -19,6 +19,7 @@ from kinband.service.operations.records import DecisionRecord, Outlook, StationS
 from kinband.service.schemas import Site
 from kinband.similarity import TaskMatrix
 from kinband.space import ConfigurationSpace
+from kinband.stats import listed
 
 # --- Why a decision was made, and what the guard made of it: one paragraph, and the same as data --------------------
 #
