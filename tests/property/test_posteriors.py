@@ -189,10 +189,9 @@ def test_work_of_a_prediction_is_not_trusted_after_rows_it_was_made_with_are_gon
     last = len(case.y) - 1
     posterior = case.feed(case.empty(engine), slice(0, last - 1))
     column = posterior.predict(case.tasks[last:], case.X[last:]).column(0)
-    posterior.remove(index)
-    case.feed(posterior, slice(last - 1, last))  # as many rows as before, but not the same
-    posterior.update(case.tasks[last:], case.X[last:], case.y[last:], noise=case.variances[last:], column=column)
     rest = case.take(np.delete(np.arange(len(case.y)), index))
+    posterior.restore(rest.feed(case.empty(engine), slice(0, last - 1)).state())  # as many rows, but not the same
+    posterior.update(case.tasks[last:], case.X[last:], case.y[last:], noise=case.variances[last:], column=column)
     assert_same(posterior, rest.learned(engine), case)
 
 
@@ -295,33 +294,7 @@ def test_tasks_of_similarity_one_are_one_pooled_model(engine: type[Engine], case
     np.testing.assert_allclose(found.std**2, alone.std**2, rtol=0, atol=TOLERANCE * pooled.k)
 
 
-# --- Correcting and forgetting ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@some
-@given(case=cases(), where=st.floats(0.0, 0.999))
-def test_removing_a_reward_equals_never_having_seen_it(engine: type[Engine], case: Case, where: float) -> None:
-    index = int(where * len(case.y))
-    posterior = case.learned(engine)
-    posterior.remove(index)
-    rest = case.take(np.delete(np.arange(len(case.y)), index))
-    assert len(posterior) == len(case.y) - 1
-    assert_same(posterior, rest.learned(engine), case)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@some
-@given(case=cases(min_rows=6), seed=st.integers(0, 2**32 - 1))
-def test_removing_several_rewards_shifts_the_later_ones_up(engine: type[Engine], case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    posterior = case.learned(engine)
-    left = list(range(len(case.y)))
-    for _ in range(4):
-        index = int(rng.integers(len(left)))
-        posterior.remove(index)
-        del left[index]
-    assert_same(posterior, case.take(np.array(left)).learned(engine), case)
+# --- Correcting ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -335,30 +308,6 @@ def test_correcting_a_reward_equals_having_seen_the_right_one(
     posterior.correct(index, y)
     right = replace(case, y=np.where(np.arange(len(case.y)) == index, y, case.y))
     assert_same(posterior, right.learned(engine), case)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@some
-@given(case=cases(), where=st.floats(0.0, 0.999))
-def test_removing_and_learning_again_changes_nothing(engine: type[Engine], case: Case, where: float) -> None:
-    index = int(where * len(case.y))
-    posterior = case.learned(engine)
-    posterior.remove(index)
-    case.feed(posterior, slice(index, index + 1))
-    assert len(posterior) == len(case.y)
-    assert_same(posterior, case.learned(engine), case)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_removing_every_reward_returns_the_prior(engine: type[Engine]) -> None:
-    posterior = engine(RBF(0.4, variance=2.2), [[1.0, 0.5], [0.5, 1.4]], noise=0.03, mean=-0.4)
-    posterior.update([0, 1, 1], [[0.1], [0.2], [0.9]], [1.0, 2.0, 3.0])
-    for _ in range(3):
-        posterior.remove(0)
-    assert len(posterior) == 0
-    found = posterior.predict([0, 1], [[0.1], [0.9]])
-    np.testing.assert_array_equal(found.mean, [-0.4, -0.4])
-    np.testing.assert_allclose(found.std**2, [2.2, 2.2 * 1.4], rtol=1e-12)
 
 
 # --- Sampling ---------------------------------------------------------------------------------------------
@@ -456,9 +405,8 @@ def test_a_bad_question_is_refused(engine: type[Engine], change: dict[str, Any])
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("index", [3, 10**6, -4])
-def test_a_row_that_does_not_exist_can_neither_be_removed_nor_corrected(engine: type[Engine], index: int) -> None:
+def test_a_row_that_does_not_exist_cannot_be_corrected(engine: type[Engine], index: int) -> None:
     posterior = small(engine)
-    assert_untouched_by(posterior, lambda: posterior.remove(index))
     assert_untouched_by(posterior, lambda: posterior.correct(index, 0.5))
 
 

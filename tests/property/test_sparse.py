@@ -154,8 +154,6 @@ def test_nothing_told_is_the_prior_and_rows_cannot_be_taken_back() -> None:
     posterior.update([0], [[0.2]], [0.5])
     with pytest.raises(CannotCorrectError, match="learn the corrected log again"):
         posterior.correct(0, 0.4)
-    with pytest.raises(CannotCorrectError, match="again without this one"):
-        posterior.remove(0)
 
 
 @pytest.mark.parametrize("inducing_points", [1, 0, -5, 2.5, "many", True])

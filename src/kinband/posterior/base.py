@@ -2,7 +2,7 @@
 
 One contract: `predict` gives what is believed about f at contexts, and that one object tells mean and std, how the
 contexts hang together, draws from it all, and what an update at one of them can take up; `update` learns rewards,
-`correct` and `remove` put them right, `extend_tasks` takes in stations, `state` and `restore` are for storage. Widths
+`correct` puts one right, `extend_tasks` takes in stations, `state` and `restore` are for storage. Widths
 are standard deviations of f, observation noise excluded.
 """
 
@@ -270,10 +270,6 @@ class Posterior(ABC):
         An engine that has not kept its rows raises `CannotCorrectError`; its log has to be learned anew.
         """
 
-    @abstractmethod
-    def remove(self, index: int) -> None:
-        """Forget one row, counted in the order of updates; later rows move up. As `correct`, it may be refused."""
-
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; all or nothing.
 
@@ -397,10 +393,6 @@ class LearnedRows:
         room.tasks[start:stop], room.X[start:stop] = rows.tasks, rows.X
         room.y[start:stop], room.noise[start:stop] = rows.y, rows.noise
         self._take(room, stop)
-
-    def remove(self, index: int) -> None:
-        """Take out one row; later rows move up."""
-        self.restore({name: np.delete(getattr(self, name), index, axis=0) for name in _NAMES})
 
     def state(self) -> State:
         """Return copies of the filled arrays by name."""

@@ -222,13 +222,6 @@ class BlockedPosterior(Posterior):
         block, row = self._find(index)
         self.blocks[block].correct(row, y)
 
-    def remove(self, index: int) -> None:
-        """Forget row `index`, as long as its block keeps rows; later rows move up."""
-        block, row = self._find(index)
-        self.blocks[block].remove(row)
-        self._learned = np.delete(self._row_blocks, index)
-        self._filled = len(self._learned)
-
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks, one after the other: K_Z (M', M') begins with the present matrix.
 

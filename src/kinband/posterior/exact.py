@@ -99,24 +99,6 @@ class GrowingFactor:
         panels = -(-rows // PANEL)
         del self._panels[panels:], self._inverses[panels:]
 
-    def remove(self, index: int) -> None:
-        """Take out one row and column of the factorised matrix; later rows move up."""
-        L = self.dense()
-        x = L[index + 1 :, index].copy()
-        L = np.delete(np.delete(L, index, axis=0), index, axis=1)
-        _rank_one_update(L[index:, index:], x)
-        self.truncate(index)
-        for i in range(index, len(L)):
-            self._append_row(L[i, :i], float(L[i, i]))
-
-    def dense(self) -> FloatArray:
-        """Return the factor as one square array, (n, n)."""
-        L = np.zeros((self._rows, self._rows))
-        for p, rows in self._used():
-            width = p * PANEL + rows
-            L[p * PANEL : width, :width] = self._panels[p][:rows, :width]
-        return L
-
     def state(self) -> State:
         """Return the factor as flat arrays, for storage."""
         empty = np.empty(0)
@@ -208,16 +190,6 @@ def _lost_definiteness() -> NotPositiveDefiniteError:
     )
 
 
-def _rank_one_update(L: FloatArray, x: FloatArray) -> None:
-    """Turn the factor of A into that of A + x xᵀ, in place; L (n, n) lower, x (n,) is used up."""
-    for j in range(len(x)):
-        r = float(np.hypot(L[j, j], x[j]))
-        c, s = r / L[j, j], x[j] / L[j, j]
-        L[j, j] = r
-        L[j + 1 :, j] = (L[j + 1 :, j] + s * x[j + 1 :]) / c
-        x[j + 1 :] = c * x[j + 1 :] - s * L[j + 1 :, j]
-
-
 # --- The posterior --------------------------------------------------------------------------------------------------
 
 
@@ -278,14 +250,6 @@ class ExactPosterior(Posterior):
         """Replace the reward of row `index`; the factor does not depend on rewards and stays."""
         self._check_row(index)
         self.rows.y[index] = finite_number(y, name="reward")
-        self._w = self._solved_rewards()
-
-    def remove(self, index: int) -> None:
-        """Forget row `index`; later rows move up."""
-        self._check_row(index)
-        self._factor.remove(index)
-        self.rows.remove(index)
-        self._shared.restore(self.rows.X)
         self._w = self._solved_rewards()
 
     def state(self) -> State:

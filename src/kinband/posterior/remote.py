@@ -62,12 +62,6 @@ class RemoteBlock(Posterior):
         self._call(_do, "correct", index, y)
         self._remote.past.append((_do, ("correct", index, y)))
 
-    def remove(self, index: int) -> None:
-        """Forget one row, as long as the worker's posterior keeps rows."""
-        self._call(_do, "remove", index)
-        self._remote.past.append((_do, ("remove", index)))
-        self._rows -= 1
-
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix."""
         larger = np.asarray(K_Z, dtype=np.float64)

@@ -67,15 +67,6 @@ class SchurPosterior(Posterior):
         self._check_row(index)
         self.rows.y[index] = finite_number(y, name="reward")
 
-    def remove(self, index: int) -> None:
-        """Forget row `index`, (13) backwards: the rest of the inverse less its outer product."""
-        self._check_row(index)
-        A = self.inverse
-        a = np.delete(A[index], index)
-        rest = np.delete(np.delete(A, index, axis=0), index, axis=1)
-        self._storage = rest - np.outer(a, a / A[index, index])
-        self.rows.remove(index)
-
     def state(self) -> State:
         """Return rows and inverse as plain arrays."""
         return {**self.rows.state(), "inverse": self.inverse.copy()}

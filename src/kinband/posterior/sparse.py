@@ -547,11 +547,6 @@ class SparsePosterior(Posterior):
         del index, y
         raise CannotCorrectError("a sparse posterior keeps no rows: learn the corrected log again")
 
-    def remove(self, index: int) -> NoReturn:
-        """Refuse: the row is not kept."""
-        del index
-        raise CannotCorrectError("a sparse posterior keeps no rows: learn the log again without this one")
-
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; points and belief stay as they are."""
         super().extend_tasks(K_Z)

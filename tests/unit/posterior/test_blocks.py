@@ -65,7 +65,6 @@ def test_a_task_joins_the_blocks_that_it_is_like(like: list[int], blocks: list[l
     for one in (grown, whole, joint):
         one.update([5, 4, 0, 5], X[:4], y[:4])
         one.correct(17, 2.5)
-        one.remove(9)
         one.correct(20, -1.5)
         one.correct(40, 0.7)
     agree(grown, joint)
@@ -114,7 +113,6 @@ def test_stored_beliefs_go_on(engine: Any) -> None:
     agree(second, whole)
     for one in (second, whole):
         one.correct(7, 1.5)
-        one.remove(3)
     agree(second, whole)
 
 

@@ -81,7 +81,6 @@ def test_what_is_told_is_believed_there_as_here(pair: list[BlockedPosterior]) ->
     for one in pair:
         tell(one, 25, 26)
         one.correct(3, 2.0)
-        one.remove(7)
         one.extend_tasks(LARGER)
         one.update([3, 0], [[0.1, 0.2], [0.3, 0.4]], [0.5, -0.5])
     agree(pair)
@@ -90,20 +89,18 @@ def test_what_is_told_is_believed_there_as_here(pair: list[BlockedPosterior]) ->
 def test_what_a_worker_held_is_made_again(pair: list[BlockedPosterior], cluster: Cluster) -> None:
     for one in pair:
         one.correct(3, 2.0)
-        one.remove(7)
         one.extend_tasks(LARGER)
         tell(one, 25, 40)
     cluster.held.clear()
     agree(pair)
 
 
-@pytest.mark.parametrize("call", ["update", "correct", "remove", "extend_tasks"])
+@pytest.mark.parametrize("call", ["update", "correct", "extend_tasks"])
 def test_a_call_that_got_no_answer_did_not_happen(pair: list[BlockedPosterior], cluster: Cluster, call: str) -> None:
     there, here = pair
     calls: dict[str, Any] = {
         "update": lambda one: tell(one, 25, 40),
         "correct": lambda one: one.correct(3, 2.0),
-        "remove": lambda one: one.remove(7),
         "extend_tasks": lambda one: one.extend_tasks(LARGER),
     }
     cluster.broken = True

@@ -80,11 +80,6 @@ class Limiter:
                 self._buckets.popitem(last=False)
             return wait
 
-    def wait(self, caller: str) -> float:
-        """Return what `take` would, without taking anything."""
-        with self._lock:
-            return self._wait(self._permits(caller, self._clock()))
-
     def _permits(self, caller: str, now: float) -> float:
         permits, then = self._buckets.get(caller, (self.burst, now))
         return min(self.burst, permits + (now - then) * self.rate)

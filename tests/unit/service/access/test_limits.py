@@ -44,9 +44,8 @@ def test_the_limiter_does_what_the_clockwork_does(rate: Fraction, burst: int, as
             time += TICK
             for clockwork in clockworks.values():
                 clockwork.tick()
-        looked = limiter.wait(caller)
         expected = float(clockworks[caller].take())
-        assert limiter.take(caller) == looked == pytest.approx(expected, rel=1e-12, abs=0)
+        assert limiter.take(caller) == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 @settings(deadline=None, max_examples=60)
@@ -92,17 +91,10 @@ def test_the_number_of_buckets_is_bounded_and_the_one_not_used_for_longest_goes(
     for caller in ("a", "b", "c", "a", "d"):  # "b" is the one that goes
         limiter.take(caller)
     assert len(limiter) == 3
-    assert [limiter.wait(caller) for caller in "abcd"] == [4.0, 0.0, 4.0, 4.0]
+    assert [limiter.take(caller) for caller in "acdb"] == [4.0, 4.0, 4.0, 0.0]
     for number in range(1000):
         limiter.take(str(number))
     assert len(limiter) == 3
-
-
-def test_looking_takes_nothing() -> None:
-    limiter = Limiter(rate=0.5, burst=1, clock=lambda: 0.0)
-    assert [limiter.wait("a") for _ in range(5)] == [0.0] * 5
-    assert (limiter.take("a"), limiter.take("a")) == (0.0, 2.0)
-    assert len(limiter) == 1
 
 
 @pytest.mark.parametrize("bad", [{"rate": 0}, {"rate": -1}, {"burst": 0.5}, {"most": 0}, {"rate": float("nan")}])
