@@ -493,6 +493,12 @@ def test_without_column_options_it_says_which_columns_there_are(
     assert "columns=" not in error
 
 
+def test_whose_rows_are_few_is_said_once_and_on_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder, "--rows", "10") == 0
+    assert capsys.readouterr().out.count("fewer than 20 rows") == 1
+    assert "fewer than 20 rows" in (folder / "plan" / "plan.html").read_text(encoding="utf-8")
+
+
 # --- The page to show, and the lines that matter --------------------------------------------------------------------
 
 

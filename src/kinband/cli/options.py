@@ -307,9 +307,9 @@ def check_log(trace: Trace) -> None:
         raise BadInputError(f"all rewards are {trace.reward[0]:g}: there is nothing to learn, check --reward")
 
 
-def few_rows(trace: Trace) -> list[str]:
+def few_rows(asked: LogQuestions) -> list[str]:
     """Return a note on stations with too few rows to know whom they resemble; none where all have enough."""
-    few = log_questions(trace).few_rows
+    few = asked.few_rows
     return [f"fewer than {FEW} rows, so that their similarity is a guess: {some_of(few)}"] if few else []
 
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,6 +19,7 @@ from kinband.cli.options import (
     LogOptions,
     RailsFile,
     RayAddress,
+    Rows,
     Seed,
     SimilarityOption,
     Workers,
@@ -41,6 +43,7 @@ from kinband.planning import (
     NEGLIGIBLE,
     Change,
     ChangePlan,
+    LeftAlone,
     Origin,
     Period,
     Present,
@@ -68,12 +71,16 @@ from kinband.trace.guesses import guessed_places
 from kinband.trace.problems import MANY
 from kinband.trace.table import station_numbers
 
-_SHOWN = 20  # stations listed on the screen; the files list all
+_SHOWN = 20  # lines of a table on the screen; the files list all stations
 
 
-@with_options
-def recommend(
-    log: LogFile,
+_Stations = dict[str, Present]
+
+
+@dataclass(frozen=True)
+class AimOptions:
+    """What a plan is for, as given on the command line: which stations, as they are now, and what period."""
+
     now: Annotated[
         Path | None,
         typer.Option(
@@ -82,7 +89,7 @@ def recommend(
             "state for stations without rows in the period. The last rows of the log if not given.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     period: Annotated[
         str,
         typer.Option(
@@ -91,7 +98,7 @@ def recommend(
             help="What the plan is for: 'week', states as in the log's last week; 'now', the present state alone; or a "
             "file with many rows a station, its columns named as in the log.",
         ),
-    ] = "week",
+    ] = "week"
     hours: Annotated[
         str | None,
         typer.Option(
@@ -99,32 +106,47 @@ def recommend(
             help="Hours of the day that the plan is for, such as 22-5 (from 22:00 to 05:00) or 7,8,17-19; all if not "
             "given.",
         ),
-    ] = None,
-    columns: LogOptions = LogOptions(),
+    ] = None
+
+    def stations(self, log: Path, trace: Trace, columns: LogOptions, notes: list[str]) -> tuple[_Stations, str]:
+        """Return the stations as they are, each with its period, and what the plan is for in words."""
+        present = _present(log, trace, self.now, columns, instant=self.period == "now")
+        periods, meant = _periods(trace, self.period, self.hours, columns)
+        notes += _instants(periods, present, meant)
+        return planned_for(present, periods), meant
+
+
+@dataclass(frozen=True)
+class ChangeOptions:
+    """What a plan may propose, as given on the command line."""
+
     explore: Annotated[
         bool,
         typer.Option(
             "--explore/--exploit", help="Propose what is most worth trying, or only gains that are all but certain."
         ),
-    ] = False,
-    beta: Annotated[float, typer.Option(min=0.0, help="With --explore: weight of the uncertainty.")] = 1.0,
-    least_gain: Annotated[float, typer.Option(min=0.0, help="Gain in reward below which nothing is changed.")] = 0.0,
-    max_changes: Annotated[int | None, typer.Option(min=1, help="The most changes to make, largest first.")] = None,
+    ] = False
+    beta: Annotated[float, typer.Option(min=0.0, help="With --explore: weight of the uncertainty.")] = 1.0
+    least_gain: Annotated[float, typer.Option(min=0.0, help="Gain in reward below which nothing is changed.")] = 0.0
+    max_changes: Annotated[int | None, typer.Option(min=1, help="The most changes to make, largest first.")] = None
     step: Annotated[
         list[str] | None,
         typer.Option(metavar="KNOB=VALUE", help="The furthest a knob may move from its present value; 0 keeps it."),
-    ] = None,
-    rails: RailsFile = None,
-    considered: ConsiderationOptions = ConsiderationOptions(),
-    similarity: SimilarityOption = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rows of each station to use, drawn at random; all if not given."),
-    ] = None,
-    seed: Seed = 0,
-    workers: Workers = 0,
-    ray: RayAddress = None,
-    out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend"),
+    ] = None
+    rails: RailsFile = None
+
+    def read(self, space: ConfigurationSpace, stations: Sequence[str], notes: list[str]) -> dict[str, Any]:
+        """Return what `plan_network` takes of it, with the rails read; of a network only some stations may explore."""
+        most = _few(len(stations), self.max_changes, notes) if self.explore else self.max_changes
+        chosen = {"explore": self.explore, "beta": self.beta, "least_gain": self.least_gain, "max_changes": most}
+        return chosen | {"steps": steps_of(self.step or [], space), "rails": rails_of(self.rails, space, stations)}
+
+
+@dataclass(frozen=True)
+class OutOptions:
+    """Where a plan goes, as given on the command line."""
+
+    out: Annotated[Path, typer.Option(help="Folder for the plan and its roll-back.")] = Path("out/recommend")
     positions: Annotated[
         Path | None,
         typer.Option(
@@ -133,8 +155,28 @@ def recommend(
             "Looked for in STATES and in the log if not given.",
             show_default=False,
         ),
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a plan that is already in the folder.")] = False,
+    ] = None
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a plan that is already in the folder.")] = False
+
+    def prepare(self) -> None:
+        """Make the folder, now rather than after a minute of work."""
+        check_folder(self.out, replace=self.replace)
+        make_folder(self.out)
+
+
+@with_options
+def recommend(
+    log: LogFile,
+    aim: AimOptions = AimOptions(),
+    columns: LogOptions = LogOptions(),
+    allowed: ChangeOptions = ChangeOptions(),
+    considered: ConsiderationOptions = ConsiderationOptions(),
+    similarity: SimilarityOption = None,
+    rows: Rows = None,
+    seed: Seed = 0,
+    workers: Workers = 0,
+    ray: RayAddress = None,
+    target: OutOptions = OutOptions(),
     as_json: AsJson = False,
 ) -> None:
     """Turn a log and the present settings of the stations into a change plan with reasons and a roll-back.
@@ -151,51 +193,62 @@ def recommend(
         trace = columns.read(log, kpis=considered.kpis)
         check_log(trace)
         space = _tried(trace.space())
-        present = _present(log, trace, now, columns, instant=period == "now")
-        periods, meant = _periods(trace, period, hours, columns)
-        notes += _instants(periods, present, meant)
-        steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
-        heeded = considered.read(trace, space, columns, notes)
+        stations, meant = aim.stations(log, trace, columns, notes)
+        limits = allowed.read(space, trace.stations, notes)
+        extras = considered.read(trace, space, columns, notes)
         alike = similarity_of(similarity)
-        check_folder(out, replace=replace)  # now rather than after a minute of work
-        make_folder(out)
-        used = trace if rows is None else used_rows(trace, rows, seed=seed)
-        places = _places(positions, now, log, columns)
+        target.prepare()
+        used = used_rows(trace, rows, seed=seed)
+        places = _places(target.positions, aim.now, log, columns)
         asked = first_lines(trace, used, quiet=as_json)
-        notes += few_rows(used)
-        if explore:
-            max_changes = _few(len(trace.stations), max_changes, notes)
-        what = f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"
-        with stage(what):
-            network = learn_network(used, space, similarity=alike, seed=seed, considered=heeded)
-        seconds, gigabytes = planning_cost(network, workers=workers)
-        what = f"planning for {counted(len(present), 'station')} in {counted(len(network.groups), 'group')}"
-        with stage(what, len(present), seconds=seconds, gigabytes=gigabytes) as tick:
-            plan = plan_network(
-                network, planned_for(present, periods), explore=explore, beta=beta, least_gain=least_gain,
-                max_changes=max_changes, steps=steps, rails=hard, workers=workers, ray=ray,
-                tick=lambda done: tick("planning", done), reward=columns.reward or "reward", period=meant,
-            )  # fmt: skip
+        with stage(f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"):
+            network = learn_network(used, space, similarity=alike, seed=seed, considered=extras)
+        about_plan = {"reward": columns.reward or "reward", "period": meant}
+        plan = _planned(network, stations, workers=workers, ray=ray, **limits, **about_plan)
+    said = [*notes, *few_rows(asked)]
+    origin = _origin(log, trace, network, asked, aim=aim, skip_bad=columns.skip_bad, places=places, notes=said)
+    files = plan.write(target.out, replace=target.replace, origin=origin)
+    if as_json:
+        read = {"rows": len(trace), "rows_used": len(used), "groups": len(network.groups), "similarity": network.method}
+        echo_json({**plan.to_dict(), **read, "answers": asked.to_dict(), "files": list(map(str, files)), "notes": said})
+        return
+    _print(plan)  # the first lines have said whose rows are few
+    echo_lines(*(f"note: {note}" for note in notes), *plan.in_words(), *_files_in_words(plan, files))
+
+
+def _planned(network: Network, stations: _Stations, *, workers: int, ray: str | None, **how: Any) -> ChangePlan:
+    """Return the plan, with a bar that says how far it is."""
+    seconds, gigabytes = planning_cost(network, workers=workers)
+    what = f"planning for {counted(len(stations), 'station')} in {counted(len(network.groups), 'group')}"
+    with stage(what, len(stations), seconds=seconds, gigabytes=gigabytes) as tick:
+        return plan_network(
+            network, stations, workers=workers, ray=ray, tick=lambda done: tick("planning", done), **how
+        )
+
+
+def _origin(
+    log: Path,
+    trace: Trace,
+    network: Network,
+    asked: LogQuestions,
+    *,
+    aim: AimOptions,
+    skip_bad: bool,
+    places: Places,
+    notes: Sequence[str],
+) -> Origin:
+    """Return where the plan comes from, for its page."""
     made = datetime.now().astimezone()
-    origin = Origin(
+    return Origin(
         made=made,
         log=log.name,
         read=_read(asked, network),
         notes=tuple(filter(None, map(without_hints, notes))),
         places=places.at,
         metres=places.metres,
-        present=_present_in_words(log, trace, now, made, skip_bad=columns.skip_bad),
-        ranges=_ranges(space),
+        present=_present_in_words(log, trace, aim.now, made, skip_bad=skip_bad),
+        ranges=_ranges(network.encoder.space),
     )
-    files = plan.write(out, replace=replace, origin=origin)
-    if as_json:
-        read = {"rows": len(trace), "rows_used": len(used), "groups": len(network.groups), "similarity": network.method}
-        echo_json(
-            {**plan.to_dict(), **read, "answers": asked.to_dict(), "files": list(map(str, files)), "notes": notes}
-        )
-        return
-    _print(plan)
-    echo_lines(*(f"note: {note}" for note in notes), *plan.in_words(), *_files_in_words(plan, files))
 
 
 def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOptions) -> Places:
@@ -379,15 +432,25 @@ def _print(plan: ChangePlan) -> None:
         show(_changes_table(plan))
     if plan.left_alone:
         say("Left alone:")
-        made = table("station", "why", "in words")
-        made.columns[1].no_wrap = True
-        for left in plan.left_alone[:_SHOWN]:
-            made.add_row(Text(left.station), left.why, Text(left.reason))
-        show(_captioned(made, len(plan.left_alone), "left_alone.csv"))
+        show(left_table(plan.left_alone))
 
 
-def _captioned(made: Table, count: int, file: str) -> Table:
-    made.caption = f"and {count - _SHOWN:,} more in {file}" if count > _SHOWN else None
+def left_table(left_alone: Sequence[LeftAlone]) -> Table:
+    """One line for each reason, however many stations it is that of."""
+    made = table("station", "why", "in words")
+    made.columns[1].no_wrap = True
+    alike: dict[tuple[str, str], list[str]] = {}
+    for left in left_alone:
+        alike.setdefault((left.why, left.reason), []).append(left.station)
+    lines = list(alike.items())[:_SHOWN]
+    for (why, reason), stations in lines:
+        who = stations[0] if len(stations) == 1 else f"{len(stations):,} stations, such as {stations[0]}"
+        made.add_row(Text(who), why, Text(reason))
+    return _captioned(made, len(left_alone) - sum(len(stations) for _, stations in lines), "left_alone.csv")
+
+
+def _captioned(made: Table, more: int, file: str) -> Table:
+    made.caption = f"and {more:,} more in {file}" if more > 0 else None
     return made
 
 
@@ -397,7 +460,7 @@ def _changes_table(plan: ChangePlan) -> Table:
     made.columns[1].justify = "right"
     for change in plan.changes[:_SHOWN]:
         made.add_row(*map(Text, _cells(change, digits=plan.decimals)))
-    return _captioned(made, len(plan.changes), "plan.csv")
+    return _captioned(made, len(plan.changes) - _SHOWN, "plan.csv")
 
 
 def _cells(change: Change, *, digits: int) -> list[str]:
