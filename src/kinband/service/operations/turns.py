@@ -93,7 +93,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_TRIES, _FEW = 3, 20  # times that all is learned beside, and rewards that are learned while others wait
+_TRIES, _FEW = 3, 20  # times that all is learned beside; rewards learned, or events read, while others wait
 _SMALL = 1_000_000  # bytes of beliefs that are stored at once
 _SOON = 0.5  # seconds that a probe waits for a ledger to be read
 _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be written, on average
@@ -405,16 +405,19 @@ class Turns:
             station: Whom it concerns.
             unless: What is asked in the same transaction; where it says so, nothing is recorded, and False returned.
         """
+        shown = self._shown
         with self.ledger.writing() as writer:
             if unless(writer):
                 return False
+            unseen = _FEW + 1 if shown is None else writer.last - shown[0]
             act = Act(writer, call)
             if act.answered("switch") is None:
                 act.note("switch", payload, station=station)
                 act.write(writer)
-        self._show_all((event, None) for event in writer.made)
-        if self._shown is None or self._shown[0] < writer.last:
-            self.refresh()  # others have recorded something before, which is read once the switch is on record
+            events = writer.read(after=writer.last - unseen - len(writer.made)) if 0 < unseen <= _FEW else writer.made
+        self._show_all((event, self._reader.maybe(event)) for event in events)
+        if unseen > _FEW:  # others do not have to wait for that
+            self.refresh()
         return True
 
     def snapshot(self) -> bool:
