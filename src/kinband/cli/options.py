@@ -25,7 +25,7 @@ from kinband.cli.profile import read_profile
 from kinband.cli.render import echo_lines
 from kinband.errors import BadInputError, NotFoundError
 from kinband.guardrails import Rails, read_rails
-from kinband.planning import Present, check_step
+from kinband.planning import Present, check_step, silent_since
 from kinband.planning.network import GROUP_STATIONS, ONE_MODEL, learn_network, shards_of
 from kinband.progress import stage
 from kinband.similarity import NAMES, TaskMatrix, similarity_from
@@ -192,11 +192,12 @@ class LogOptions:
             later = times is None or before is None or times[row] is None or times[row] >= times[before]
             if name is not None and later and (times is None or times[row] is not None or before is None):
                 last[str(name)] = row
-        found = {}
+        found, silent = {}, silent_since(trace)
         for name in trace.stations:
             state = {one: columns[one][last[name]] for one in trace.state_names}
             numbers = {one: float("nan") if value is None else float(value) for one, value in state.items()}
-            found[name] = Present(numbers, {knob: columns[knob][last[name]] for knob in trace.configuration})
+            knobs = {knob: columns[knob][last[name]] for knob in trace.configuration}
+            found[name] = Present(numbers, knobs, silent=silent.get(name, ""))
         return found
 
     def read(self, path: Path, *, kpis: Sequence[str] = ()) -> Trace:

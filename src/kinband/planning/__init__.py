@@ -25,6 +25,7 @@ from kinband.planning.period import (
     present_of,
     read_periods,
     read_present,
+    silent_since,
 )
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support, check_folder, safe_json, safe_text
 from kinband.planning.reasons import NEGLIGIBLE, share_text
@@ -59,4 +60,5 @@ __all__ = [
     "safe_text",
     "share_text",
     "shares",
+    "silent_since",
 ]

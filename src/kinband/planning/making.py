@@ -219,6 +219,8 @@ def _settings(present: Present) -> dict[str, Any]:
 
 def _refusal(group: Group, present: Present) -> tuple[Why, str] | None:
     """Return why nothing can be said about a station, or None if something can."""
+    if present.silent:
+        return "silent", present.silent
     unset = [knob for knob in group.space.knobs if present.configuration.get(knob) is None]
     if unset:
         return "configuration unknown", f"Its present configuration is not known: no {listed(unset)} is given."

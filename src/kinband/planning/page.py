@@ -39,6 +39,7 @@ TO_DO: Mapping[Why, str] = {
     "frozen": "nothing while guard rails freeze it",
     "a floor would be broken": "look at the limit, or collect more rows",
     "not in the log": "collect rows of it first",
+    "silent": "check whether it still runs, under this name",
     "state unfamiliar": "check the units of its state",
     "state incomplete": "complete its state",
     "configuration unknown": "say what it runs",

@@ -1,7 +1,7 @@
 """The stations as they are, and the period that a plan is for: the states that each will be in while a setting runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +320,7 @@ class Present:
         state: State features by name, nan where unknown; what a plan is for where there is no period.
         configuration: Knob values by name, None where unknown.
         period: What a plan is for.
+        silent: Why it may run no more, in words, where its rows end long before the log does.
 
     Example:
         >>> Present({"load": 0.4}, {"tilt": 4}).configuration["tilt"]
@@ -329,6 +330,7 @@ class Present:
     state: Mapping[str, float]
     configuration: Mapping[str, Any]
     period: Period | None = None
+    silent: str = field(default="", repr=False)
 
 
 def latest(trace: Trace) -> dict[str, Present]:
@@ -343,12 +345,55 @@ def latest(trace: Trace) -> dict[str, Present]:
     order = np.lexsort((np.arange(len(trace)) if trace.time is None else trace.time, tasks))
     last = order[np.append(np.flatnonzero(np.diff(tasks[order])), len(order) - 1)]
     knobs = {knob: values[last].tolist() for knob, values in trace.configuration.items()}
+    silent = silent_since(trace)
     return {
-        trace.stations[int(tasks[row])]: Present(
+        (name := trace.stations[int(tasks[row])]): Present(
             dict(zip(trace.state_names, trace.state[row].tolist(), strict=True)),
             {knob: values[i] for knob, values in knobs.items()},
+            silent=silent.get(name, ""),
         )
         for i, row in enumerate(last.tolist())
+    }
+
+
+_SILENT_DAYS, _SILENT_ROWS = 2, 48  # no shorter silence tells; rows where times are no dates
+_PAUSES = 3  # nor so many times as long as a station was silent before
+
+
+def silent_since(trace: Trace) -> dict[str, str]:
+    """Return the stations whose rows end long before the log does, as those of dead and renamed ones do, with a reason.
+
+    The log ends where the later half of the stations do, so that a single wrong date moves nothing. Long is more than
+    two days, or 48 rows where times are no dates, and more than three times a station's longest pause before.
+
+    Example:
+        >>> log = {"station": ["a"] * 100 + ["b"] * 40, "time": [*range(100), *range(40)], "tilt": [2, 4] * 70}
+        >>> silent_since(Trace.from_frame(log | {"reward": range(140)}, {"configuration": ["tilt"]}))
+        {'b': 'The log has no row of it after 39, and goes on to 99: whether it still runs is not known.'}
+    """
+    if trace.time is None:
+        return {}
+    tasks, dated = station_numbers(trace), trace.time.dtype.kind == "M"
+    time = trace.time.astype("datetime64[s]").astype(np.float64) if dated else trace.time.astype(np.float64)
+    order = np.lexsort((time, tasks))
+    first = np.flatnonzero(np.append(True, np.diff(tasks[order]) > 0))
+    pauses = np.append(0.0, np.diff(time[order]))
+    pauses[first] = 0.0
+    ended = time[order][np.append(first[1:], len(time)) - 1]
+    end = np.sort(ended)[len(ended) // 2]
+    usual = float(np.median(pauses[pauses > 0])) if pauses.any() else 0.0
+    least = max(_SILENT_DAYS * 86_400.0, _PAUSES * usual) if dated else _SILENT_ROWS * usual
+    silent = np.flatnonzero(end - ended > np.maximum(least, _PAUSES * np.maximum.reduceat(pauses, first)))
+
+    def text(at: float) -> str:
+        return str(np.datetime64(int(at), "s"))[:16].replace("T", " ") if dated else f"{at:g}"
+
+    return {
+        trace.stations[
+            m
+        ]: f"The log has no row of it after {text(float(ended[m]))}, and goes on to {text(float(end))}: "
+        "whether it still runs is not known."
+        for m in silent.tolist()
     }
 
 

@@ -19,6 +19,7 @@ from kinband.stats import Estimate, counted
 
 Why = Literal[
     "not in the log",
+    "silent",
     "state incomplete",
     "state unfamiliar",
     "configuration unknown",

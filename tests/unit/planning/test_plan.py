@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from kinband import ConfigurationSpace, Controller
+from kinband import ConfigurationSpace, Controller, Trace
 from kinband.contexts import ContextEncoder, StateScaler
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.kernels import RBF
@@ -19,11 +19,17 @@ from kinband.planning import (
     Present,
     beliefs_of,
     contributions,
+    latest,
+    learn_network,
+    periods_of,
     plan_changes,
+    plan_network,
+    planned_for,
     present_of,
     read_present,
     safe_text,
     shares,
+    silent_since,
 )
 from kinband.planning.coverage import SettingCoverage, StateCoverage
 from kinband.planning.evidence import EvidenceRows
@@ -590,3 +596,39 @@ def test_names_from_outside_are_defused_in_every_file_and_numbers_are_not(tmp_pa
 def test_unknown_knobs_of_steps_are_named() -> None:
     with pytest.raises(NotFoundError, match="no knob 'tilt'"):
         plan_changes(taught(), everyone(), steps={"tilt": 1})
+
+
+# --- Stations that are gone -------------------------------------------------------------------------------------------
+
+
+def log_of(hours: dict[str, list[int]]) -> Trace:
+    """A log by the hour in which every station runs two tilts in turn, and one earns more."""
+    rows = [(name, hour) for name, at in hours.items() for hour in at]
+    begin = np.datetime64("2026-11-01T00:00", "us")
+    tilt = np.array([2 + 2 * (hour // 3 % 2) for _, hour in rows])
+    frame = {
+        "station": [name for name, _ in rows],
+        "time": begin + np.array([hour for _, hour in rows]) * np.timedelta64(1, "h"),
+        "tilt": tilt,
+        "reward": 0.5 + 0.1 * (tilt == 2) + 0.01 * np.random.default_rng(0).normal(size=len(rows)),
+    }
+    return Trace.from_frame(frame, {"configuration": ["tilt"]})
+
+
+def test_a_station_whose_rows_end_long_before_the_log_does_is_left_alone() -> None:
+    whole = list(range(101))
+    trace = log_of({"a": whole, "b": whole, "dead": whole[:40], "late": whole[:60]})
+    plan = plan_network(learn_network(trace), planned_for(latest(trace), periods_of(trace)), workers=1)
+    (left,) = [one for one in plan.left_alone if one.station == "dead"]
+    assert left.why == "silent"
+    assert left.reason.startswith("The log has no row of it after 2026-11-02 15:00, and goes on to 2026-11-05 04:00")
+    assert "late" not in {one.station for one in plan.left_alone if one.why == "silent"}  # 41 hours are no two days
+    assert {change.station for change in plan.changes} & {"a", "b", "late"}
+
+
+def test_long_pauses_are_no_end_and_one_wrong_date_ends_no_log() -> None:
+    whole = list(range(200))
+    often = [*range(20), *range(60, 80), *range(120, 130)]  # pauses of 40 hours
+    assert not silent_since(log_of({"a": whole, "b": whole, "often": often}))
+    wrong = silent_since(log_of({"a": [*whole, 50_000], "b": whole, "c": whole, "d": whole[:100]}))
+    assert list(wrong) == ["d"]
