@@ -110,7 +110,7 @@ def impact(
         if not as_json:
             echo_lines(log_questions(trace).in_words()[0])
         with about(log):
-            panel = Panel.of(trace, reward=_reward_name(columns, log))
+            panel = Panel.of(trace, reward=columns.reward or _reward_name(trace, log))
         pairs = None
         if neighbours is not None:
             with about(neighbours):
@@ -139,8 +139,8 @@ def impact(
     echo_lines(f"Open: {files[0]}, then {files[1]}.")
 
 
-def _reward_name(columns: LogOptions, log: Path) -> str:
-    return columns.reward or ("good_throughput_share" if str(log) == "bundled" else "reward")
+def _reward_name(trace: Trace, log: Path) -> str:
+    return "good_throughput_share" if str(log) == "bundled" else trace.reward_name
 
 
 def _changes(panel: Panel, file: Path | None, columns: LogOptions) -> tuple[list[Change], list[tuple[Order, str]]]:

@@ -203,7 +203,7 @@ def recommend(
         asked = first_lines(trace, used, quiet=as_json)
         with stage(f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"):
             network = learn_network(used, space, similarity=alike, seed=seed, considered=extras)
-        about_plan = {"reward": columns.reward or "reward", "period": meant}
+        about_plan = {"reward": columns.reward or trace.reward_name, "period": meant}
         plan = _planned(network, stations, workers=workers, ray=ray, **limits, **about_plan)
     said = [*notes, *few_rows(asked)]
     origin = _origin(log, trace, network, asked, aim=aim, skip_bad=columns.skip_bad, places=places, notes=said)

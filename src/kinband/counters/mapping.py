@@ -151,6 +151,7 @@ class CounterMap:
     Attributes:
         stations: Which objects are stations.
         reward: What a period earned.
+        reward_name: What it is called: the formula as it was written, most often the name of a KPI.
         state: What was known before it: of the period before.
         kpis: Further KPIs of the period.
         samples: Of how many users or samples the reward is a share; None if not declared.
@@ -171,6 +172,7 @@ class CounterMap:
 
     stations: Stations
     reward: Formula
+    reward_name: str = "reward"
     state: Mapping[str, Formula] = field(default_factory=dict)
     kpis: Mapping[str, Formula] = field(default_factory=dict)
     samples: Formula | None = None
@@ -261,6 +263,7 @@ def _mapping(root: Entry) -> CounterMap:
     made = CounterMap(
         stations=_stations(top["station"], got(top, "aliases", _texts, {})),
         reward=formula(top["reward"]),
+        reward_name=" ".join(top["reward"].text("a formula").split()),
         state=got(top, "state", lambda own: {name: formula(one) for name, one in own.mapping().items()}, {}),
         kpis=kpis,
         samples=got(top, "samples", formula, None),

@@ -183,6 +183,7 @@ class _Join:
             time=self.begin[kept].astype("datetime64[us]"),
             sample_count=None if samples is None else np.where(samples >= 1, samples, nan),
             kpis={name: self._of(formula)[kept] for name, formula in mapping.kpis.items()},
+            reward_name=mapping.reward_name,
         )
 
     def _knob(self, name: str) -> tuple[NDArray[Any], BoolArray]:

@@ -76,6 +76,7 @@ class Trace:
         kpis: Further KPIs by name, (n,), nan where not known; see `kinband.kpis`.
         carried: The configuration space that `with_space` attached.
         weighted: What the reward was summed up from, where it was; not written to files.
+        reward_name: What the reward is called.
 
     Example:
         >>> log = {"station": [1, 1, 2], "load": [0.2, 0.4, 0.3], "tilt": [2, 4, 4], "reward": [0.8, 0.9, 0.7]}
@@ -97,6 +98,7 @@ class Trace:
     kpis: Mapping[str, FloatArray] = field(default_factory=dict)
     carried: ConfigurationSpace | None = None
     weighted: WeightedReward | None = field(default=None, compare=False)
+    reward_name: str = field(default="reward", compare=False)
 
     def __post_init__(self) -> None:
         names = checked_names(self.state_names, what="state features")
@@ -294,7 +296,8 @@ class Trace:
         roles, weighted = roles_of(table, columns), weighted_of(table, columns)
         check_counted(weighted, samples=roles["samples"].get("samples"))
         clean = arrays_of(table, roles, weighted=weighted)
-        trace = cls(**(as_shares(clean) if per_cent else clean), weighted=weighted)
+        called = roles["reward"]["reward"] if weighted is None else str(weighted)
+        trace = cls(**(as_shares(clean) if per_cent else clean), weighted=weighted, reward_name=called)
         if limits is not None:
             label = f"column {roles['reward']['reward']!r}" if weighted is None else f"the reward {weighted}"
             _check_range(trace.reward, limits, label=label)
@@ -317,7 +320,8 @@ class Trace:
         roles |= {"state": list(self.state_names), "configuration": list(self.configuration)}
         roles |= {"kpis": list(self.kpis)} if self.kpis else {}
         space = None if self.carried is None else self.carried.to_dict()
-        write_table(path_of(path, what="a trace"), columns, note={"columns": roles, "space": space})
+        note = {"columns": roles, "space": space, "reward_name": self.reward_name}
+        write_table(path_of(path, what="a trace"), columns, note=note)
 
     def frame(self) -> "DataFrame":
         """Return the log as a pandas data frame: one row a period; names that are taken twice get an underscore.
@@ -563,10 +567,12 @@ def read_log(
     space = None
     if reading.note is not None:
         columns, space = _with_kpis(reading.note["columns"], kpis, instead=("state",)), reading.note["space"]
+        called = reading.note.get("reward_name")
         reading.note = None
         full = reading.cleaned.table
         with located(file, delimiter=marks.get("delimiter")):
             trace = Trace.from_frame(full, columns, **how)
+        trace = trace if not isinstance(called, str) else replace(trace, reward_name=called)
         trace = trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
         return trace, None if further is None else _labels(full, further)
     columns = _with_kpis(columns, kpis)

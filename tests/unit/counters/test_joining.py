@@ -69,6 +69,16 @@ def test_a_row_has_the_state_of_the_period_before(tmp_path: Path, form: str) -> 
     assert joined.lost == {"there is no period before it": 2}
 
 
+def test_the_reward_keeps_its_name_from_the_mapping_to_the_log_and_back(tmp_path: Path) -> None:
+    trace = made(tmp_path).trace
+    assert trace.reward_name == "good"
+    for name in ("log.parquet", "log.csv"):
+        trace.write(tmp_path / name)
+        again = Trace.read(tmp_path / name)
+        assert again.reward_name == "good"
+        assert again == trace
+
+
 def test_a_zero_denominator_and_an_empty_value_take_a_row_away(tmp_path: Path) -> None:
     joined = made(tmp_path, c1_p1_All="0", c2_p1_Users="", c1_p3_Good="NIL")
     assert joined.lost["the reward is missing"] == 2
