@@ -118,7 +118,7 @@ def _odd(found: Survey) -> list[str]:
         where = (
             f"{pair[0]} and {pair[1]}" if pair[0] != pair[1] else f"{pair[0]}, within it (of two classes of objects?)"
         )
-        lines.append(f"differ in {count:,} values, which are left out: {where}")
+        lines.append(f"differ in {counted(count, 'place')}, left out: {where}")
     if (more := len(found.differing) - _NAMED) > 0:
         lines.append(f"differ too: {more:,} pairs of files more (--json)")
     if found.repeated:

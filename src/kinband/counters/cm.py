@@ -73,7 +73,7 @@ def settings_of(paths: Any, *, zone: tzinfo | None, columns: Mapping[str, str]) 
                 root, rest = root_of(stream)
                 if root not in ("", ROOT):
                     raise BadInputError(f"its root is {root}, not {ROOT}")
-                yield from _bulk(rest, zone) if root else _dump(rest, zone, columns, path)
+                yield from _bulk(rest, zone) if root else _dump(rest, zone, columns, Path(str(path)))
         except (BadInputError, *DAMAGED, UnicodeDecodeError, csv.Error) as error:
             raise BadInputError(f"the configuration of {path} cannot be read: {error}", code="configuration") from error
 

@@ -6,24 +6,46 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from kinband.errors import BadInputError
 from kinband.trace.columns import natural_key
+from kinband.trace.files import TIMES, USUAL
 
 # --- Which files ----------------------------------------------------------------------------------------------------
 
 
-def files_of(paths: Any) -> list[Path]:
-    """Return the files of paths, of directories and those below, and of patterns such as `pm/*.xml.gz`, sorted."""
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A file inside a zip archive; as text the path of the archive and its own name below it."""
+
+    path: Path
+    archive: ZipFile
+    inside: ZipInfo
+
+    def __str__(self) -> str:
+        return f"{self.path}/{self.inside.filename}"
+
+
+MOST_PACKED = 100_000
+"""Files that a zip archive may hold."""
+
+
+def files_of(paths: Any) -> list[Path | Packed]:
+    """Return the files of paths, of directories and those below, and of patterns such as `pm/*.xml.gz`, sorted.
+
+    Those of a zip archive count one by one.
+    """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found = {file for path in given for file in _files(str(path))}
     if not found:
         raise BadInputError(f"there are no files in {', '.join(map(str, given)) or 'an empty list'}: check the path")
-    return sorted(found, key=lambda file: natural_key(str(file)))
+    return sorted((one for file in found for one in _unpacked(file)), key=lambda file: natural_key(str(file)))
 
 
 def _files(path: str) -> Iterable[Path]:
@@ -39,13 +61,28 @@ def _files(path: str) -> Iterable[Path]:
     return (one for one in named if one.is_file())
 
 
+def _unpacked(path: Path) -> Iterable[Path | Packed]:
+    """The files of a zip archive, one that is damaged itself, and any other file itself."""
+    if path.suffix.lower() != ".zip":
+        return [path]
+    try:
+        archive = ZipFile(path)  # closed with the last of its files
+    except (OSError, BadZipFile):
+        return [path]
+    inside = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
+    if len(inside) > MOST_PACKED:
+        problem = f"{path} holds {len(inside):,} files, and at most {MOST_PACKED:,} are read"
+        raise BadInputError(problem, hint="cut it into smaller archives", code="too_large")
+    return [Packed(path, archive, one) for one in inside] or [path]
+
+
 # --- XML that nobody has to trust -----------------------------------------------------------------------------------
 #
 # Files are streamed, gzipped or not. What stands before the root is looked at here, by bytes: a document type, and with
 # it every entity and every reference to another file, is refused before the parser sees it, and instructions that a
 # maker wrote before the XML declaration, where none may stand, are dropped.
 
-DAMAGED = (OSError, EOFError, zlib.error)
+DAMAGED = (OSError, EOFError, zlib.error, BadZipFile)
 
 _LOOKED_AT = 1 << 20  # bytes before the root, at most
 _CHUNK = 1 << 16
@@ -68,12 +105,26 @@ class Rest:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path | Packed) -> Iterator[BinaryIO]:
     """Open a file, gzipped or not, whatever its name says."""
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
+    with _open(path) as file:
+        head = file.read(4)
         file.seek(0)
-        yield gzip.GzipFile(fileobj=file) if zipped else file  # type: ignore[misc]
+        if head == b"PK\x03\x04" and str(path).lower().endswith(".zip"):
+            raise BadInputError("it is a zip archive that is damaged, or lies in another one", code="damaged")
+        yield gzip.GzipFile(fileobj=file) if head[:2] == b"\x1f\x8b" else file  # type: ignore[misc]
+
+
+def _open(path: Path | Packed) -> BinaryIO:
+    if isinstance(path, Path):
+        return path.open("rb")
+    if path.inside.file_size > max(USUAL, TIMES * path.inside.compress_size):
+        size = path.inside.file_size / 2**30
+        raise BadInputError(f"it unpacks to {size:.3g} GB, many times what it is packed to", code="too_large")
+    try:
+        return path.archive.open(path.inside)  # type: ignore[return-value]
+    except (RuntimeError, BadZipFile) as error:  # encrypted, or packed in a way that is not known
+        raise BadInputError(f"it cannot be unpacked: {error}", code="damaged") from error
 
 
 def root_of(stream: BinaryIO) -> tuple[str, Rest]:

@@ -11,7 +11,19 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
-from kinband.counters.files import DAMAGED, elements, forget, has_zone, length, local, moment, name_of, opened, root_of
+from kinband.counters.files import (
+    DAMAGED,
+    Packed,
+    elements,
+    forget,
+    has_zone,
+    length,
+    local,
+    moment,
+    name_of,
+    opened,
+    root_of,
+)
 from kinband.errors import BadInputError
 
 ROOTS = ("measCollecFile", "measDataFile")
@@ -64,11 +76,13 @@ class Measured:
     suspect: bool
 
 
-def measurements(path: Path, zone: tzinfo | None = None, *, wanted: Set[str] | None = None) -> Iterator[Measured]:
+def measurements(
+    path: Path | Packed, zone: tzinfo | None = None, *, wanted: Set[str] | None = None
+) -> Iterator[Measured]:
     """Yield what a measurement file holds; it may turn out to be damaged at its end.
 
     Args:
-        path: The file, gzipped or not.
+        path: The file, gzipped or not, or one inside a zip archive.
         zone: The zone of times that name none.
         wanted: The counters whose values are wanted; all if not given.
     """

@@ -17,7 +17,7 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from kinband.counters.files import SECOND, class_of, files_of
+from kinband.counters.files import SECOND, Packed, class_of, files_of
 from kinband.counters.formulas import Leaf
 from kinband.counters.mapping import CounterMap
 from kinband.counters.pm import Block, ForeignFileError, Measured, UnreadableFileError, measurements
@@ -201,7 +201,7 @@ class _Reading:
         self.known: set[tuple[str, int]] = set()
         self.station = lru_cache(maxsize=1 << 17)(lambda dn: None if mapping is None else mapping.stations.of(dn))
 
-    def take(self, path: Path, zone: tzinfo | None) -> None:
+    def take(self, path: Path | Packed, zone: tzinfo | None) -> None:
         found = measurements(path, zone, wanted=self.wanted)
         staged = [(one.dn, one.block, one.suspect, self._kept(one)) for one in found]
         last, number = None, -1

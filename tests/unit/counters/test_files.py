@@ -4,6 +4,7 @@ import gzip
 import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from hypothesis import given
@@ -156,10 +157,51 @@ def test_directories_files_and_patterns_are_looked_through(tmp_path: Path) -> No
     (tmp_path / "below").mkdir()
     for name in ("a10.xml", "a9.xml", "below/b.xml", ".hidden"):
         (tmp_path / name).write_text("x")
-    assert [one.name for one in files_of(tmp_path)] == ["a9.xml", "a10.xml", "b.xml"]
-    assert [one.name for one in files_of([str(tmp_path / "a*.xml"), tmp_path / "a9.xml"])] == ["a9.xml", "a10.xml"]
+    assert [Path(str(one)).name for one in files_of(tmp_path)] == ["a9.xml", "a10.xml", "b.xml"]
+    some = files_of([str(tmp_path / "a*.xml"), tmp_path / "a9.xml"])
+    assert [Path(str(one)).name for one in some] == ["a9.xml", "a10.xml"]
     with pytest.raises(BadInputError, match="there is no file"):
         files_of(tmp_path / "c*.xml")
+
+
+def test_the_files_of_a_zip_archive_count_one_by_one(tmp_path: Path) -> None:
+    text = pm_text([Info({CELL: {"A": "1"}})])
+    with ZipFile(tmp_path / "pm.zip", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("day/a.xml", text)
+        archive.writestr("day/b.xml.gz", gzip.compress(text.encode()))
+        archive.writestr("__MACOSX/day/._a.xml", "x")
+        archive.writestr("notes.txt", "x")
+    found = survey(tmp_path)
+    assert (found.files, found.repeated, list(found.periods)) == (2, 1, [FULL])
+    assert found.foreign == [f"{tmp_path}/pm.zip/notes.txt"]
+
+
+def test_a_zip_archive_that_is_cut_off_or_holds_a_damaged_file_is_named(tmp_path: Path) -> None:
+    text = pm_text([Info({CELL: {"A": "1"}})])
+    (tmp_path / "a.xml").write_text(text)
+    with ZipFile(tmp_path / "pm.zip", "w") as archive:
+        archive.writestr("b.xml", text)
+        archive.writestr("c.xml", text)
+    data = (tmp_path / "pm.zip").read_bytes()
+    (tmp_path / "cut.zip").write_bytes(data[:400])
+    (tmp_path / "pm.zip").write_bytes(data.replace(b'p="1">1<', b'p="1">2<', 1))  # the sum of the first is wrong
+    found = survey(tmp_path)
+    assert found.files == 2
+    assert "zip archive that is damaged" in found.unreadable[f"{tmp_path}/cut.zip"]
+    assert "Bad CRC-32" in found.unreadable[f"{tmp_path}/pm.zip/b.xml"]
+
+
+def test_a_zip_archive_that_unpacks_to_many_times_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ZipFile(tmp_path / "pm.zip", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("a.xml", pm_text([Info({CELL: {"A": "1"}})]) + " " * 1_000_000)
+    monkeypatch.setattr("kinband.counters.files.USUAL", 10_000)
+    with pytest.raises(BadInputError, match=r"unpacks to .* GB, many times what it is packed to"):
+        survey(tmp_path / "pm.zip")
+    monkeypatch.setattr("kinband.counters.files.MOST_PACKED", 0)
+    with pytest.raises(BadInputError, match=r"pm\.zip holds 1 files, and at most 0 are read"):
+        survey(tmp_path / "pm.zip")
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
