@@ -159,3 +159,11 @@ def test_2000_columns_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "columns more: --json shows all." in printed
     assert "log: 3 rows of 1 station; state: k2, k3, k4, " in printed  # columns without any value are no state
+
+
+def test_names_that_look_odd_in_the_encoding_found_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log.csv").write_text("Komórka;Obciążenie;reward\na;1;2\nb;2;3\n", encoding="cp1250")
+    assert main(["look", str(tmp_path / "log.csv")]) == 0
+    assert "names such as 'Obci¹¿enie' look odd" in capsys.readouterr().out.replace("\n", " ")
+    assert main(["look", str(tmp_path / "log.csv"), "--encoding", "cp1250"]) == 0
+    assert "look odd" not in capsys.readouterr().out

@@ -318,7 +318,10 @@ def used_rows(trace: Trace, rows: int | None, *, seed: int) -> Trace:
     """Return the rows of a log that are used: all, unless so many of each station are asked for."""
     if rows is None or rows >= np.bincount(station_numbers(trace)).max():
         return trace
-    return trace.sample(rows, np.random.default_rng([seed, 1]))
+    used = trace.sample(rows, np.random.default_rng([seed, 1]))
+    left_out = f"{len(trace) - len(used):,} of {len(trace):,} rows are NOT used: at most {rows:,} of each station are"
+    typer.echo(f"kinband: warning: {left_out}", err=True)
+    return used
 
 
 def log_in_words(trace: Trace, used: Trace) -> str:

@@ -12,6 +12,7 @@ from kinband.trace.columns import ColumnMap, Roles, roles_of, table_of
 from kinband.trace.files import Reading, read_table
 from kinband.trace.guesses import unit_hint
 from kinband.trace.problems import bad_rows, named_columns, problems_of, told
+from kinband.trace.sniff import odd_letters
 from kinband.trace.table import understood_columns
 
 _FIRST = 5
@@ -102,7 +103,8 @@ def _how(reading: Reading) -> str:
     if (form := reading.form) is not None:
         names = {"\t": "tab", " ": "space"}
         parted = names.get(form.delimiter, form.delimiter)
-        said.append(f"{form.encoding.removesuffix('-sig')} text, columns parted by {parted!r}")
+        odd = f" ({found})" if (found := odd_letters(form)) else ""
+        said.append(f"{form.encoding.removesuffix('-sig')} text{odd}, columns parted by {parted!r}")
         said.append(f"decimal mark {form.decimal_point!r}, header in line {form.header}")
     said += [f"dates of {name!r} as {how}" for name, how in reading.cleaned.dates.items()]
     table = reading.cleaned.table

@@ -66,7 +66,7 @@ def guessed_station(names: Iterable[str]) -> str | None:
 
 
 def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
-    """Return the one column of text, if there is just one; some columns are left out of it.
+    """Return the one column of text, if there is just one; some columns are left out of it, and then those of one word.
 
     Example:
         >>> import pyarrow as pa
@@ -76,6 +76,8 @@ def only_text(table: Any, *, without: Iterable[str] = ()) -> str | None:
     import pyarrow as pa
 
     found = [name for name in _of_kind(table, pa.types.is_string, pa.types.is_large_string) if name not in set(without)]
+    if len(found) > 1:
+        found = [name for name in found if len(table.column(name).unique()) > 1 and not _is_clock(table.column(name))]
     return found[0] if len(found) == 1 else None
 
 
@@ -94,11 +96,12 @@ def station_column(table: Any, *, without: Iterable[str] = (), by_kind: bool = T
 
 
 def only_time(table: Any, *, without: Iterable[str] = ()) -> str | None:
-    """Return the one column of times, if there is just one; some columns are left out of it."""
+    """Return the one column of times, joined to that of hours, if there is just one; some columns are left out."""
     import pyarrow as pa
 
-    found = [name for name in _of_kind(table, pa.types.is_timestamp) if name not in set(without)]
-    return found[0] if len(found) == 1 else None
+    apart = set(without)
+    found = [name for name in _of_kind(table, pa.types.is_timestamp, pa.types.is_date) if name not in apart]
+    return _with_hours(table, found[0], without=apart) if len(found) == 1 else None
 
 
 def _of_kind(table: Any, *kinds: Callable[[Any], bool]) -> list[str]:
@@ -132,7 +135,42 @@ def guessed_time(table: Any) -> str | None:
     hour = _first([name for name in names if name != day and not is_time(name)], _HOURS)
     if day is not None and hour is not None and _without_hours(table.column(day)):
         return f"{day}+{hour}"
-    return _first([name for name in names if is_time(name)], _TIMES)
+    found = _first([name for name in names if is_time(name)], _TIMES)
+    return None if found is None else _with_hours(table, found)
+
+
+def _with_hours(table: Any, day: str, *, without: Iterable[str] = ()) -> str:
+    """A column of times, joined to the only one that holds hours where it holds days alone.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> day = pa.array(["2026-11-01", "2026-11-01"]).cast("date32")
+        >>> only_time(pa.table({"Tag": day, "Stunde": ["00:00", "01:00"], "Zelle": ["a", "a"]}))
+        'Tag+Stunde'
+    """
+    apart = {day, *without}
+    if table.column_names.count(day) != 1 or not _without_hours(table.column(day)):
+        return day
+    single = [name for name in table.column_names if table.column_names.count(name) == 1 and name not in apart]
+    clocks = [name for name in single if _is_clock(table.column(name))]
+    return f"{day}+{clocks[0]}" if len(clocks) == 1 else day
+
+
+def _is_clock(column: Any) -> bool:
+    """Whether all cells are times of day, such as 07:00, or whole hours of which all 24 are equally many."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type):
+        counts = {one["values"]: one["counts"] for one in pc.value_counts(column.drop_null()).to_pylist()}
+        return counts.keys() == set(range(24)) and max(counts.values()) <= 1.5 * min(counts.values())
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        known = column.drop_null()
+        return len(known) > 0 and bool(pc.all(pc.match_substring_regex(known, _CLOCK)).as_py())
+    return bool(pa.types.is_time(column.type))
+
+
+_CLOCK = r"^\s*([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d)?(\s*-.*)?\s*$"
 
 
 def _without_hours(days: Any) -> bool:

@@ -25,6 +25,7 @@ _WORDS = {
     "dates": ("is not a date", "are not dates"),
     "missing": ("is missing", "are missing"),
     "infinite": ("is infinite", "are infinite"),
+    "far": ("lies a year or more from all others", "lie a year or more from all others"),
 }
 _NEEDED = ("station", "reward", "configuration", "state", "time")
 
@@ -35,7 +36,8 @@ class Problem:
 
     Attributes:
         column: The column.
-        kind: What is wrong with them: "numbers" or "dates" they are not, or "missing" or "infinite".
+        kind: What is wrong with them: "numbers" or "dates" they are not, or "missing" or "infinite", or dates "far"
+            from all others.
         bad: Which rows, (n,).
         value: The text of the first of them; empty where it is missing.
     """
@@ -74,7 +76,35 @@ def problems_of(reading: Reading, roles: Roles, *, needed: Iterable[str] = ()) -
             found.append(Problem(name, "missing", missing))
         if (infinite := _infinite(table.column(name))).any():
             found.append(Problem(name, "infinite", infinite))
+    for name in roles["time"].values():
+        if (far := _far(table.column(name))).any():
+            at = table.column(name)[int(np.flatnonzero(far)[0])]
+            found.append(Problem(name, "far", far, str(at.as_py())))
     return found
+
+
+_YEAR, _FEW_FAR = np.timedelta64(365, "D"), 0.05  # between dates; share of the rows that may be far off
+
+
+def _far(column: Any) -> BoolArray:
+    """Which few dates lie a year or more from all others, and further than these span, as those of wrong clocks do."""
+    import pyarrow as pa
+
+    far = np.zeros(len(column), dtype=np.bool_)
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        return far
+    time = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+    known = np.flatnonzero(~np.isnat(time))
+    order = known[np.argsort(time[known], kind="stable")]
+    cuts = np.flatnonzero(np.diff(time[order]) >= _YEAR) + 1
+    parts = np.split(order, cuts)
+    most = max(parts, key=len)
+    if len(parts) == 1 or len(known) - len(most) > _FEW_FAR * len(known):
+        return far
+    first, last = time[most[0]], time[most[-1]]
+    away = np.maximum(first - time[known], time[known] - last)
+    far[known[away >= max(last - first, _YEAR)]] = True
+    return far
 
 
 def _infinite(column: Any) -> BoolArray:
@@ -212,6 +242,24 @@ def _renamed(trace: "Trace") -> str | None:
     )
 
 
+_SEVERAL = 6  # rows of a station on a day from which on their hours are missed
+
+
+def _days_alone(trace: "Trace") -> str | None:
+    """A sentence where times are days, of which stations have several rows; None else."""
+    if trace.time is None or trace.time.dtype.kind != "M" or (trace.time != trace.time.astype("datetime64[D]")).any():
+        return None
+    station = np.unique(trace.station, return_inverse=True)[1]
+    day = np.unique(trace.time, return_inverse=True)[1]
+    rows = np.unique(station * (int(day.max()) + 1) + day, return_counts=True)[1]
+    if np.median(rows) < _SEVERAL:
+        return None
+    return (
+        f"times are days without hours, and a station has {int(np.median(rows)):,} rows on one: if another column has "
+        "the hours, name both with --time Date+Hour"
+    )
+
+
 def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
     """Yield sentences on what is odd in a log and was taken as it is; `named` says whether the state was named."""
     if not named and len(trace.state_names) > MANY:
@@ -229,8 +277,15 @@ def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
         )
     if renamed := _renamed(trace):
         yield renamed
+    if days := _days_alone(trace):
+        yield days
     for knob, values in trace.configuration.items():
         words = np.unique(values).tolist()
+        if values.dtype.kind == "f" and len(words) > max(MANY, 0.5 * len(trace)):
+            yield (
+                f"knob {knob!r} has {len(words):,} values in {len(trace):,} rows, as what is measured has, not what "
+                "is set: is it a setting?"
+            )
         if values.dtype.kind == "U" and len(words) > 1 and all(_WITH_UNIT.fullmatch(word) for word in words):
             yield (
                 f"knob {knob!r} holds words such as {words[0]!r:.40}, taken for names, not for quantities: write "

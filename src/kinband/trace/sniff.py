@@ -97,6 +97,26 @@ def encoding_of(head: bytes, path: Path) -> str:
     return "utf-8"
 
 
+_ODD = re.compile(
+    r"[^\W\d_][¹³¿¯£¥¼¾¶ª]+[^\W\d_]|[À-ÿ]{4}"
+)  # signs within words, as of cp1250; words of accents, as of cp1251
+
+
+def odd_letters(form: TextFormat) -> str | None:
+    """Return a sentence where names of columns look as if they were read in a wrong encoding; None where they do not.
+
+    Example:
+        >>> polish = "Obciążenie".encode("cp1250").decode("cp1252")
+        >>> odd_letters(TextFormat("cp1252", ";", ",", names=(polish,)))[:63]
+        "names such as 'Obci¹¿enie' look odd in Windows-1252: --encoding"
+        >>> odd_letters(TextFormat("cp1252", ";", ",", names=("Übertragung (m³)", "Größe [°]")))
+    """
+    name = next((name for name in form.names if _ODD.search(name)), None)
+    if form.encoding != "cp1252" or name is None:
+        return None
+    return f"names such as {name!r:.40} look odd in Windows-1252: --encoding cp1250, cp1251 or another reads them"
+
+
 def decoded(data: bytes, encoding: str, path: Path, *, part: bool = False) -> str:
     """Return bytes as text; the last character of a part may be cut."""
     try:

@@ -342,6 +342,52 @@ def test_a_day_and_an_hour_in_two_columns_are_joined(hours: tuple[str, str], tmp
     assert given == trace
 
 
+@pytest.mark.parametrize("hours", [[f"{hour:02}:00" for hour in range(24)], [str(hour) for hour in range(24)]])
+def test_the_only_days_and_the_only_hours_are_joined_in_any_language(hours: list[str], tmp_path: Path) -> None:
+    rows = [f"{day}.05.2024;{hour};Kraj;{'AB'[day % 2]}{day};{day % 3};1" for day in (13, 14) for hour in hours]
+    (tmp_path / "log.csv").write_text("\n".join(["Dzień;Godzina;Kraj;Komórka;Pochylenie;Wynik", *rows]))
+    columns: dict[str, Any] = {"reward": "Wynik", "configuration": ["Pochylenie"]}
+    with (
+        pytest.warns(UserWarning, match=r"'Dzień\+Godzina' is taken for the time"),
+        pytest.warns(UserWarning, match="'Komórka' is taken for the station"),  # the country is the same in all rows
+    ):
+        trace = Trace.read(tmp_path / "log.csv", columns)
+    assert trace.time is not None
+    assert np.unique(trace.time.astype("datetime64[h]")).size == 48
+    assert (trace.stations, trace.state_names) == (("A14", "B13"), ())
+
+
+def test_times_that_are_days_with_many_rows_each_are_said(tmp_path: Path) -> None:
+    rows = [f"{day}.05.2024;{hour // 2};a;{day % 3};{hour}" for day in (13, 14) for hour in range(24)]
+    (tmp_path / "log.csv").write_text("\n".join(["Tag;Stelle;station;tilt;reward", *rows]))
+    with pytest.warns(UserWarning, match="a station has 24 rows on one: if another column has the hours"):
+        Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"], "time": "Tag"})
+
+
+@pytest.mark.parametrize("wrong", ["01.01.1970 00:00", "31.12.2099 23:00"])
+def test_a_few_dates_far_from_all_others_are_a_problem(wrong: str, tmp_path: Path) -> None:
+    lines = text(";", date="{0}.{1}.{2} {3}").splitlines()
+    lines[7] = lines[7].replace(lines[7].split(";")[1], wrong)
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    with pytest.raises(BadInputError, match=r"'when': 1 cell lies a year or more from all others, first .* in line 8"):
+        Trace.read(tmp_path / "log.csv", COLUMNS)
+    with pytest.warns(UserWarning, match="1 row of 28 skipped"):
+        assert len(Trace.read(tmp_path / "log.csv", COLUMNS, skip_bad=True)) == 27
+
+
+def test_two_campaigns_a_year_apart_are_one_log(tmp_path: Path) -> None:
+    half = text(date="{2}-{1}-{0} {3}").splitlines()
+    (tmp_path / "log.csv").write_text("\n".join([*half, *(one.replace("2024-", "2022-") for one in half[1:])]))
+    assert len(Trace.read(tmp_path / "log.csv", COLUMNS)) == 56
+
+
+def test_a_knob_that_is_something_measured_is_said(tmp_path: Path) -> None:
+    rows = [f"a,{0.01 * n:.2f},{n % 5}" for n in range(100)]
+    (tmp_path / "log.csv").write_text("\n".join(["station,load,reward", *rows]))
+    with pytest.warns(UserWarning, match="knob 'load' has 100 values in 100 rows, as what is measured has"):
+        Trace.read(tmp_path / "log.csv", {"configuration": ["load"]})
+
+
 def test_unknown_roles_are_answered_with_the_options_to_give(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("cell,load,RET tilt,DL Thp\na,1,2,3\na,2,4,5\n")
     with pytest.raises(BadInputError, match="configuration columns are not known") as caught:
