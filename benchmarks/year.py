@@ -72,14 +72,15 @@ def write(file: Path, hours: int, points: int) -> None:
     with closing(Ledger.open(file, clock=lambda: now[0])) as ledger:
         operations = Operations.open(ledger, new_controller(STATIONS, points), mode="autonomous", clock=lambda: now[0])
         begun = perf_counter()
-        for first in range(len(operations.controller.journal.asked) // STATIONS, hours, _AT_ONCE):
+        begins = range(len(operations.controller.journal.asked) // STATIONS, hours, _AT_ONCE)
+        for bulk, first in enumerate(begins):
             some = range(first, min(first + _AT_ONCE, hours))
             for number in some:
                 now[0] = BEGAN + number * HOUR
                 ledger.append(hour_of(number, operations))
             operations.refresh()
             operations.controller  # noqa: B018 - takes in what is new
-            if first % (10 * _AT_ONCE) == 0 or some[-1] == hours - 1:
+            if bulk % 10 == 0 or some[-1] == hours - 1:
                 operations.turns.snapshot()
                 seconds = perf_counter() - begun
                 print(f"hour {some[-1] + 1:,} of {hours:,}: {ledger.head().seq:,} events, {seconds:.0f} s", flush=True)
