@@ -3,9 +3,10 @@
     python -m benchmarks.stalls --rewards 105000 --folder out/stalls
 
 A past is written into a ledger once, through the controller's own journal. Then, for every kind of long work
-(a correction that has everything learned anew, a snapshot, evidence, files of everything), a round is asked for and
-told again and again, and everything is stopped and resumed, while that work goes on in other threads of the same
-process. The table says how often each was called meanwhile and how long it took at most.
+(a correction that has everything learned anew, a newcomer, a snapshot, evidence, files of everything), a round is
+asked for and told again and again, and everything is stopped and resumed, while that work goes on in other threads of
+the same process. The table says how often each was called meanwhile and how long it took at most. With `--apart` the
+seven kinds of stations share nothing, so that a newcomer that is like two of them has everything learned anew, too.
 """
 
 import argparse
@@ -32,13 +33,15 @@ from kinband.service.tables import csv_text
 SPACE = ConfigurationSpace(handover_threshold_dbm=range(-112, -83))
 
 
-def new_controller(stations: int, points: int) -> Controller:
+def new_controller(stations: int, points: int, *, apart: bool = False) -> Controller:
     """Return the controller: seven kinds of stations, one state feature, a sparse posterior."""
+    kinds = np.arange(stations) % 7
     rng = np.random.default_rng(3)
-    A = rng.standard_normal((7, 4))[np.arange(stations) % 7] + 0.3 * rng.standard_normal((stations, 4))
+    A = rng.standard_normal((7, 4))[kinds] + 0.3 * rng.standard_normal((stations, 4))
     D2 = ((A[:, None] - A[None]) ** 2).sum(axis=-1)
+    alike = np.exp(-0.2 * D2) * (kinds[:, None] == kinds if apart else 1.0)
     return Controller(
-        SPACE, station_names(stations), state={"load": (0, 1)}, similarity=np.exp(-0.2 * D2),
+        SPACE, station_names(stations), state={"load": (0, 1)}, similarity=alike,
         kernel=RBF([0.5, 1.0], variance=0.02), noise=0.0004, mean=0.8, beta=0.5, engine="sparse",
         inducing_points=points, running={"handover_threshold_dbm": -98}, reward_range=(0, 1), seed=1,
     )  # fmt: skip
@@ -60,9 +63,9 @@ def past_of(controller: Controller, rewards: int) -> Iterator[Entry]:
             yield Told(key, float(np.clip(0.8 + 0.1 * rng.standard_normal(), 0, 1)), None)
 
 
-def write_past(url: str, *, stations: int, rewards: int, points: int) -> None:
+def write_past(url: str, *, stations: int, rewards: int, points: int, apart: bool) -> None:
     """Write a past into an empty ledger, with a snapshot at its end."""
-    empty = new_controller(stations, points)
+    empty = new_controller(stations, points, apart=apart)
     controller = Controller.resume(empty.setup, past_of(empty, rewards))
     with closing(Ledger.open(url)) as ledger:
         Operations.open(ledger, controller, mode="autonomous").turns.snapshot()
@@ -87,7 +90,8 @@ class Stopwatch:
 def work_of(operations: Operations) -> Mapping[str, Callable[[], object]]:
     """Return the kinds of long work by name."""
     told = list(operations.controller.journal.told)
-    rewards = count()
+    rewards, newcomers = count(), count()
+    one, other = operations.controller.stations[:2]
     last = list(operations.controller.journal.asked)[-1]
 
     def export() -> None:
@@ -96,9 +100,14 @@ def work_of(operations: Operations) -> Mapping[str, Callable[[], object]]:
             csv_text([[event.seq, event.text] for event in block])
             after = block[-1].seq
 
+    def newcomer() -> None:
+        name = f"new{len(told)}-{next(newcomers)}"
+        operations.add_station(name, similarity={one: 0.4, other: 0.3}, running={"handover_threshold_dbm": -98})
+
     return {
         "nothing": threading.Event().wait,
         "a correction": lambda: operations.correct(told[0], 0.5 + next(rewards) / 1e6),
+        "a newcomer": newcomer,
         "a snapshot": operations.turns.snapshot,
         "evidence": lambda: operations.explain(last),
         "an export of all events": export,
@@ -144,16 +153,17 @@ def main() -> None:
     parser.add_argument("--rewards", type=int, default=10_000)
     parser.add_argument("--stations", type=int, default=STATIONS)
     parser.add_argument("--points", type=int, default=512, help="inducing points")
+    parser.add_argument("--apart", action="store_true", help="kinds of stations share nothing")
     parser.add_argument("--folder", type=Path, default=Path("out/stalls"))
     parser.add_argument("--ledger", help="an empty database instead of a file in the folder")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement, at least")
     parser.add_argument("--only", help="this kind of work alone")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    url = given.ledger or str(given.folder / f"{given.rewards}.db")
+    url = given.ledger or str(given.folder / f"{given.rewards}{'-apart' * given.apart}.db")
     begun = perf_counter()
     if not Path(url).exists():
-        write_past(url, stations=given.stations, rewards=given.rewards, points=given.points)
+        write_past(url, stations=given.stations, rewards=given.rewards, points=given.points, apart=given.apart)
         print(f"the past was written in {perf_counter() - begun:.0f} s", flush=True)
     begun = perf_counter()
     with closing(Ledger.open(url)) as ledger:

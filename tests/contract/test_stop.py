@@ -40,14 +40,14 @@ def test_a_stop_does_not_wait_for_somebody_who_learns(
     made = ask(busy, a=2)["a"]
     busy.tell({made.id: 0.5})
     at_work, go_on = threading.Event(), threading.Event()
-    correct = FollowingController.correct_in_place
+    correct = FollowingController.apply_in_place
 
     def long(*given: Any, **said: Any) -> bool:
         at_work.set()
         assert go_on.wait(30)
         return correct(*given, **said)
 
-    monkeypatch.setattr(FollowingController, "correct_in_place", long)
+    monkeypatch.setattr(FollowingController, "apply_in_place", long)
     working = threading.Thread(target=busy.correct, args=(made.id, 0.7))
     working.start()
     assert at_work.wait(30)

@@ -17,7 +17,6 @@ from kinband.controller.events import (
     Entry,
     Estimated,
     Joined,
-    Newcomer,
     Ran,
     Shaping,
     Told,
@@ -398,13 +397,15 @@ def _known_kpis(start: Samples, row: int) -> dict[str, tuple[float, float | None
     return {name: (float(values[row]), None) for name, values in start.kpis.items() if not np.isnan(values[row])}
 
 
+Taught = Corrected | Shaping
+"""What may have everything learned anew."""
+
 # --- What a controller keeps: the journal, and everything that follows from it --------------------------------------
 #
 # Every entry ends in `append`: what is in force changes, the journal grows, and those who keep count (of what runs, of
-# the clock, of neighbours) take note. (Only a correction just joins the journal.) What the policy learns is decided
-# before: `apply_reward` is for a reward in life, which may lead to further entries, such as a station that starts anew;
-# `apply` is for an entry that may change tasks or the past; `replay` reads in a journal what a reward led to. So
-# beliefs depend on the order of entries alone.
+# the clock, of neighbours) take note. What the policy learns is decided before: `apply_reward` is for a reward in life,
+# which may lead to further entries, such as a station that starts anew; `apply` is for an entry that may change tasks
+# or the past; `replay` reads in a journal what a reward led to. So beliefs depend on the order of entries alone.
 
 _AT_HAND = 20_000
 """How many decisions and entries are kept in memory where there is a past for the others; up to twice as many."""
@@ -507,12 +508,9 @@ class Memory:
         The journal changes; beliefs do where a station is new or starts anew, or a reward was corrected.
         """
         match entry:
-            case Corrected():
-                self._correct(entry)
-            case Joined() | ChangePoint():
-                self._welcome(entry)
-            case Estimated():
-                self._reshape(entry)
+            case Corrected() | Joined() | ChangePoint() | Estimated():
+                if not self.apply_in_place(entry):
+                    self.apply_by(Relearning(self.setup, self.journal, entry), entry)
             case _:
                 self.append(entry)
 
@@ -630,71 +628,63 @@ class Memory:
             policy.learn(row)
         return policy
 
-    def _anew(self, shaping: Sequence[Shaping]) -> Policy:
-        """Return a policy for these tasks that has learned everything anew."""
-        return self._taught(empty_policy(self.setup, shaping))
+    def apply_in_place(self, entry: Taught) -> bool:
+        """Let the policy take in a correction or a newcomer and append it; False where it has to learn everything anew.
 
-    def _reshape(self, entry: Estimated) -> None:
-        """Append an estimate of an earlier version; where it brings another task matrix, everything is learned anew."""
-        if entry.triangle:
-            self.policy = self._anew([*self.journal.shaping, entry])
-        self.append(entry)
+        A policy that cannot is as it was, and may be used on.
+        """
+        match entry:
+            case Corrected():
+                done = corrected_in_place(self.policy, self.journal, entry, first=self.starting_rows)
+            case Estimated():  # of an earlier version: it may bring another task matrix
+                done = not entry.triangle
+            case _:
+                done = taken_in(self.policy, self.setup.factory(), self.current.after(entry).policy_spec())
+        if done:
+            self.append(entry)
+        return done
 
-    def _welcome(self, entry: Newcomer) -> None:
-        """Let the policy take in a newcomer, in place or by learning everything anew, then append it."""
-        spec = self.current.after(entry).policy_spec()
-        if not taken_in(self.policy, self.setup.factory(), spec):
-            self.policy = self._anew([*self.journal.shaping, entry])
-        self.append(entry)
-
-    def correct_in_place(self, entry: Corrected) -> bool:
-        """Let the policy take in a correction and append it; False where it has to learn everything anew."""
-        found = corrected_in_place(self.policy, self.journal, entry, first=self.starting_rows)
-        if found:
-            self.journal.add(entry)
-        return found
-
-    def correct_by(self, anew: "Relearning", entry: Corrected) -> bool:
-        """Append a correction and take the beliefs learned with it; False where the journal went another way."""
+    def apply_by(self, anew: "Relearning", entry: Taught) -> bool:
+        """Append an entry and take the beliefs learned with it beside; False where the journal went another way."""
         if entry != anew.entry or anew.further(self.journal) is None:
             return False
         anew.learn()
         self.policy = anew.policy
-        self.journal.add(entry)
+        self.append(entry)
         return True
-
-    def _correct(self, entry: Corrected) -> None:
-        """Let the policy take in a correction, in place or by learning everything anew, then append it."""
-        if not self.correct_in_place(entry):
-            self.correct_by(Relearning(self.setup, self.journal, entry), entry)
 
 
 class Relearning:
-    """Everything learned anew with a correction in it, beside a policy that is in use meanwhile.
+    """Everything learned anew with a correction or a newcomer in it, beside a policy that is in use meanwhile.
 
-    A replay learns at the correction what was told before it, in that order, as it is after it. So does this: what is
-    told meanwhile is learned behind the rest, and the correction takes its place in the journal where that ends.
+    A replay learns at such an entry what was told before it, in that order, as it is after it. So does this: what is
+    told meanwhile is learned behind the rest, and the entry takes its place in the journal where that ends.
 
     Args:
         setup: Of the controller.
-        journal: Its log, to which the correction is not added yet.
-        entry: The correction.
+        journal: Its log, to which the entry is not added yet.
+        entry: The correction or the newcomer.
 
     Attributes:
         policy: What has learned all so far.
     """
 
-    def __init__(self, setup: Setup, journal: Journal, entry: Corrected) -> None:
+    def __init__(self, setup: Setup, journal: Journal, entry: Taught) -> None:
         self.entry = entry
         self._setup, self._journal = setup, journal
-        self._right = {journal.row_of(key): journal.observation(told) for key, told in journal.put_right(entry).items()}
-        self._shaping, self._corrections = list(journal.shaping), journal.corrections
+        self._shapes, self._corrections = len(journal.shaping), journal.corrections
+        self._right, shaping = dict[int, Observation](), list(journal.shaping)
+        if isinstance(entry, Corrected):
+            right = journal.put_right(entry)
+            self._right = {journal.row_of(key): journal.observation(told) for key, told in right.items()}
+        else:
+            shaping.append(entry)
         self._learned = 0
-        self.policy = empty_policy(setup, self._shaping)
+        self.policy = empty_policy(setup, shaping)
 
     def further(self, journal: Journal) -> int | None:
         """Return how many rewards are to be learned yet; None where the journal no longer goes on from where it was."""
-        same = journal.corrections == self._corrections and len(journal.shaping) == len(self._shaping)
+        same = journal.corrections == self._corrections and len(journal.shaping) == self._shapes
         if journal is not self._journal or not same:
             return None
         return len(journal.rows) - self._learned

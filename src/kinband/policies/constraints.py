@@ -174,6 +174,9 @@ class Constraint:
     def correct_kpis(self, index: int, kpis: Mapping[str, tuple[float, float | None]]) -> None:
         """Replace KPIs of the index-th observation learned."""
 
+    def check_like(self, pattern: Any) -> None:
+        """Raise `CannotCorrectError` where `extend_like` would."""
+
     def extend_like(self, pattern: Any) -> None:
         """Take in the tasks that a constraint of the same kind, with nothing learned, was built for."""
 

@@ -340,6 +340,11 @@ class KpiFloors(Constraint):
             if belief.kpi.name in kpis:
                 belief.correct(index, kpis[belief.kpi.name])
 
+    def check_like(self, pattern: "KpiFloors") -> None:
+        """Raise `CannotCorrectError` where rows that were not kept would have to be joined."""
+        for belief, empty in zip(self.beliefs, pattern.beliefs, strict=True):
+            belief.posterior.check_extension(empty.posterior.K_Z)
+
     def extend_like(self, pattern: "KpiFloors") -> None:
         """Take in the tasks of stations that have joined."""
         for belief, empty in zip(self.beliefs, pattern.beliefs, strict=True):

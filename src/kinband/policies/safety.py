@@ -172,6 +172,8 @@ class Constrained:
         inner: Any = self.inner
         if not hasattr(inner, "extend_like"):
             raise CannotCorrectError("the policy under constraints cannot take in tasks in place: learn the log again")
+        for constraint, empty in zip(self.constraints, pattern.constraints, strict=True):
+            constraint.check_like(empty)
         inner.extend_like(pattern.inner)
         for constraint, empty in zip(self.constraints, pattern.constraints, strict=True):
             constraint.extend_like(empty)

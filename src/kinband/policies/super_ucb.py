@@ -113,6 +113,8 @@ class SuperUCB:
     def extend_like(self, pattern: "SuperUCB") -> None:
         """Take in the tasks that a policy of the same factory, with nothing learned, was built for."""
         for level, empty in zip(self.levels, pattern.levels, strict=True):
+            level.check_extension(empty.K_Z)
+        for level, empty in zip(self.levels, pattern.levels, strict=True):
             level.extend_tasks(empty.K_Z)
 
     def state(self) -> dict[str, Any]:

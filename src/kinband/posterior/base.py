@@ -270,6 +270,10 @@ class Posterior(ABC):
         An engine that has not kept its rows raises `CannotCorrectError`; its log has to be learned anew.
         """
 
+    def check_extension(self, K_Z: ArrayLike) -> None:
+        """Raise `CannotCorrectError` where rows that were not kept would have to be joined for these tasks."""
+        extended(K_Z, self.kernel.K_Z)
+
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; all or nothing.
 

@@ -222,6 +222,13 @@ class BlockedPosterior(Posterior):
         block, row = self._find(index)
         self.blocks[block].correct(row, y)
 
+    def check_extension(self, K_Z: ArrayLike) -> None:
+        """Raise `CannotCorrectError` where blocks would be joined of which one has learned rows and keeps none."""
+        for members in components(extended(K_Z, self.K_Z)):
+            joined = np.unique(self._block_of[members[members < len(self.K_Z)]])
+            for block in (self.blocks[g] for g in joined if len(joined) > 1 and len(self.blocks[g])):
+                kept_rows(block)
+
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks, one after the other: K_Z (M', M') begins with the present matrix.
 

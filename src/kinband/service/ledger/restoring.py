@@ -13,10 +13,11 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from kinband.controller import Controller, Setup
-from kinband.controller.events import Asked, Corrected, Entry, Ran, Told, entry_from_dict
+from kinband.controller.events import Asked, Corrected, Entry, Joined, Ran, Returned, Told, entry_from_dict
 from kinband.controller.journal import Past
-from kinband.controller.memory import Memory, Relearning, Stored
+from kinband.controller.memory import Memory, Relearning, Stored, Taught
 from kinband.controller.setup import setup_from_parts, setup_to_parts
+from kinband.controller.stations import joining
 from kinband.controller.telling import KpiValues, correction
 from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
 from kinband.policies import PolicyFactory
@@ -126,20 +127,33 @@ class FollowingController(Controller):
         """Forget what the journal holds beyond so many entries; False where beliefs rest on it (`Memory.take_back`)."""
         return self._memory.take_back(count)
 
-    def correct_in_place(self, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> bool:
-        """Do what `correct` does; False, and nothing is done, where everything has to be learned anew for it."""
-        return self._memory.correct_in_place(self._correction(decision_id, reward, kpis))
-
-    def relearning(self, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> Relearning:
-        """Return what learns everything anew with a correction in it, beside this controller."""
-        return Relearning(self.setup, self.journal, self._correction(decision_id, reward, kpis))
-
-    def correct_by(self, anew: Relearning, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> bool:
-        """Do what `correct` does with what was learned beside; False where that does not go on from here."""
-        return self._memory.correct_by(anew, self._correction(decision_id, reward, kpis))
-
-    def _correction(self, decision_id: str, reward: float | None, kpis: KpiValues | None) -> Corrected:
+    def correction(self, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> Corrected:
+        """Return the entry that `correct` would take in; refuses what cannot be."""
         return correction(self.journal, self.setup, decision_id, reward=reward, kpis=kpis)
+
+    def joining(self, name: str, *, descriptors: Any, similarity: Any, running: Any) -> Joined | Returned:
+        """Return the entry that `add_station` would take in; refuses what cannot be."""
+        said = {"descriptors": descriptors, "similarity": similarity, "running": running}
+        return joining(self.setup, self.current, name, **said)
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry, whatever that takes."""
+        self._memory.apply(entry)
+
+    def apply_in_place(self, entry: Entry) -> bool:
+        """Take in an entry; False, and nothing is done, where everything has to be learned anew for it."""
+        if isinstance(entry, Taught):
+            return self._memory.apply_in_place(entry)
+        self._memory.apply(entry)
+        return True
+
+    def relearning(self, entry: Taught) -> Relearning:
+        """Return what learns everything anew with an entry in it, beside this controller."""
+        return Relearning(self.setup, self.journal, entry)
+
+    def apply_by(self, anew: Relearning, entry: Entry) -> bool:
+        """Take in an entry with what was learned beside; False where that does not go on from here."""
+        return isinstance(entry, Taught) and self._memory.apply_by(anew, entry)
 
     def stored(self) -> Stored | None:
         """Return what a snapshot keeps; None where the policy's beliefs cannot be stored."""

@@ -167,6 +167,8 @@ def packed_lists(lists: Mapping[str, Any], kind: Any) -> tuple[list[str], dict[s
 
 def unpacked_lists(names: list[str], arrays: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the lists of `packed_lists`."""
+    if not names:
+        return {}
     ends = np.cumsum(arrays["sizes"])
     return {name: part.tolist() for name, part in zip(names, np.split(arrays["values"], ends[:-1]), strict=True)}
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
 from kinband.controller.attribution import KnownRows
+from kinband.controller.events import Entry
 from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
@@ -39,7 +40,7 @@ from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
-from kinband.service.ledger.restoring import EntryReader, begin, read_setup
+from kinband.service.ledger.restoring import EntryReader, FollowingController, begin, read_setup
 from kinband.service.ledger.store import Reader
 from kinband.service.operations.checks import (
     changed_by_hand,
@@ -443,7 +444,7 @@ class Operations:
     ) -> DecisionRecord:
         """Put a reward right that was told before; see `Controller.correct`."""
         call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
-        self.turns.correct(call, decision_id, reward, kpis=kpis)
+        self.turns.apply("correction", call, lambda controller: controller.correction(decision_id, reward, kpis=kpis))
         return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
@@ -794,15 +795,18 @@ class Operations:
         key: str | None = None,
         actor: str = "",
     ) -> dict[str, float]:
-        """Take in a station, in the mode of newcomers, and return how like the others it is."""
+        """Take in a station, in the mode of newcomers, and return how like the others it is.
+
+        Others decide and learn on where everything has to be learned anew for it.
+        """
         said: dict[str, Any] = {"descriptors": descriptors, "similarity": similarity, "running": running}
 
-        def take_in(turn: Turn) -> None:
+        def joining(controller: FollowingController) -> Entry:
             check_newcomer(name, self.read_model.stations)
-            turn.controller.add_station(name, **said)
+            return controller.joining(name, **said)
 
+        self.turns.apply("station", Call(call_digest("add_station", name=name, **said), key, actor), joining)
         with self.turns.mutex:
-            self.turns.do("station", Call(call_digest("add_station", name=name, **said), key, actor), take_in)
             return similarities_of(self.turns.present().current, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:

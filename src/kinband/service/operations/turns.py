@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kinband.controller.events import Asked, Entry
-from kinband.controller.memory import Relearning, Stored
-from kinband.controller.telling import KpiValues
+from kinband.controller.memory import Relearning, Stored, Taught
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.service.ledger import Draft, Event, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.archiving import KEEP, try_to_archive
@@ -350,38 +349,49 @@ class Turns:
 
         self.turn(call, once)
 
-    def correct(self, call: Call, decision_id: str, reward: float | None, *, kpis: KpiValues | None) -> None:
-        """Record a correction, unless the same call has; others decide and learn while all is learned anew for it."""
-        said: Any = {"decision_id": decision_id, "reward": reward, "kpis": kpis}
+    def apply(self, kind: str, call: Call, entry: Callable[[FollowingController], Entry]) -> None:
+        """Record an entry, unless the same call has; others decide and learn while all is learned anew for it.
 
-        def unless_answered(act: Callable[[Turn], bool]) -> bool:
+        Args:
+            kind: Of its event.
+            call: The call.
+            entry: What makes it, as things stand; it refuses what cannot be.
+        """
+
+        def unless_answered(act: Callable[[FollowingController], bool]) -> bool:
             def once(turn: Turn) -> bool:
-                if turn.answered("correction") is not None:
+                if turn.answered(kind) is not None:
                     return True
                 self._check_after_failure()
-                done = act(turn)
+                done = act(turn.controller)
                 turn.append()
                 return done
 
             return self.turn(call, once)
 
-        if unless_answered(lambda turn: turn.controller.correct_in_place(**said)):
+        if unless_answered(lambda controller: controller.apply_in_place(entry(controller))):
             return
         with self._relearning:
             for _ in range(_TRIES):
-                anew = self._learned_beside(said)
-                if unless_answered(lambda turn: turn.controller.correct_by(anew, **said)):  # noqa: B023
+                anew = self._learned_beside(entry)
+                if anew is None:
+                    break
+                if unless_answered(lambda controller: controller.apply_by(anew, entry(controller))):  # noqa: B023
                     return
-        self.do("correction", call, lambda turn: turn.controller.correct(**said))
+        self.do(kind, call, lambda turn: turn.controller.apply(entry(turn.controller)))
 
-    def _learned_beside(self, said: Any) -> Relearning:
-        """Return everything learned anew, but for the last few rewards."""
+    def _learned_beside(self, entry: Callable[[FollowingController], Entry]) -> Relearning | None:
+        """Return everything learned anew, but for the last few rewards; None where nothing has to be by now."""
         with self.mutex:
-            anew = self.caught_up().relearning(**said)
+            controller = self.caught_up()
+            wanted = entry(controller)
+            if not isinstance(wanted, Taught):
+                return None
+            anew = controller.relearning(wanted)
         while True:
             if not anew.learn(unless=self._ending.is_set):
                 raise LedgerUnavailableError(
-                    "the service ends: nothing was recorded, send the correction again later", code="busy"
+                    "the service ends: nothing was recorded, send the same call again later", code="busy"
                 )
             self.refresh()
             with self.mutex:

@@ -21,6 +21,15 @@ def lived(file: Path, seed: int) -> OnRecord:
     return life
 
 
+def test_a_snapshot_of_a_ledger_in_which_nothing_was_decided_is_taken_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert OnRecord(Ledger.open(tmp_path / "ledger.db"), new_controller(1)).operations.turns.snapshot()
+    again = OnRecord(Ledger.open(tmp_path / "ledger.db"))
+    assert "shows nothing" not in caplog.text
+    assert again.operations.read_model.seq == again.operations.ledger.head().seq
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_who_keeps_next_to_nothing_shows_and_decides_the_same(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from tests.support.operations_life import ask, begin, want, whole
 
 from kinband import ConfigurationSpace, Controller
 from kinband.controller.memory import Memory, Relearning
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, KinbandError
 from kinband.kernels import RBF
 from kinband.service.ledger import Ledger, LedgerUnavailableError, replay
 from kinband.service.ledger.restoring import restored
@@ -136,6 +136,15 @@ def play(operations: Operations, slots: int) -> list[str]:
     return ids
 
 
+def as_learned_anew(operations: Operations, ledger: Ledger) -> None:
+    anew = restored(ledger, operations.setup, snapshots=False).controller
+    for station in operations.controller.current.active:
+        one, other = (each.consider(station, {"load": 0.3}) for each in (operations.controller, anew))
+        assert one.arm == other.arm
+        assert one.mean == pytest.approx(other.mean, abs=1e-12)
+        assert one.std == pytest.approx(other.std, abs=1e-12)
+
+
 @pytest.mark.parametrize("meanwhile", ["rewards", "another correction", "a newcomer"])
 def test_others_decide_and_learn_while_a_correction_has_everything_learned_anew(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, meanwhile: str
@@ -167,25 +176,67 @@ def test_others_decide_and_learn_while_a_correction_has_everything_learned_anew(
     operations.correct(ids[0], 0.9, key="c")
     assert len(list(ledger.read(kinds=["correction"]))) == 1 + (meanwhile == "another correction")
     last = play(operations, 1)
-    anew = restored(ledger, operations.setup, snapshots=False).controller
-    for station in ("a", "b"):
-        one, other = (each.consider(station, {"load": 0.3}) for each in (operations.controller, anew))
-        assert one.arm == other.arm
-        assert one.mean == pytest.approx(other.mean, abs=1e-12)
-        assert one.std == pytest.approx(other.std, abs=1e-12)
+    as_learned_anew(operations, ledger)
     for decision_id in (ids[-1], later[-1], last[-1]):
         assert replay(ledger, decision_id, snapshots=False).same
 
 
+@pytest.mark.parametrize("meanwhile", ["rewards", "a correction", "another newcomer", "the same newcomer"])
+def test_others_decide_and_learn_while_a_newcomer_has_everything_learned_anew(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Its two like ones shared nothing before, and their posteriors keep no rows that could be joined."""
+    operations = Operations.open(ledger, sparse(similarity=np.eye(2)), mode="autonomous")
+    ids, like = play(operations, 6), {"a": 0.6, "b": 0.5}
+    at_work, go_on, failed = threading.Event(), threading.Event(), list[Exception]()
+    learn = Relearning.learn
+
+    def long(self: Relearning, **given: Any) -> bool:
+        if threading.current_thread() is working:
+            at_work.set()
+            assert go_on.wait(30)
+        return learn(self, **given)
+
+    def join() -> None:
+        try:
+            operations.add_station("new", similarity=like, running={"tilt": 2}, key="n")
+        except KinbandError as error:
+            failed.append(error)
+
+    monkeypatch.setattr(Relearning, "learn", long)
+    working = threading.Thread(target=join)
+    working.start()
+    assert at_work.wait(30)
+    play(operations, 15)
+    assert "new" not in operations.controller.current.stations
+    if meanwhile == "a correction":  # by another process, as are the newcomers
+        Operations.open(ledger).correct(ids[0], 0.9)
+    if meanwhile == "another newcomer":
+        Operations.open(ledger).add_station("c", similarity={"a": 0.9}, running={"tilt": 2})
+    if meanwhile == "the same newcomer":
+        Operations.open(ledger).add_station("new", running={"tilt": 2})
+    go_on.set()
+    working.join(30)
+    assert len(failed) == (meanwhile == "the same newcomer")
+    joined = [event.station for event in ledger.read(kinds=["station"])]
+    assert joined == ["c"] * (meanwhile == "another newcomer") + ["new"]
+    if not failed:
+        assert operations.add_station("new", similarity=like, running={"tilt": 2}, key="n")["a"] == pytest.approx(0.6)
+    last = operations.ask({"new": {"load": 0.4}})[0]
+    operations.tell({last.id: 0.4})
+    as_learned_anew(operations, ledger)
+    assert replay(ledger, last.id, snapshots=False).same
+
+
 def test_a_correction_is_given_up_where_the_service_ends(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     operations = Operations.open(ledger, sparse(), mode="autonomous")
-    ids, put_right = play(operations, 6), Memory.correct_in_place
+    ids, put_right = play(operations, 6), Memory.apply_in_place
 
     def ending(self: Memory, *given: Any) -> bool:
         store_beliefs(operations)
         return put_right(self, *given)
 
-    monkeypatch.setattr(Memory, "correct_in_place", ending)
+    monkeypatch.setattr(Memory, "apply_in_place", ending)
     with pytest.raises(LedgerUnavailableError, match="the service ends: nothing was recorded"):
         operations.correct(ids[0], 0.9)
     assert list(ledger.read(kinds=["correction"])) == []
