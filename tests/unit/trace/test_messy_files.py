@@ -375,6 +375,13 @@ def test_a_few_dates_far_from_all_others_are_a_problem(wrong: str, tmp_path: Pat
         assert len(Trace.read(tmp_path / "log.csv", COLUMNS, skip_bad=True)) == 27
 
 
+@pytest.mark.parametrize("line", ['{"a": [1,2,3]}', "cell;tilt;thp", "cell;tilt;thp;"])
+def test_a_file_of_one_line_has_no_rows(line: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(line)
+    with pytest.raises(BadInputError, match="one line, which may be a header, and no rows"):
+        Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
+
+
 def test_two_campaigns_a_year_apart_are_one_log(tmp_path: Path) -> None:
     half = text(date="{2}-{1}-{0} {3}").splitlines()
     (tmp_path / "log.csv").write_text("\n".join([*half, *(one.replace("2024-", "2022-") for one in half[1:])]))
