@@ -255,6 +255,9 @@ _SIDE = 1000.0  # units of the larger side
 _LEAST, _MOST = 5.0, 17.0  # radius of a dot
 _WITH_NAMES = 2000  # stations up to which each dot says which it is
 _PALEST = 0.2  # opacity of no gain
+_NAMED_DOTS = 40  # stations up to which names stand beside dots, where there is room
+_LETTER = 22.0  # height of a letter, of which the width is about two thirds
+_BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}  # share of a name that stands before where it is anchored
 
 
 def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, metres: bool) -> dict[str, Any]:
@@ -280,18 +283,48 @@ def plan_map(plan: ChangePlan, places: Mapping[str, tuple[float, float]], *, met
         dots.append(
             tag("circle", *title, class_=look, cx=x, cy=y, r=size * (0.55 if gain is None else 1.0), fill_opacity=fill)
         )
+    order = sorted(range(len(known)), key=lambda i: -abs(gains.get(known[i], 0.0)))
+    names = _names_beside(known, at, order, size=size, box=(wide, high)) if len(known) <= _NAMED_DOTS else []
     length = round_ticks(0.0, 0.3 * wide / unit, most=2)[-1]
     bar = [tag("path", class_="ruler", d=f"M8 {number(high - 18)}v10h{number(length * unit)}v-10")] if metres else []
     says = f"Map of {counted(len(known), 'station')}, {len(gains.keys() & places.keys()):,} of them to change."
     box = f"0 0 {number(wide)} {number(high)}"
     return {
-        "svg": tag("svg", tag("title", says), *dots, *bar, class_="map", viewBox=box, role="img", aria_label=says),
+        "svg": tag(
+            "svg", tag("title", says), *dots, *names, *bar, class_="map", viewBox=box, role="img", aria_label=says
+        ),
         "bar": f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m",
         "metres": metres,
         "missing": len(asked) - len(known),
         "largest": largest,
         "loses": any(gain < 0 for gain in gains.values()),
     }
+
+
+def _names_beside(
+    names: Sequence[str], at: FloatArray, order: Sequence[int], *, size: float, box: tuple[float, float]
+) -> list[Markup]:
+    """Names beside dots at (n, 2), in an order of importance; one that would cover a dot or a name is left out."""
+    taken = [(x - size, y - size, x + size, y + size) for x, y in at.tolist()]
+    texts = []
+    for i in order:
+        x, y, wide, gap = *at[i].tolist(), 0.66 * _LETTER * len(names[i]), size + 4.0
+        corners = [("start", x + gap, y - _LETTER / 2), ("end", x - gap, y - _LETTER / 2)]
+        corners += [("middle", x, y - gap - _LETTER), ("middle", x, y + gap)]
+        for anchor, end, top in corners:
+            left = end - wide * _BEFORE[anchor]
+            place = (left, top, left + wide, top + _LETTER)
+            inside = left >= 0 and top >= 0 and place[2] <= box[0] and place[3] <= box[1]
+            if inside and not any(_cover(place, other) for other in taken):
+                taken.append(place)
+                texts.append(tag("text", names[i], class_="name", text_anchor=anchor, x=end, y=top + 0.8 * _LETTER))
+                break
+    return texts
+
+
+def _cover(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two boxes, each left, top, right and bottom, have something in common."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _laid_out(places: FloatArray) -> tuple[FloatArray, float, tuple[float, float], float]:

@@ -260,6 +260,17 @@ def test_north_is_up_east_is_right_and_a_larger_gain_is_fuller() -> None:
     assert drawn["bar"] == "200 m"
 
 
+def test_names_stand_beside_few_dots_and_cover_nothing() -> None:
+    def named(count: int, names: str = "site {}") -> list[str]:
+        made = plan(*(change(names.format(i)) for i in range(count)))
+        places = {names.format(i): (500.0 * (i % 7), 500.0 * (i // 7)) for i in range(count)}
+        return re.findall(r'class="name"[^>]*>([^<]*)<', str(plan_map(made, places, metres=True)["svg"]))
+
+    assert sorted(named(40)) == sorted(f"site {i}" for i in range(40))
+    assert named(41) == []
+    assert named(20, "a name that is far too long to stand anywhere beside the dot of its station {}") == []
+
+
 def test_stations_of_one_site_do_not_cover_each_other() -> None:
     names = [f"s{i}" for i in range(6)]
     made = plan(*(change(name) for name in names))
