@@ -37,7 +37,7 @@ from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.environments.drifting import Drifting, How
 from kinband.errors import BadInputError
-from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.city import LOG_ROWS, city_log_of
 from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.model import Model, learn_model
 from kinband.records import Samples
@@ -288,7 +288,7 @@ def measure(
 def problem_of(name: str, plan: Plan) -> Problem:
     """Return a problem with what was learned from its log; the log is the same for all seeds."""
     if name == "city":
-        stage = stage_of("bundled")
+        stage = city_log_of("bundled")
         names = stage.trace.stations
         places = np.linspace(0, len(names) - 1, min(plan.stations, len(names))).round().astype(int)
         trace = stage.trace.select(np.isin(stage.trace.station, [names[i] for i in places]))

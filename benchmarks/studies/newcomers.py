@@ -24,7 +24,7 @@ from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
-from kinband.experiments.city import LOG_ROWS, City, Stage, stage_of
+from kinband.experiments.city import LOG_ROWS, City, CityLog, city_log_of
 from kinband.experiments.compare import mean_over_runs, saving_of
 from kinband.experiments.runner import decide
 from kinband.model import learn_model
@@ -67,7 +67,7 @@ class Scene:
     seed: int
 
 
-def scene_of(stage: Stage, plan: Plan, *, seed: int) -> Scene:
+def scene_of(stage: CityLog, plan: Plan, *, seed: int) -> Scene:
     """Return a controller that has learned from the log of some stations and has played some rounds with them."""
     if stage.city is None:
         raise BadInputError("newcomers are described by the layout of their city, and this trace has none beside it")
@@ -80,7 +80,7 @@ def scene_of(stage: Stage, plan: Plan, *, seed: int) -> Scene:
     return Scene(environment, controller, tuple(name for name in some if name in late), descriptors, seed)
 
 
-def cast_of(stage: Stage, plan: Plan, *, seed: int) -> tuple[list[str], set[str]]:
+def cast_of(stage: CityLog, plan: Plan, *, seed: int) -> tuple[list[str], set[str]]:
     """Return the stations that take part, and which of them join later."""
     names = stage.trace.stations
     count = len(names) if plan.stations is None else min(plan.stations, len(names))
@@ -94,8 +94,8 @@ def described(city: City) -> dict[str, dict[str, Any]]:
     """Return what a city's layout says of its sectors, by sector.
 
     Example:
-        >>> from kinband.experiments.city import stage_of
-        >>> city = stage_of("bundled").city
+        >>> from kinband.experiments.city import city_log_of
+        >>> city = city_log_of("bundled").city
         >>> sorted(described(city)[city.names[0]])
         ['azimuth_cos', 'azimuth_sin', 'land_use', 'x_m', 'y_m']
     """
@@ -206,7 +206,7 @@ def measure(seeds: Sequence[int], plan: Plan | None = None) -> Finding:
 
 def draw(seed: int, plan: Plan) -> Draw:
     """Play every start on one seed."""
-    scene = scene_of(stage_of("bundled"), plan, seed=seed)
+    scene = scene_of(city_log_of("bundled"), plan, seed=seed)
     controllers = {start: joined(scene, start) for start in STARTS}
     used = any(entry.found == "descriptors" for entry in controllers[DESCRIBED].journal.joined)
     regret = {
@@ -222,7 +222,7 @@ def best_known(seed: int, plan: Plan) -> float:
 
     It is known in hindsight of these very decisions, so that no start can be expected to do better by much.
     """
-    stage = stage_of("bundled")
+    stage = city_log_of("bundled")
     some, late = cast_of(stage, plan, seed=seed)
     _, rest = split_trace(stage.trace.select(np.isin(stage.trace.station, some)), rows_per_station=LOG_ROWS)
     environment, names = TraceEnvironment(rest, stage.space), [name for name in some if name in late]

@@ -31,7 +31,7 @@ from kinband.controller import Controller
 from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
 from kinband.environments.contract import Referee
 from kinband.errors import BadInputError
-from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.city import LOG_ROWS, city_log_of
 from kinband.experiments.compare import mean_over_runs
 from kinband.model import Search, learn_model
 from kinband.policies import Conservative, Floor, SwitchingCost
@@ -258,7 +258,7 @@ def case_of(problem: str, *, seed: int, beta: float, stations: int) -> Case:
 
 def _city(stations: int) -> Any:
     """A few sectors of the bundled city, from all over its list."""
-    stage = stage_of("bundled")
+    stage = city_log_of("bundled")
     names = stage.trace.stations
     some = [names[i] for i in np.linspace(0, len(names) - 1, stations).round().astype(int)]
     trace = stage.trace.select(np.isin(stage.trace.station, some))

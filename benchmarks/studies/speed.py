@@ -12,7 +12,7 @@ import numpy as np
 
 from kinband.controller import Controller
 from kinband.environments import TraceEnvironment, split_trace
-from kinband.experiments.city import LOG_ROWS, stage_of
+from kinband.experiments.city import LOG_ROWS, city_log_of
 from kinband.trace import Trace
 
 
@@ -26,7 +26,9 @@ def seconds(seed: int, *, decisions: int, stations: int | None = None) -> dict[s
     log, environment = _city(stations)
     controllers = {
         "default": Controller.from_trace(log, seed=seed),
-        "declared": Controller.from_trace(log, running=stage_of("bundled").space[stage_of("bundled").today], seed=seed),
+        "declared": Controller.from_trace(
+            log, running=city_log_of("bundled").space[city_log_of("bundled").today], seed=seed
+        ),
         "paper": Controller.from_trace(log, paper=True),
     }
     spent = dict.fromkeys(controllers, 0.0)
@@ -44,7 +46,7 @@ def seconds(seed: int, *, decisions: int, stations: int | None = None) -> dict[s
 
 
 def _city(stations: int | None) -> tuple[Trace, TraceEnvironment]:
-    trace = stage_of("bundled").trace
+    trace = city_log_of("bundled").trace
     names = trace.stations
     places = np.linspace(0, len(names) - 1, len(names) if stations is None else stations).round().astype(int)
     trace = trace.select(np.isin(trace.station, [names[i] for i in places]))

@@ -198,7 +198,7 @@ def _seconds(span: np.timedelta64) -> float:
 # as they share the state. Controllers that are asked with context rows have it as their last column. Numbers are taken
 # as they are, dates as seconds since 1970 in UTC, decisions are counted from 0.
 
-CLOCK = "clock"
+TIME_COLUMN = "clock"
 """The column's name."""
 
 _SHORTEST, _LONGEST = 0.02, 100.0  # a half-life is looked for from so much to so much of the log's length
@@ -206,21 +206,23 @@ _SHORTEST, _LONGEST = 0.02, 100.0  # a half-life is looked for from so much to s
 
 def timed_scaler(state: StateScaler) -> StateScaler:
     """Return a scaler with the clock as its last feature, left as it is."""
-    if CLOCK in state.names:
-        raise BadInputError(f"a state feature is called {CLOCK!r}, as the clock of drift= is: give it another name")
-    return StateScaler((*state.names, CLOCK), np.append(state.centre, 0.0), np.append(state.scale, 1.0))
+    if TIME_COLUMN in state.names:
+        raise BadInputError(
+            f"a state feature is called {TIME_COLUMN!r}, as the clock of drift= is: give it another name"
+        )
+    return StateScaler((*state.names, TIME_COLUMN), np.append(state.centre, 0.0), np.append(state.scale, 1.0))
 
 
 def untimed(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names without the clock's."""
-    return tuple(name for name in names if name != CLOCK)
+    return tuple(name for name in names if name != TIME_COLUMN)
 
 
 def timed_samples(samples: Samples, at: FloatArray, features: Sequence[str]) -> Samples:
     """Return a log with its times (n,) as a column, `features` saying where; one that has it already as it is."""
-    if CLOCK in samples.features:
+    if TIME_COLUMN in samples.features:
         return samples
-    place = list(features).index(CLOCK)
+    place = list(features).index(TIME_COLUMN)
     codes = tuple(code + (code >= place) for code in samples.categorical)
     X = np.insert(samples.X, place, at, axis=1)
     return replace(samples, X=X, features=tuple(features), categorical=codes)
@@ -239,7 +241,7 @@ def forgetful(kernel: Kernel, drift: Drift, features: Sequence[str], *, span: fl
     half_life = span if learned else float(drift.half_life)  # type: ignore[arg-type]  # a number: checked by Drift
     fixed = ("variance",) if learned else ("length_scale", "variance")
     limits = (_SHORTEST * span, _LONGEST * span) if learned else HALF_LIFE_BOUNDS
-    fading = Forgetting(half_life, keep=drift.keep, columns=[CLOCK], fixed=fixed, length_scale_bounds=limits)
+    fading = Forgetting(half_life, keep=drift.keep, columns=[TIME_COLUMN], fixed=fixed, length_scale_bounds=limits)
     return Product(_named(kernel, untimed(features)).bind(features), fading.bind(features))
 
 
@@ -257,7 +259,7 @@ def _named(kernel: Kernel, features: Sequence[str]) -> Kernel:
             return replace(kernel, columns=[features[column] for column in used])
     raise BadInputError(
         f"forgetting multiplies kernels of kinband.kernels or of scikit-learn, got {type(kernel).__name__}: build the "
-        f"product with Forgetting(columns=[{CLOCK!r}]) out of such"
+        f"product with Forgetting(columns=[{TIME_COLUMN!r}]) out of such"
     )
 
 
@@ -287,7 +289,7 @@ def timed_state(state: Mapping[str, float] | None, clock: float | None) -> Packe
     if state is None and clock is None:
         return None
     plain = {name: float(value) for name, value in (state or {}).items()}
-    return PackedState(plain if clock is None else {**plain, CLOCK: clock})
+    return PackedState(plain if clock is None else {**plain, TIME_COLUMN: clock})
 
 
 # --- When rewards have left their bounds: a sequential test with a stated rate of false alarms ----------------------
@@ -456,9 +458,9 @@ def timed_columns(columns: tuple[str, ...], drift: Drift | None) -> tuple[str, .
     """Return the columns of context rows with the clock behind them, where anything is forgotten."""
     if drift is None or not drift.forgets:
         return columns
-    if CLOCK in columns:
-        raise BadInputError(f"features holds {CLOCK!r}, as the clock of drift= is called: give it another name")
-    return (*columns, CLOCK)
+    if TIME_COLUMN in columns:
+        raise BadInputError(f"features holds {TIME_COLUMN!r}, as the clock of drift= is called: give it another name")
+    return (*columns, TIME_COLUMN)
 
 
 def timed_kernel(kernel: Kernel, drift: Drift | None, columns: tuple[str, ...]) -> Kernel:
@@ -475,7 +477,7 @@ def timed_log(log: Samples | None, drift: Drift | None, columns: tuple[str, ...]
     if not isinstance(log, Samples) or drift is None or not drift.forgets or log.features != untimed(columns):
         return log
     if drift.clock != "decisions":
-        raise BadInputError(f"the log has no times, the clock counts {drift.clock}: give it the column {CLOCK!r}")
+        raise BadInputError(f"the log has no times, the clock counts {drift.clock}: give it the column {TIME_COLUMN!r}")
     return timed_samples(log, np.zeros(len(log)), columns)
 
 

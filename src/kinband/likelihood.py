@@ -550,7 +550,7 @@ def fit(
     mean = float(np.mean(samples.y)) if mean is None and len(samples) else mean or 0.0
     kernel = check_problem(samples, kernel, tasks, noise, mean)
     free = (fit_kernel, fit_noise, fit_mean)
-    problem = Problem(samples, kernel, tasks, noise, mean, free=free, groups=groups, pull=pull, shocks=shocks)
+    problem = FitProblem(samples, kernel, tasks, noise, mean, free=free, groups=groups, pull=pull, shocks=shocks)
     runs = [_climb(problem, z, max_iterations) for z in problem.starts(starts, rng)]
     z, log_likelihood, converged = max(runs, key=lambda run: run[1])
     if not np.isfinite(log_likelihood):
@@ -592,7 +592,7 @@ SHOCK = 0.1
 _SHOCK_UNIT = 2.0  # of the logarithm of a shock's variance: they may be none, or far above the noise
 
 
-class Problem:
+class FitProblem:
     """The search of `fit` as a vector z: kernel theta, task theta, log noise if free, mean if free, log shocks if any.
 
     Each entry is divided by its usual size, so that all are of order one; the mean is counted from the mean of y.
@@ -688,7 +688,7 @@ class Problem:
         return tuple(names[self.free][near].tolist())
 
 
-def _climb(problem: Problem, z: FloatArray, max_iterations: int) -> tuple[FloatArray, float, bool]:
+def _climb(problem: FitProblem, z: FloatArray, max_iterations: int) -> tuple[FloatArray, float, bool]:
     """Run L-BFGS-B from z: where it ended, the value there, and whether it converged."""
     from scipy.optimize import Bounds, minimize
 

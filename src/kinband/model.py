@@ -24,7 +24,7 @@ from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, Shocks, fit, spread_of, s
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
 from kinband.similarity.base import without_level
-from kinband.similarity.joint import MAX_ROWS, PULL
+from kinband.similarity.joint import JOINT_ROWS, PULL
 
 __all__ = ["LEAST_NOISE", "Model", "Search", "SimilarityLike", "learn_model"]
 
@@ -90,7 +90,7 @@ class Search:
     kernel: bool = True
     noise: bool = True
     mean: bool = True
-    max_rows: int | None = MAX_ROWS
+    max_rows: int | None = JOINT_ROWS
     pull: float | None = PULL
     starts: int = 1
     quiet: bool = True

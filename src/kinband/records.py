@@ -1,7 +1,7 @@
 """What flows through kinband: the numerical view of a log, decisions, and what was observed.
 
-Records are frozen and carry no behaviour beyond selecting rows and showing themselves. A station is a *task*
-of the paper, addressed by name outside and by its index inside; a configuration is an *arm*.
+Records are frozen; they select rows, show themselves and, for a replay, are compared. A station is a *task* of the
+paper, addressed by name outside and by its index inside; a configuration is an *arm*.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

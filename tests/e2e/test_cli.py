@@ -188,7 +188,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def failing(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("kinband.cli.demo.stage_of", failing)
+    monkeypatch.setattr("kinband.cli.demo.city_log_of", failing)
     monkeypatch.setattr("kinband.cli.demo.make_folder", lambda _: None)
     return main(["demo"])
 

@@ -11,8 +11,8 @@ from kinband.contexts import ContextEncoder, StateScaler
 from kinband.kernels import RBF, Constant, FixedTasks, Kernel, Matern52
 from kinband.likelihood import Shocks, log_marginal_likelihood
 from kinband.planning import Limits, Period, Present
-from kinband.planning.evidence import Evidence, EvidenceRows, averaged, evidence_rows
-from kinband.planning.making import Group, Proposal, Rules, plan_group
+from kinband.planning.evidence import EvidenceRows, GroupPosterior, averaged, evidence_rows
+from kinband.planning.making import Group, RankedChange, Rules, plan_group
 from kinband.records import Samples
 
 VALUES = (0, 2, 4, 6)
@@ -118,7 +118,7 @@ class World:
 
     def plan(self, present: int) -> dict[str, Any]:
         told = evidence_rows(self.samples(), self.noise)
-        evidence = Evidence(self.kernel, self.K_Z, told, mean=self.mean, shocks=self.shocks)
+        evidence = GroupPosterior(self.kernel, self.K_Z, told, mean=self.mean, shocks=self.shocks)
         group = Group.of(self.encoder, STATIONS, evidence)
         now = {name: Present({}, {"tilt": VALUES[present]}, self.periods[name]) for name in STATIONS}
         found = plan_group(group, now, Rules(None, 0.0, Limits(self.space)))
@@ -138,11 +138,11 @@ def test_gains_over_a_period_agree(seed: int, split: bool) -> None:
             assert one.why == "best already"
             continue
         gain, std = world.gain(name, best, present)
-        change = one.change if isinstance(one, Proposal) else one
+        change = one.change if isinstance(one, RankedChange) else one
         assert dict(change.proposed) == {"tilt": VALUES[best]}
         assert change.gain.value == pytest.approx(gain, abs=1e-8)
         assert [change.gain.low, change.gain.high] == pytest.approx([gain - 1.96 * std, gain + 1.96 * std], abs=1e-4)
-        if isinstance(one, Proposal):
+        if isinstance(one, RankedChange):
             proposed += 1
             assert change.expected == pytest.approx(means[best], abs=1e-8)
             assert change.std == pytest.approx(world.believed(task, world.average(name, best))[1], abs=1e-8)
@@ -160,14 +160,14 @@ def test_gains_over_a_period_agree(seed: int, split: bool) -> None:
 def test_that_days_differ_widens_the_interval_of_a_gain(seed: int) -> None:
     world, seen = World(seed, split=True, days=True), 0
     for name, one in world.plan(0).items():
-        change = one.change if isinstance(one, Proposal) else one
+        change = one.change if isinstance(one, RankedChange) else one
         if change.proposed is None or change.gain is None or dict(change.proposed) == {"tilt": 0}:
             continue
         arm = VALUES.index(change.proposed["tilt"])
         gain, std = world.gain(name, arm, 0)
         std = np.hypot(std, np.sqrt(world.of_days(name, arm, 0)))
         assert [change.gain.value, change.gain.high] == pytest.approx([gain, gain + 1.96 * std], abs=1e-4)
-        for hour, found in one.change.by_hour.items() if isinstance(one, Proposal) else ():
+        for hour, found in one.change.by_hour.items() if isinstance(one, RankedChange) else ():
             gain, std = world.gain(name, arm, 0, hour)
             variance = world.of_days(name, arm, 0, hour)
             assert [found.value, found.high] == pytest.approx(
@@ -202,6 +202,6 @@ def test_means_of_rows_in_the_same_state_say_exactly_what_the_rows_say(seed: int
 
 def said(world: World, rows: EvidenceRows, shocks: Shocks | None) -> tuple[float, float]:
     """What is expected at one context of station b, and by how much rows reduce its variance."""
-    evidence = Evidence(world.kernel, world.K_Z, rows, mean=world.mean, shocks=shocks)
+    evidence = GroupPosterior(world.kernel, world.K_Z, rows, mean=world.mean, shocks=shocks)
     c = evidence.kernel.cross(rows.tasks, rows.X, np.array([1]), np.array([world.x(0.3, 2)]))
     return float(evidence.means(c)[0]), float((evidence.solved(c) ** 2).sum())

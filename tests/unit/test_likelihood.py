@@ -24,7 +24,7 @@ from kinband.kernels import (
 from kinband.likelihood import (
     BoundWarning,
     Fit,
-    Problem,
+    FitProblem,
     Shocks,
     fit,
     log_marginal_likelihood,
@@ -228,7 +228,7 @@ def test_gradient_of_the_search_is_the_slope_in_its_own_units(fit_noise: bool, f
     log = make_log(rng, kernel, np.eye(3), n=20, noise=0.1)
     tasks = FactorTasks(rng.normal(0.0, 7.0, size=(3, 2)), rng.uniform(5.0, 50.0, size=3))
     log = replace(log, y=7.0 * log.y + 3.0)
-    problem = Problem(log, kernel, tasks, 4.0, 2.0, free=(True, fit_noise, fit_mean))
+    problem = FitProblem(log, kernel, tasks, 4.0, 2.0, free=(True, fit_noise, fit_mean))
     z = problem.starts(1, rng)[0]
     assert len(z) == 1 + 9 + fit_noise + fit_mean
     _, gradient = problem.value_and_gradient(z)
@@ -443,7 +443,7 @@ def test_a_pull_adds_the_log_density_of_its_prior_and_its_gradient(pull: float) 
     log = Samples(("a", "b", "c"), tasks, X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=30), None, ("u", "v"))
     kernel, free = RBF((0.8, 1.7), variance=0.6).bind(log.features), (True, True, True)
     parts = (log, kernel, FixedTasks(np.eye(3)), 0.07, 0.1)
-    plain, pulled = Problem(*parts, free=free), Problem(*parts, free=free, pull=pull)
+    plain, pulled = FitProblem(*parts, free=free), FitProblem(*parts, free=free, pull=pull)
     z = plain.starts(2, rng)[1]
     theta, noise = np.log([0.8, 1.7, 0.6]), np.log(0.07)
     away = np.append(z[:3] - theta, z[3] - noise)  # the mean is not pulled

@@ -16,7 +16,7 @@ from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import AsJson, Workers, about, make_folder
 from kinband.cli.render import echo_json, echo_lines, numbers_of, show, table
 from kinband.errors import BadInputError
-from kinband.experiments.city import LOG_ROWS, Stage, fingerprint, stage_of
+from kinband.experiments.city import LOG_ROWS, CityLog, city_log_of, fingerprint
 from kinband.experiments.demo import ALONE, SHARED, demo_cases, demo_effort, run_demo
 from kinband.experiments.report.findings import (
     FIXED,
@@ -59,7 +59,7 @@ def demo(
         raise BadInputError(f"there is no file {trace}: give the path of a trace, or leave --trace out")
     make_folder(out)
     with stage("reading the trace"), ctrl_c_ends_at_once():
-        city = stage_of("bundled") if trace is None else _stage(trace)
+        city = city_log_of("bundled") if trace is None else _city_log(trace)
     command = f"kinband demo --rounds {rounds} --runs {runs} --beta {beta:g}" + (f" --trace {trace}" if trace else "")
     cases = demo_cases(city, rounds=rounds, runs=runs, beta=beta)
     with _work_folder(out, city) as folder:
@@ -82,11 +82,11 @@ def demo(
     echo_lines(headline(findings), for_operators(findings, words), end)
 
 
-def _stage(trace: Path) -> Stage:
+def _city_log(trace: Path) -> CityLog:
     """Read a trace, or point to the command that takes any table."""
     try:
         with about(trace):
-            return stage_of(str(trace))
+            return city_log_of(str(trace))
     except BadInputError as error:
         if error.code not in ("no_column", "column_map", "role_unknown"):
             raise
@@ -95,7 +95,7 @@ def _stage(trace: Path) -> Stage:
 
 
 @contextmanager
-def _work_folder(out: Path, city: Stage) -> Iterator[Path]:
+def _work_folder(out: Path, city: CityLog) -> Iterator[Path]:
     """Give a folder for single runs: after an interruption they are kept and taken up again, in the end they go."""
     folder = out / f".runs-{fingerprint(city.source)}"
     yield folder

@@ -58,7 +58,7 @@ from kinband.planning import (
     share_text,
 )
 from kinband.planning.design import trial_stations
-from kinband.planning.network import Network, planning_cost
+from kinband.planning.network import NetworkModel, planning_cost
 from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
 from kinband.progress import stage
@@ -216,7 +216,7 @@ def recommend(
     echo_lines(*(f"note: {note}" for note in notes), *plan.in_words(), *_files_in_words(plan, files))
 
 
-def _planned(network: Network, stations: _Stations, *, workers: int, ray: str | None, **how: Any) -> ChangePlan:
+def _planned(network: NetworkModel, stations: _Stations, *, workers: int, ray: str | None, **how: Any) -> ChangePlan:
     """Return the plan, with a bar that says how far it is."""
     seconds, gigabytes = planning_cost(network, workers=workers)
     what = f"planning for {counted(len(stations), 'station')} in {counted(len(network.groups), 'group')}"
@@ -229,7 +229,7 @@ def _planned(network: Network, stations: _Stations, *, workers: int, ray: str | 
 def _origin(
     log: Path,
     trace: Trace,
-    network: Network,
+    network: NetworkModel,
     asked: LogQuestions,
     *,
     aim: AimOptions,
@@ -268,7 +268,7 @@ def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOpt
     return Places({})
 
 
-def _read(asked: LogQuestions, network: Network) -> tuple[str, ...]:
+def _read(asked: LogQuestions, network: NetworkModel) -> tuple[str, ...]:
     """What the log holds, for a reader who has not seen it."""
     rows = f"{asked.rows_used:,} of {asked.rows:,} rows" if asked.rows_used < asked.rows else f"{asked.rows:,} rows"
     when = "" if asked.period is None else f", {asked.period[0]} to {asked.period[1]}"

@@ -13,7 +13,7 @@ from kinband.controller.journal import Journal
 from kinband.controller.memory import DeployedState
 from kinband.controller.setup import Setup
 from kinband.controller.stations import CurrentSetup, arm_of, check_fallbacks
-from kinband.drift import CLOCK, untimed
+from kinband.drift import TIME_COLUMN, untimed
 from kinband.errors import BadInputError
 from kinband.records import NO_POLICY_STATE, Alternatives, Choice, Decision, Deployed, Query
 from kinband.space import Allowed, ConfigurationSpace
@@ -145,7 +145,7 @@ def _at(state: State, clock: float | None, names: tuple[str, ...]) -> State:
     if clock is None:
         return state
     StateScaler.identity(names).row(state)
-    return {**state, CLOCK: clock}
+    return {**state, TIME_COLUMN: clock}
 
 
 def _beside_clock(X: FloatArray, clock: float, features: tuple[str, ...]) -> tuple[FloatArray, tuple[str, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.config import ControllerConfig
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import Kernel
 from kinband.policies import Constant, Exploration, PolicyFactory, PolicySpec, policy_factory
@@ -134,7 +134,7 @@ class Setup:
         """The column of contexts that holds the time, None where nothing is forgotten."""
         if self.config.drift is None or not self.config.drift.forgets:
             return None
-        return (self.encoder.features if self.features is None else self.features).index(CLOCK)
+        return (self.encoder.features if self.features is None else self.features).index(TIME_COLUMN)
 
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float, or say why it cannot be one."""

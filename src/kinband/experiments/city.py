@@ -129,7 +129,7 @@ def _known(values: Mapping[str, Any], name: str) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class CityLog:
     """What is played on.
 
     Attributes:
@@ -162,13 +162,13 @@ class Stage:
         return self.city is not None and USERS in self.trace.state_names
 
 
-def stage_of(source: str) -> Stage:
+def city_log_of(source: str) -> CityLog:
     """Read what is played on: the bundled city, or a trace and, if there is one, its side file."""
     trace = Trace.bundled() if source == "bundled" else Trace.read(source)
     trace = trace.with_space(trace.space())
     _check(trace)
     city = city_of(source, trace)
-    return Stage(source, trace, city, _todays_arm(trace, city), _days(trace, city))
+    return CityLog(source, trace, city, _todays_arm(trace, city), _days(trace, city))
 
 
 def fingerprint(source: str) -> str:

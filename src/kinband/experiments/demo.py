@@ -20,7 +20,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.asking import query_for
 from kinband.diagnostics import Account, Audit, account_of, audit_of
-from kinband.experiments.city import LOG_ROWS, USERS, Day, Stage
+from kinband.experiments.city import LOG_ROWS, USERS, CityLog, Day
 from kinband.experiments.runner import Case, Job, Learner, controller_for, effort_of, learn_models, play, run_jobs
 from kinband.model import Model
 from kinband.progress import Step
@@ -39,7 +39,7 @@ class Played:
         case: What was run.
         arms: What was chosen, (T, M).
         users: Connected users of each station, (T, M); nan where the state does not tell.
-        means: For the stations and hours of `Stage.days`, what each of N configurations is expected to earn after the
+        means: For the stations and hours of `CityLog.days`, what each of N configurations is expected to earn after the
             run, (stations, hours, N); nan where a station has no such hour.
     """
 
@@ -62,7 +62,7 @@ class Demonstration:
         audit: How far the predictions of the first run that shares can be trusted, and who borrowed from whom.
     """
 
-    stage: Stage
+    stage: CityLog
     runs: tuple[Played, ...]
     offers: Mapping[int, FloatArray]
     model: Model
@@ -74,7 +74,7 @@ class Demonstration:
         return sorted((run for run in self.runs if run.case.learner.name == learner), key=lambda run: run.case.seed)
 
 
-def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Case]:
+def demo_cases(stage: CityLog, *, rounds: int, runs: int, beta: float) -> list[Case]:
     """Return the runs of the demonstration, learner by learner."""
     learners = (Learner(SHARED, SHARED, beta=beta), Learner(ALONE, ALONE, beta=beta))
     world = "smooth" if stage.source == "bundled" else f"smooth:{stage.source}"
@@ -84,7 +84,7 @@ def demo_cases(stage: Stage, *, rounds: int, runs: int, beta: float) -> list[Cas
 
 
 def run_demo(
-    stage: Stage, cases: Sequence[Case], folder: Path, *, n_jobs: int | None = None, step: Step | None = None
+    stage: CityLog, cases: Sequence[Case], folder: Path, *, n_jobs: int | None = None, step: Step | None = None
 ) -> Demonstration:
     """Learn the models, play all cases, and return what came out; results are kept in the folder.
 

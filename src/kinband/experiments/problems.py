@@ -50,7 +50,7 @@ from kinband.environments.trace import LEAST, earliest_rows, rows_of_some
 from kinband.errors import BadInputError
 from kinband.model import Model, learn_model
 from kinband.parallel import carried_out
-from kinband.planning.network import Network, group_network
+from kinband.planning.network import NetworkModel, group_network
 from kinband.posterior import ExactPosterior
 from kinband.records import Samples
 from kinband.space import ConfigurationSpace
@@ -214,7 +214,7 @@ def problems_of_groups(
     return {one: found[number] for one, number in drawn.items()}, len(network.groups)
 
 
-def _rows_of(network: Network, rest: Trace) -> list[IntArray]:
+def _rows_of(network: NetworkModel, rest: Trace) -> list[IntArray]:
     """The rows of each group among those that answer."""
     place = {name: number for number, name in enumerate(network.stations)}
     return network.rows(np.array([place[name] for name in rest.stations])[station_numbers(rest)])

@@ -90,7 +90,8 @@ class Window:
             raise BadInputError(f"a window lies between 00:00 and 24:00, got minutes {self.start} to {self.end}")
         if self.start == self.end or (self.start and self.end == 0):
             advice = "write 24:00 for midnight" if self.end == 0 else "leave both out for the whole day"
-            raise BadInputError(f"the window from {clock(self.start)} to {clock(self.end)} is empty: {advice}")
+            ends = f"{minute_text(self.start)} to {minute_text(self.end)}"
+            raise BadInputError(f"the window from {ends} is empty: {advice}")
         if not self.days or not self.days <= _EVERY_DAY:
             raise BadInputError(f"the window has no day: name some of {', '.join(DAYS)}, or leave days out")
         if self.stations is not None and not self.stations:
@@ -127,17 +128,17 @@ class Window:
     def __str__(self) -> str:
         parts = [] if self.days == _EVERY_DAY else [days_in_words(self.days)]
         if (self.start, self.end) != (0, DAY_END):
-            parts.append(f"{clock(self.start)} to {clock(self.end)}")
+            parts.append(f"{minute_text(self.start)} to {minute_text(self.end)}")
         if self.first is not None or self.last is not None:
             parts.append(_dates(self.first, self.last))
         return f"{' '.join(parts) or 'always'} ({self.zone}){', ' + self.why if self.why else ''}"
 
 
-def clock(minute: int) -> str:
+def minute_text(minute: int) -> str:
     """Return a minute of the day as a clock shows it.
 
     Example:
-        >>> clock(22 * 60 + 5)
+        >>> minute_text(22 * 60 + 5)
         '22:05'
     """
     return f"{minute // 60:02d}:{minute % 60:02d}"

@@ -42,7 +42,7 @@ from kinband.ope.targets import (
 )
 from kinband.ope.targets import usual as usual_of
 from kinband.parallel import carried_out
-from kinband.planning.network import ONE_MODEL, Network, Quantity, group_network, group_similarity
+from kinband.planning.network import ONE_MODEL, NetworkModel, Quantity, group_network, group_similarity
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
 from kinband.similarity.shards import Shards
@@ -429,7 +429,7 @@ class _Asked:
         return _Asked(self.usual.take(rows), wanted, self.fold[rows], self.learn[rows], possible)
 
 
-def _network(used: Trace, *, similarity: SimilarityLike | Shards, model: Model | None, seed: int) -> Network:
+def _network(used: Trace, *, similarity: SimilarityLike | Shards, model: Model | None, seed: int) -> NetworkModel:
     """The earlier rows with their model, as one group or, in a large network, several."""
     encoder, M = used.encoder(), len(used.stations)
     if isinstance(similarity, Shards) and M <= ONE_MODEL:
@@ -439,11 +439,11 @@ def _network(used: Trace, *, similarity: SimilarityLike | Shards, model: Model |
     assert not isinstance(similarity, Shards)  # noqa: S101  # it was made a matrix
     encoder, learned = learn(used, similarity=similarity, model=model, seed=seed)
     rows = Quantity(used.samples(encoder), learned, learned.similarity)
-    return Network(encoder, rows, (np.arange(M),), seed)
+    return NetworkModel(encoder, rows, (np.arange(M),), seed)
 
 
 def _judged(
-    network: Network,
+    network: NetworkModel,
     trace: Trace,
     arms: IntArray,
     later: Trace,

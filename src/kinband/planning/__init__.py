@@ -15,7 +15,7 @@ from kinband.planning.beliefs import beliefs_of, contributions, gain_in, shares
 from kinband.planning.considerations import Considerations
 from kinband.planning.from_controller import plan_changes
 from kinband.planning.limits import Limits, check_step
-from kinband.planning.network import Network, learn_network, plan_network
+from kinband.planning.network import NetworkModel, learn_network, plan_network
 from kinband.planning.period import (
     Period,
     Present,
@@ -37,7 +37,7 @@ __all__ = [
     "Considerations",
     "LeftAlone",
     "Limits",
-    "Network",
+    "NetworkModel",
     "Origin",
     "Period",
     "Present",

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.contexts import ContextEncoder
-from kinband.drift import CLOCK, Drift, forgetful, seconds, timed_encoder, timed_samples, untimed
+from kinband.drift import TIME_COLUMN, Drift, forgetful, seconds, timed_encoder, timed_samples, untimed
 from kinband.errors import BadInputError
 from kinband.kernels import Kernel
 from kinband.kpis import NeighbourReward
 from kinband.likelihood import starting_kernel
 from kinband.model import Model
-from kinband.planning.evidence import Averages, Evidence, covariances, differences, variances
+from kinband.planning.evidence import Averages, GroupPosterior, covariances, differences, variances
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.records import Samples
 from kinband.similarity.newcomers import (
@@ -85,7 +85,7 @@ def kpi_rows(samples: Samples, name: str) -> Samples:
 
 
 def keeping(
-    floor: KpiFloor, evidence: Evidence, averages: Averages, task: int, *, arms: IntArray, present: int
+    floor: KpiFloor, evidence: GroupPosterior, averages: Averages, task: int, *, arms: IntArray, present: int
 ) -> tuple[BoolArray, FloatArray, FloatArray]:
     """Return which settings keep a floor, (A,), and mean (1 + A,) and std (A,) of the KPI, the present mean first.
 
@@ -257,7 +257,7 @@ def aged(trace: Trace, samples: Samples, encoder: ContextEncoder, drift: Drift) 
 
 def fading(samples: Samples, drift: Drift) -> Kernel:
     """Return the kernel with which learning from rows that have an age begins."""
-    place = samples.features.index(CLOCK)
+    place = samples.features.index(TIME_COLUMN)
     codes = tuple(code - (code > place) for code in samples.categorical)
     plain = replace(
         samples, X=np.delete(samples.X, place, axis=1), features=untimed(samples.features), categorical=codes

@@ -190,7 +190,7 @@ def _covariance(kernel: MultiTaskKernel, told: EvidenceRows, shocks: Shocks) -> 
     return C
 
 
-class Evidence:
+class GroupPosterior:
     """Everything that a group of stations told, as one exact posterior of sums of f.
 
     Args:
@@ -207,7 +207,7 @@ class Evidence:
         >>> from kinband.kernels import RBF
         >>> tasks, count = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
         >>> rows = EvidenceRows(tasks, np.array([[0.0], [0.5]]), np.array([0.2, 0.6]), np.full(2, 0.01), count)
-        >>> evidence = Evidence(RBF(1.0), np.ones((1, 1)), rows)
+        >>> evidence = GroupPosterior(RBF(1.0), np.ones((1, 1)), rows)
         >>> C = evidence.kernel.cross(rows.tasks, rows.X, np.zeros(1, dtype=np.int64), np.array([[0.5]]))
         >>> evidence.means(C).round(2)
         array([0.58])
@@ -242,12 +242,12 @@ class Evidence:
         a = solve_triangular(self._L, V, lower=True, trans="T", check_finite=False)
         return shares_of(np.asarray(a), self.rows.tasks, size=len(self.kernel.K_Z))
 
-    def alone(self, task: int) -> "Evidence":
+    def alone(self, task: int) -> "GroupPosterior":
         """Return what a station's own rows say without the others, as station 0."""
         own = self.rows.take(self.rows.tasks == task)
         K_Z = self.kernel.K_Z[task : task + 1, task : task + 1]
         own = replace(own, tasks=np.zeros(len(own), dtype=np.int64))
-        return Evidence(self.kernel.context, K_Z, own, mean=self.mean, shocks=self.shocks)
+        return GroupPosterior(self.kernel.context, K_Z, own, mean=self.mean, shocks=self.shocks)
 
 
 # --- Sums of f over the rows of a period ----------------------------------------------------------------------------
@@ -335,21 +335,21 @@ class Averages:
         return found
 
 
-def covariances(evidence: Evidence, averages: Averages, task: int, arms: IntArray) -> FloatArray:
+def covariances(evidence: GroupPosterior, averages: Averages, task: int, arms: IntArray) -> FloatArray:
     """Return covariances of the rows told with the first sum of f under each of some settings, (n, A)."""
     alike = evidence.kernel.K_Z[task, evidence.rows.tasks]
     over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
     return np.asarray(over.with_rows(evidence.rows.X, arms)[:, 0] * alike[:, None])
 
 
-def variances(evidence: Evidence, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
+def variances(evidence: GroupPosterior, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
     """Return the variance of the first sum of f under each of some settings, of covariances C (n, A): (A,)."""
     over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
     prior = evidence.kernel.K_Z[task, task] * np.array([over.between(int(a), int(a))[0] for a in arms])
     return np.asarray(np.maximum(prior - (evidence.solved(C) ** 2).sum(axis=0), 0.0))
 
 
-def differences(evidence: Evidence, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
+def differences(evidence: GroupPosterior, averages: Averages, task: int, arms: IntArray, C: FloatArray) -> FloatArray:
     """Return the variance of what the first sum of f gains under each of some settings over the first of them, (A,)."""
     over = replace(averages, kernel=evidence.kernel.context, W=averages.W[:1])
     own = np.array([over.between(int(a), int(a))[0] for a in arms])

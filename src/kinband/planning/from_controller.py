@@ -13,9 +13,9 @@ from kinband.errors import BadInputError
 from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.planning.coverage import setting_columns
-from kinband.planning.evidence import Evidence, EvidenceRows, averaged
+from kinband.planning.evidence import EvidenceRows, GroupPosterior, averaged
 from kinband.planning.limits import Limits
-from kinband.planning.making import MOST_TOLD, Group, Proposal, Rules, check_limits, merged, not_in_log, plan_group
+from kinband.planning.making import MOST_TOLD, Group, RankedChange, Rules, check_limits, merged, not_in_log, plan_group
 from kinband.planning.period import Present, present_of
 from kinband.planning.plan import ChangePlan, LeftAlone
 from kinband.policies import Constant
@@ -71,7 +71,7 @@ def plan_changes(
         rule = setup.exploration if beta is None else Constant(beta)
         weight = rule.beta(known=len(told), arms=len(setup.encoder.space), noise=setup.noise)
     rules = Rules(weight, float(least_gain), limits)
-    found: dict[str, Proposal | LeftAlone] = {}
+    found: dict[str, RankedChange | LeftAlone] = {}
     for members, asked in _asked(setup, stations):
         group = _group(setup, told, members)
         looked = plan_group(group, {name: stations[name] for name in asked}, rules, tick)
@@ -111,7 +111,7 @@ def _group(setup: CurrentSetup, told: EvidenceRows, members: IntArray) -> Group:
     own = replace(own, tasks=np.searchsorted(members, own.tasks))
     own = averaged(own, most=MOST_TOLD, columns=setting_columns(setup.encoder))
     K_Z = setup.K_Z[np.ix_(members, members)]
-    evidence = Evidence(setup.kernel, K_Z, own, mean=setup.mean)
+    evidence = GroupPosterior(setup.kernel, K_Z, own, mean=setup.mean)
     return Group.of(setup.encoder, [setup.stations[m] for m in members.tolist()], evidence)
 
 

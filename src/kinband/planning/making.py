@@ -9,14 +9,14 @@ import numpy as np
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.explain import configuration_text
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Rails
 from kinband.planning.considerations import keeping
 from kinband.planning.coverage import SettingCoverage, StateCoverage, setting_columns
-from kinband.planning.evidence import Averages, Evidence, covariances, variances
+from kinband.planning.evidence import Averages, GroupPosterior, covariances, variances
 from kinband.planning.limits import Limits
-from kinband.planning.period import HOUR_OF_DAY, Period, Present, clock
+from kinband.planning.period import HOUR_OF_DAY, Period, Present, hour_on_circle
 from kinband.planning.plan import Change, ChangePlan, LeftAlone, Why
 from kinband.planning.reasons import (
     NOT_IN_LOG,
@@ -81,15 +81,15 @@ class Group:
 
     encoder: ContextEncoder
     stations: tuple[str, ...]
-    evidence: Evidence
+    evidence: GroupPosterior
     states: StateCoverage
     tried: SettingCoverage
     users: FloatArray | None = None
-    floors: tuple[tuple[KpiFloor, Evidence], ...] = ()
-    around: tuple[Evidence, FloatArray] | None = None
+    floors: tuple[tuple[KpiFloor, GroupPosterior], ...] = ()
+    around: tuple[GroupPosterior, FloatArray] | None = None
 
     @classmethod
-    def of(cls, encoder: ContextEncoder, stations: Sequence[str], evidence: Evidence, **more: Any) -> "Group":
+    def of(cls, encoder: ContextEncoder, stations: Sequence[str], evidence: GroupPosterior, **more: Any) -> "Group":
         """Return the group of stations that told some rows."""
         known: dict[str, Any] = {
             "states": StateCoverage.of(encoder.state, evidence.rows.X),
@@ -103,7 +103,7 @@ class Group:
         return self.encoder.space
 
     @property
-    def clocked(self) -> bool:
+    def knows_hours(self) -> bool:
         """Whether the hour of the day is a state."""
         return set(HOUR_OF_DAY) <= set(self.encoder.state.names)
 
@@ -121,7 +121,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class _Draft:
+class _Candidate:
     """A change under consideration.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Draft:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class RankedChange:
     """A change that is worth making, and how it compares with others.
 
     Attributes:
@@ -164,11 +164,11 @@ class Proposal:
 
 def plan_group(
     group: Group, now: Mapping[str, Present], rules: Rules, tick: Callable[[str], None] | None = None
-) -> list[Proposal | LeftAlone]:
+) -> list[RankedChange | LeftAlone]:
     """Return what should be done with each of some stations of a group."""
     numbers = {name: task for task, name in enumerate(group.stations)}
-    found: dict[str, Proposal | LeftAlone] = {}
-    drafts: list[_Draft] = []
+    found: dict[str, RankedChange | LeftAlone] = {}
+    drafts: list[_Candidate] = []
     for station, present in now.items():
         looked = _looked_at(group, numbers.get(station), station, present, rules)
         if isinstance(looked, LeftAlone):
@@ -181,7 +181,7 @@ def plan_group(
     return [found[station] for station in now]
 
 
-def _looked_at(group: Group, task: int | None, station: str, present: Present, rules: Rules) -> _Draft | LeftAlone:
+def _looked_at(group: Group, task: int | None, station: str, present: Present, rules: Rules) -> _Candidate | LeftAlone:
     """Return the change that would be best for a station, or why it is left alone."""
     if task is None:
         return not_in_log(station, present)
@@ -253,19 +253,21 @@ def _period(group: Group, present: Present) -> Period:
 def _averages(group: Group, period: Period) -> Averages:
     """Means of f over a period, and over each hour of the day in it."""
     encoder, W, states, hour = group.encoder, period.sums()[0], period.states, period.hours
-    if group.clocked and hour is None:  # at any hour
+    if group.knows_hours and hour is None:  # at any hour
         hour = np.tile(_ANY_HOUR, len(states))
         W, states = (np.repeat(of, len(_ANY_HOUR), axis=axis) for of, axis in ((W / len(_ANY_HOUR), 1), (states, 0)))
-    if group.clocked and hour is not None:
-        states = np.hstack([states, clock(hour)])
-    if CLOCK in encoder.state.names:  # the end of the log is 0
+    if group.knows_hours and hour is not None:
+        states = np.hstack([states, hour_on_circle(hour)])
+    if TIME_COLUMN in encoder.state.names:  # the end of the log is 0
         states = np.column_stack([states, np.zeros(len(states))])
     X = encoder.encode(states, np.zeros(len(states), dtype=np.int64))
     kernel, columns = group.evidence.kernel.context, tuple(setting_columns(encoder))
     return Averages(kernel, X, W, columns, encoder.space.features)
 
 
-def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules) -> _Draft | LeftAlone:
+def _best(
+    group: Group, task: int, present: Present, *, arm: int, arms: IntArray, rules: Rules
+) -> _Candidate | LeftAlone:
     """Return the best change of a station that keeps the floors; where nothing is better, its present configuration."""
     evidence = group.evidence
     period = _period(group, present)
@@ -307,7 +309,7 @@ def _best(group: Group, task: int, present: Present, *, arm: int, arms: IntArray
         reason="",
     )
     merit = float(score[chosen] - score[here])
-    return _Draft(change, task, int(arms[chosen]), arm, averages, period, len(arms), merit)
+    return _Candidate(change, task, int(arms[chosen]), arm, averages, period, len(arms), merit)
 
 
 _LOOKS = 8  # settings that are held against floors at a time, after the best one, which most often keeps them
@@ -340,7 +342,9 @@ def _first_that_keeps(
 _COLUMNS = 2000  # sums whose columns are solved for at a time
 
 
-def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tuple[_Draft, Proposal | LeftAlone]]:
+def _judged(
+    group: Group, drafts: Sequence[_Candidate], rules: Rules
+) -> Iterator[tuple[_Candidate, RankedChange | LeftAlone]]:
     """Yield each draft with what becomes of it."""
     many = max(1, _COLUMNS // (2 + max((len(draft.hours) for draft in drafts), default=0)))
     for begin in range(0, len(drafts), many):
@@ -356,7 +360,7 @@ def _judged(group: Group, drafts: Sequence[_Draft], rules: Rules) -> Iterator[tu
                 yield draft, LeftAlone(change.station, change.present, *refused, proposed, gain)
                 continue
             told = {name: normal(mean + float(of[i].mean[0]), float(of[i].std[0])) for name, mean, of in kpis}
-            yield draft, Proposal(_attributed(group, draft, replace(change, kpis=told), share, rules), draft.merit)
+            yield draft, RankedChange(_attributed(group, draft, replace(change, kpis=told), share, rules), draft.merit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +381,9 @@ class _Sums:
         return np.sqrt(np.maximum(self.variance, 0.0))
 
 
-def _believed(evidence: Evidence, drafts: Sequence[_Draft], *, hours: bool = True) -> tuple[list[_Sums], FloatArray]:
+def _believed(
+    evidence: GroupPosterior, drafts: Sequence[_Candidate], *, hours: bool = True
+) -> tuple[list[_Sums], FloatArray]:
     """What is believed of each draft's sums, and L⁻¹C of f̄ under each proposal, (n, drafts)."""
     parts = [_sums(evidence, draft, hours=hours) for draft in drafts]
     V = evidence.solved(np.hstack([C for C, _, _ in parts]))
@@ -391,7 +397,7 @@ def _believed(evidence: Evidence, drafts: Sequence[_Draft], *, hours: bool = Tru
     return found, V[:, begins]
 
 
-def _sums(evidence: Evidence, draft: _Draft, *, hours: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _sums(evidence: GroupPosterior, draft: _Candidate, *, hours: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Covariance with the rows, (n, q), and prior variance, (q,), of f̄ under the proposal, of its gain, and by hour.
 
     And what is expected of the gain in each state of the period, (T,).
@@ -411,7 +417,7 @@ def _sums(evidence: Evidence, draft: _Draft, *, hours: bool) -> tuple[FloatArray
     return np.hstack([both[:, :1, 0], gains]), prior, by_state
 
 
-def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
+def _weighed(group: Group, draft: _Candidate, found: _Sums) -> _Sums | None:
     """What neighbours gain by a draft, as much as they count; None where they do not."""
     weight = 0.0 if group.around is None else float(group.around[1][draft.task])
     if not weight:
@@ -419,7 +425,7 @@ def _weighed(group: Group, draft: _Draft, found: _Sums) -> _Sums | None:
     return _Sums(weight * found.mean, weight**2 * found.variance, weight * found.by_state)
 
 
-def _with_gain(draft: _Draft, own: _Sums, around: _Sums | None) -> Change:
+def _with_gain(draft: _Candidate, own: _Sums, around: _Sums | None) -> Change:
     """A change with its gain, over the period and hour by hour, that of its neighbours in it, and their intervals.
 
     What is believed of a station and of its neighbours comes from different rewards, and is taken for independent.
@@ -436,7 +442,7 @@ def _with_gain(draft: _Draft, own: _Sums, around: _Sums | None) -> Change:
     return replace(draft.change, gain=gains[0], std=float(own.std[0]), by_hour=by_hour, around=theirs)
 
 
-def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple[Why, str] | None:
+def _refused(group: Group, draft: _Candidate, change: Change, rules: Rules) -> tuple[Why, str] | None:
     """Return why a change is not worth making, or None if it is."""
     explore, gain = rules.beta is not None, change.gain
     if not change.moves:
@@ -456,7 +462,7 @@ def _refused(group: Group, draft: _Draft, change: Change, rules: Rules) -> tuple
 _NAMED = 3  # how many of the stations that contributed are named
 
 
-def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, rules: Rules) -> Change:
+def _attributed(group: Group, draft: _Candidate, change: Change, share: FloatArray, rules: Rules) -> Change:
     """Return a change with whose rows it rests on, its support, and its reason."""
     share[draft.task] = 0.0
     top = [int(m) for m in np.argsort(-share, kind="stable")[:_NAMED] if share[m] > 0]
@@ -481,7 +487,7 @@ def _attributed(group: Group, draft: _Draft, change: Change, share: FloatArray, 
     return replace(found, reason=" ".join(filter(None, reasons)))
 
 
-def _std_alone(evidence: Evidence, draft: _Draft) -> float:
+def _std_alone(evidence: GroupPosterior, draft: _Candidate) -> float:
     """The standard deviation of f̄ under the proposal from the station's own rows alone."""
     alone, whole = evidence.alone(draft.task), replace(draft.averages, W=draft.averages.W[:1])
     variance = float(alone.kernel.K_Z[0, 0])
@@ -493,13 +499,13 @@ def _std_alone(evidence: Evidence, draft: _Draft) -> float:
 
 
 def merged(
-    found: Sequence[Proposal | LeftAlone], rules: Rules, *, max_changes: int | None = None, **about: Any
+    found: Sequence[RankedChange | LeftAlone], rules: Rules, *, max_changes: int | None = None, **about: Any
 ) -> ChangePlan:
     """Return the plan of what was found for all stations: the most worthwhile changes, and the rest left alone."""
-    limits, chosen = rules.limits, dict[str, Proposal]()
+    limits, chosen = rules.limits, dict[str, RankedChange]()
     most = min(number for number in (max_changes, limits.rails.per_round, len(found)) if number is not None)
     dropped: dict[str, tuple[Why, str]] = {}
-    for one in sorted((one for one in found if isinstance(one, Proposal)), key=lambda one: -one.merit):
+    for one in sorted((one for one in found if isinstance(one, RankedChange)), key=lambda one: -one.merit):
         name = one.change.station
         if len(chosen) == most:
             dropped[name] = "beyond the limit", f"others are more worthwhile and the plan is limited to {most:,}"

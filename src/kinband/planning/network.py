@@ -20,7 +20,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.contexts import ContextEncoder
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.guardrails import Rails
 from kinband.kernels import components
 from kinband.model import Model, Search, SimilarityLike, learn_model
@@ -37,19 +37,19 @@ from kinband.planning.considerations import (
     with_described,
 )
 from kinband.planning.coverage import StateCoverage, setting_columns
-from kinband.planning.evidence import Evidence, averaged, evidence_rows
+from kinband.planning.evidence import GroupPosterior, averaged, evidence_rows
 from kinband.planning.limits import Limits
 from kinband.planning.making import (
     MOST_TOLD,
     Group,
-    Proposal,
+    RankedChange,
     Rules,
     check_limits,
     merged,
     not_in_log,
     plan_group,
 )
-from kinband.planning.period import Present, clocked, days_and_spells
+from kinband.planning.period import Present, days_and_spells, with_hour_of_day
 from kinband.planning.plan import ChangePlan, LeftAlone
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, TaskMatrix
@@ -105,7 +105,7 @@ def renumbered(samples: Samples, members: IntArray) -> Samples:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class NetworkModel:
     """A log, and what is common to all of its stations.
 
     Attributes:
@@ -185,7 +185,7 @@ def learn_network(
     size: int | None = None,
     seed: int = 0,
     considered: Considerations | None = None,
-) -> Network:
+) -> NetworkModel:
     """Return what a log says that is common to all of its stations, and who learns together.
 
     Args:
@@ -208,7 +208,7 @@ def learn_network(
     trace = trace.with_space(trace.space() if space is None else space)
     for leak in suspicious_states(trace):
         _log.warning("%s", leak)
-    trace = clocked(trace)
+    trace = with_hour_of_day(trace)
     encoder, considered = trace.encoder(), considered or Considerations()
     samples = days_and_spells(trace.samples(encoder), trace)
     if considered.drift is not None:
@@ -222,7 +222,7 @@ def learn_network(
         weight_around(considered.neighbours, samples.stations)  # refuses what a plan cannot weigh
         there = _quantity(around(samples, reward.model, trace.time, considered.neighbours), similarity, **how)
     groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
-    return Network(encoder, reward, groups, seed, _users(trace, samples), considered, kpis, there)
+    return NetworkModel(encoder, reward, groups, seed, _users(trace, samples), considered, kpis, there)
 
 
 def group_network(
@@ -234,12 +234,12 @@ def group_network(
     together: int | None = None,
     size: int | None = None,
     seed: int = 0,
-) -> Network:
+) -> NetworkModel:
     """Return the same of a log in numbers; `log` is what an estimator of one's own is shown."""
     similarity, together = _at_the_door(similarity, samples.stations, together)
     reward = _quantity(samples, similarity, seed=seed, considered=Considerations(), together=together, log=log)
     groups = _groups(samples, encoder, reward.model, similarity, together=together, size=size)
-    return Network(encoder, reward, groups, seed)
+    return NetworkModel(encoder, reward, groups, seed)
 
 
 def _at_the_door(
@@ -364,7 +364,7 @@ def profiles(samples: Samples, encoder: ContextEncoder, model: Model) -> FloatAr
     )
     p = len(encoder.state.names)
     usual = np.quantile(samples.X[:, :p], np.linspace(0, 1, _STATES + 2)[1:-1], axis=0)
-    if CLOCK in encoder.state.names:
+    if TIME_COLUMN in encoder.state.names:
         usual[:, p - 1] = 0.0
     points = np.vstack([np.hstack([np.tile(state, (len(arms), 1)), encoder.space.features[arms]]) for state in usual])
     told = evidence_rows(replace(samples, days=None, spells=None), model.noise)
@@ -424,7 +424,7 @@ def group_similarity(
 
 
 def shards_of(
-    network: Network,
+    network: NetworkModel,
     compare: CompareStations | None = None,
     *,
     workers: int | None = None,
@@ -474,7 +474,7 @@ def _pairs(part: TaskMatrix) -> float:
     return float(np.abs(part.correlation()).sum() - len(part)) / 2
 
 
-def _between(network: Network, alike: TaskMatrix) -> float:
+def _between(network: NetworkModel, alike: TaskMatrix) -> float:
     """Estimate Σ|ρ| over the pairs of stations in different groups from some stations."""
     sample = network.sample()
     group_of = network.group_of
@@ -492,8 +492,8 @@ class _GroupLog:
     """What one group learns from: all but the similarity of its stations is common to the network.
 
     Attributes:
-        encoder, seed, considered: As in `Network`.
-        reward, kpis, around: As in `Network`, the group's rows.
+        encoder, seed, considered: As in `NetworkModel`.
+        reward, kpis, around: As in `NetworkModel`, the group's rows.
         newcomers: Stations without rows that join the group.
         users: Of how many users a reward of each station with rows is the share.
     """
@@ -524,7 +524,7 @@ class _GroupLog:
             around=there,
         )
 
-    def _evidence(self, quantity: Quantity, *, alike: float = 1.0) -> Evidence:
+    def _evidence(self, quantity: Quantity, *, alike: float = 1.0) -> GroupPosterior:
         """What the group's rows say of one quantity; `alike` is what similarity of stations is multiplied by."""
         samples, model, similarity = quantity.samples, quantity.model, quantity.similarity
         known = self.considered.descriptors
@@ -534,16 +534,16 @@ class _GroupLog:
         K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
         K_Z = with_described(K_Z, samples.stations, self.newcomers, known)
         rows = averaged(evidence_rows(samples, model.noise), most=MOST_TOLD, columns=setting_columns(self.encoder))
-        return Evidence(model.kernel, K_Z, rows, mean=model.mean, shocks=model.shocks)
+        return GroupPosterior(model.kernel, K_Z, rows, mean=model.mean, shocks=model.shocks)
 
 
-def _planned(log: _GroupLog, now: Mapping[str, Present], rules: Rules) -> list[Proposal | LeftAlone]:
+def _planned(log: _GroupLog, now: Mapping[str, Present], rules: Rules) -> list[RankedChange | LeftAlone]:
     """Learn what a group knows, and plan for it: one piece of work for a process."""
     return plan_group(log.group(), now, rules)
 
 
 def plan_network(
-    network: Network,
+    network: NetworkModel,
     now: Mapping[str, Present],
     *,
     explore: bool = False,
@@ -587,7 +587,7 @@ def plan_network(
     limits = Limits(network.encoder.space, steps or {}, rails or Rails())
     rules = Rules(beta if explore else None, float(least_gain), limits)
     calls, asked = _calls(network, now, rules)
-    found: dict[str, Proposal | LeftAlone] = {}
+    found: dict[str, RankedChange | LeftAlone] = {}
     for i, answers in carried_out(calls, workers=workers, ray=ray):
         found |= dict(zip(asked[i], answers, strict=True))
         if tick is not None:
@@ -602,7 +602,7 @@ _CUBE, _FEW_SECONDS = 2e-11, 1.0  # seconds that a group takes, times the cube o
 _PROCESS = 0.3  # GB that a process holds beside the rows of its group
 
 
-def planning_cost(network: Network, *, workers: int | None = None) -> tuple[float, float]:
+def planning_cost(network: NetworkModel, *, workers: int | None = None) -> tuple[float, float]:
     """Return about how many seconds a plan takes and how many GB, from the rows of each group."""
     told = np.minimum([len(rows) for rows in network.rows()], MOST_TOLD).astype(np.float64)
     at_once = min(processes(workers), len(told))
@@ -611,7 +611,7 @@ def planning_cost(network: Network, *, workers: int | None = None) -> tuple[floa
 
 
 def _calls(
-    network: Network, now: Mapping[str, Present], rules: Rules
+    network: NetworkModel, now: Mapping[str, Present], rules: Rules
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
     quantities = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
@@ -639,7 +639,7 @@ def _calls(
     return calls, asked
 
 
-def _newcomers(network: Network, now: Mapping[str, Present]) -> dict[int, list[str]]:
+def _newcomers(network: NetworkModel, now: Mapping[str, Present]) -> dict[int, list[str]]:
     """The stations that the log does not have and something describes, by the group that they join."""
     known, stations = network.considered.descriptors, network.stations
     new = [name for name in now if known.get(name) and name not in set(stations)]

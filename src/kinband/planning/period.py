@@ -115,13 +115,13 @@ def sampling_variance(without: FloatArray) -> float:
     return of_mean * (1.0 + D / DAYS)
 
 
-def clocked(trace: Trace) -> Trace:
+def with_hour_of_day(trace: Trace) -> Trace:
     """Return a log with the hour of the day among its states, where it has dates at several hours.
 
     Example:
         >>> log = {"station": ["a"] * 4, "tilt": [2, 2, 4, 4], "reward": [0.1, 0.2, 0.3, 0.4]}
         >>> log["time"] = ["2024-03-04T00:00", "2024-03-04T06:00", "2024-03-04T12:00", "2024-03-04T18:00"]
-        >>> clocked(Trace.from_frame(log, {"configuration": ["tilt"]})).state.round(9).tolist()
+        >>> with_hour_of_day(Trace.from_frame(log, {"configuration": ["tilt"]})).state.round(9).tolist()
         [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, -0.0]]
     """
     if trace.time is None or trace.time.dtype.kind != "M" or set(HOUR_OF_DAY) & set(trace.state_names):
@@ -129,10 +129,11 @@ def clocked(trace: Trace) -> Trace:
     hours = hours_of(trace.time)
     if len(np.unique(hours)) < _SEVERAL:
         return trace
-    return replace(trace, state=np.hstack([trace.state, clock(hours)]), state_names=(*trace.state_names, *HOUR_OF_DAY))
+    state = np.hstack([trace.state, hour_on_circle(hours)])
+    return replace(trace, state=state, state_names=(*trace.state_names, *HOUR_OF_DAY))
 
 
-def clock(hours: IntArray) -> FloatArray:
+def hour_on_circle(hours: IntArray) -> FloatArray:
     """Return where hours (n,) lie in the day, on a circle: (n, 2)."""
     angle = 2.0 * np.pi * hours / 24.0
     return np.column_stack([np.sin(angle), np.cos(angle)])

@@ -50,7 +50,7 @@ class Column:
     factor: object
 
 
-class Joint(Protocol):
+class JointBelief(Protocol):
     """How f hangs together at the contexts of a prediction."""
 
     def covariance(self, a: IntArray, b: IntArray) -> FloatArray:
@@ -59,7 +59,7 @@ class Joint(Protocol):
     def column(self, position: int) -> Column | None:
         """Return what an update at a context can take up, if the engine keeps any."""
 
-    def at(self, positions: Positions) -> "Joint":
+    def at(self, positions: Positions) -> "JointBelief":
         """Return the same for some of the contexts."""
 
 
@@ -82,7 +82,7 @@ class Prediction:
 
     mean: FloatArray
     std: FloatArray
-    joint: Joint | None = field(default=None, repr=False)
+    joint: JointBelief | None = field(default=None, repr=False)
 
     def covariance(self, a: IntArray | None = None, b: IntArray | None = None) -> FloatArray:
         """Return the covariances of f at contexts a (p,) and b (q,), by position: (p, q); all by default."""

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, check_task_matrix, components
-from kinband.posterior.base import Column, Joint, Positions, Posterior, Prediction, Rows, State, extended
+from kinband.posterior.base import Column, JointBelief, Positions, Posterior, Prediction, Rows, State, extended
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.schur import SchurPosterior
 from kinband.posterior.sparse import INDUCING_POINTS, SparsePosterior, checked_inducing_points
@@ -58,7 +58,7 @@ class _Apart:
 
     blocks: IntArray
     places: IntArray
-    joints: Mapping[int, Joint | None]
+    joints: Mapping[int, JointBelief | None]
 
     def covariance(self, a: IntArray, b: IntArray) -> FloatArray:
         """Return the covariances of f at contexts a (p,) and b (q,), by position: (p, q)."""
@@ -167,7 +167,7 @@ class BlockedPosterior(Posterior):
         if len(touched) == 1:
             return self.blocks[touched[0]].predict(self._local[index], X, columns=columns)
         mean, std, places = np.empty(len(X)), np.empty(len(X)), np.empty(len(X), dtype=np.int64)
-        joints: dict[int, Joint | None] = {}
+        joints: dict[int, JointBelief | None] = {}
         rows_of = {g: np.flatnonzero(blocks == g) for g in touched}
         for (g, rows), part in zip(rows_of.items(), self._predicted(rows_of, index, X, columns), strict=True):
             mean[rows], std[rows], places[rows], joints[g] = part.mean, part.std, np.arange(len(rows)), part.joint

@@ -391,7 +391,7 @@ def choose_points(
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _Information:
     """What rows tell of white coordinates: information S (m, m) and its mean's part b (m,)."""
 
     S: FloatArray
@@ -414,7 +414,7 @@ def learn_block(belief: InducedBelief, rows: Rows, points: IntArray, *, mean: fl
     return allowance
 
 
-def _tell(belief: InducedBelief, rows: Rows, points: IntArray, allowance: Allowance, mean: float) -> _Told:
+def _tell(belief: InducedBelief, rows: Rows, points: IntArray, allowance: Allowance, mean: float) -> _Information:
     S, b = np.zeros((len(points), len(points))), np.zeros(len(points))
     is_point = np.zeros(len(rows.y), dtype=np.bool_)
     is_point[points] = True
@@ -430,7 +430,7 @@ def _tell(belief: InducedBelief, rows: Rows, points: IntArray, allowance: Allowa
         weight = _weights(residual, rows.noise[part], rows.tasks[part], cells, allowance)
         S += (V * weight) @ V.T
         b += V @ (weight * (rows.y[part] - mean))
-    return _Told(S, b)
+    return _Information(S, b)
 
 
 def _weights(

@@ -37,7 +37,7 @@ from kinband.similarity.matrix import TaskMatrix
 PULL = 1.0
 """Standard deviation of the logarithm of a parameter around what suits the units of a log: the prior of a fit."""
 
-MAX_ROWS = 2500
+JOINT_ROWS = 2500
 """Rows that the search for kernel, noise and shares looks at, spread evenly over stations."""
 
 MANY = 400
@@ -86,7 +86,7 @@ class Joint:
             rng: Draws rows and groups of stations, where the log is long.
             how: Further arguments of `kinband.likelihood.fit`, such as `noise` and what may move.
         """
-        options = {"starts": 1, "max_rows": MAX_ROWS, "block_rows": BLOCK_ROWS, "pull": PULL, "quiet": True, **how}
+        options = {"starts": 1, "max_rows": JOINT_ROWS, "block_rows": BLOCK_ROWS, "pull": PULL, "quiet": True, **how}
         M = len(samples.stations)
         found = fit(samples, kernel, tasks=PartialPooling(np.eye(M), _BEGIN), rng=rng, **options)
         related, weight = self._related(samples, found)

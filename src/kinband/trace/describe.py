@@ -9,7 +9,7 @@ from kinband.errors import BadInputError
 from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import ColumnMap, Roles, roles_of, table_of
-from kinband.trace.files import Reading, read_table
+from kinband.trace.files import TableReading, read_table
 from kinband.trace.guesses import unit_hint
 from kinband.trace.problems import bad_rows, named_columns, problems_of, told
 from kinband.trace.sniff import odd_letters
@@ -78,7 +78,7 @@ def described(
     )  # fmt: skip
 
 
-def _known_roles(reading: Reading, columns: Mapping[str, Any]) -> Roles:
+def _known_roles(reading: TableReading, columns: Mapping[str, Any]) -> Roles:
     """The roles of the columns, where some may not be known yet."""
     empty: Roles = {
         role: {} for role in ("station", "reward", "configuration", "state", "time", "noise", "samples", "kpis")
@@ -97,7 +97,7 @@ def _known_roles(reading: Reading, columns: Mapping[str, Any]) -> Roles:
         return known
 
 
-def _how(reading: Reading) -> str:
+def _how(reading: TableReading) -> str:
     """How a file was read, in a sentence."""
     said = [str(reading.path)]
     if (form := reading.form) is not None:
@@ -111,7 +111,7 @@ def _how(reading: Reading) -> str:
     return f"{', '.join(said)}; {counted(len(table), 'row')}, {counted(table.num_columns, 'column')}"
 
 
-def _column(reading: Reading, name: str, roles: Roles) -> DescribedColumn:
+def _column(reading: TableReading, name: str, roles: Roles) -> DescribedColumn:
     import pyarrow.compute as pc
 
     column = reading.cleaned.table.column(reading.cleaned.table.column_names.index(name))

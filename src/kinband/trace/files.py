@@ -162,7 +162,7 @@ def path_of(path: object, *, what: str) -> Path:
 
 
 @dataclass
-class Reading:
+class TableReading:
     """What a file holds, as far as it is understood.
 
     Attributes:
@@ -187,17 +187,17 @@ class Reading:
 def read_table(
     path: Path, *, text: Iterable[str] = (), delimiter: str | None = None, decimal_point: str | None = None,
     encoding: str | None = None, date_format: str | None = None, noted: bool = True,
-) -> Reading:  # fmt: skip
+) -> TableReading:  # fmt: skip
     """Read a file of any kind; `text` are columns of names, and what is not given is found out."""
     check_marks(delimiter, decimal_point)
     suffix, names = check_file(path), set(text)
     if suffix == ".parquet":
         table = read_parquet(path)
-        return Reading(path, Cleaned(table), note=read_note(path, table=table) if noted else None)
+        return TableReading(path, Cleaned(table), note=read_note(path, table=table) if noted else None)
     note = read_note(path, table=None) if noted else None
     if suffix == ".xlsx":
         sheet = _sheet_of(path)
-        reading = Reading(path, Cleaned(_excel_table(sheet, names=names)))
+        reading = TableReading(path, Cleaned(_excel_table(sheet, names=names)))
         if sheet.others:
             others = ", ".join(map(repr, sheet.others))
             reading.left_out.append(
@@ -387,7 +387,7 @@ def _unzipped(path: Path, most: int | None) -> bytes:
             return file.read() if most is None else file.read(most)
 
 
-def _read_text(path: Path, form: TextFormat, *, types: Mapping[str, str]) -> Reading:
+def _read_text(path: Path, form: TextFormat, *, types: Mapping[str, str]) -> TableReading:
     """Read a text file; one that turns out not to be UTF-8 below its beginning is read again in Windows' encoding."""
     import pyarrow as pa
 
@@ -406,7 +406,7 @@ def _read_text(path: Path, form: TextFormat, *, types: Mapping[str, str]) -> Rea
         reason = uneven_lines(path, delimiter=form.delimiter) or str(error).splitlines()[0]
         raise BadInputError(f"{path} cannot be read as CSV: {reason}") from error
     said = uneven_lines(path, delimiter=form.delimiter) or "some lines are cut short" if uneven else None
-    return Reading(path, Cleaned(table), form=form, uneven=said, cut=uneven)
+    return TableReading(path, Cleaned(table), form=form, uneven=said, cut=uneven)
 
 
 def _parsed(data: Any, form: TextFormat, types: Mapping[str, str]) -> tuple[Any, int]:
@@ -447,7 +447,7 @@ def _parsed(data: Any, form: TextFormat, types: Mapping[str, str]) -> tuple[Any,
 _NULLS = [*{word for one in MISSING for word in (one, one.upper(), one.capitalize())}, "NaN", "N.A.", "-NaN", "#Div/0!"]
 
 
-def _drop_what_is_no_row(reading: Reading) -> None:
+def _drop_what_is_no_row(reading: TableReading) -> None:
     """Leave out lines that repeat the header, lines without any value, and columns without name and values."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -14,7 +14,7 @@ from kinband.errors import BadInputError
 from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import Roles
-from kinband.trace.files import Reading, places_of
+from kinband.trace.files import TableReading, places_of
 
 if TYPE_CHECKING:
     from kinband.trace.table import Trace
@@ -31,7 +31,7 @@ _NEEDED = ("station", "reward", "configuration", "state", "time")
 
 
 @dataclass(frozen=True)
-class Problem:
+class BadCells:
     """What is wrong with some cells of a column.
 
     Attributes:
@@ -61,25 +61,25 @@ class Problem:
         )
 
 
-def problems_of(reading: Reading, roles: Roles, *, needed: Iterable[str] = ()) -> list[Problem]:
+def problems_of(reading: TableReading, roles: Roles, *, needed: Iterable[str] = ()) -> list[BadCells]:
     """Return what is wrong with the cells of the columns that have a role, and of others that are needed."""
     table, cleaned = reading.cleaned.table, reading.cleaned
-    found: list[Problem] = []
+    found: list[BadCells] = []
     must = [column for role in _NEEDED for column in roles[role].values()] + list(needed)
     may = [column for role in ("noise", "samples", "kpis") for column in roles[role].values()]
     for name in dict.fromkeys([*must, *may]):
         bad, text = cleaned.bad.get(name, (np.zeros(len(table), dtype=np.bool_), None))
         if bad.any():
             value = text[int(np.flatnonzero(bad)[0])].as_py()
-            found.append(Problem(name, cleaned.kinds[name], bad, value))
+            found.append(BadCells(name, cleaned.kinds[name], bad, value))
         if name in must and (missing := null_cells(table.column(name)) & ~bad).any():
-            found.append(Problem(name, "missing", missing))
+            found.append(BadCells(name, "missing", missing))
         if (infinite := _infinite(table.column(name))).any():
-            found.append(Problem(name, "infinite", infinite))
+            found.append(BadCells(name, "infinite", infinite))
     for name in roles["time"].values():
         if (far := _far(table.column(name))).any():
             at = table.column(name)[int(np.flatnonzero(far)[0])]
-            found.append(Problem(name, "far", far, str(at.as_py())))
+            found.append(BadCells(name, "far", far, str(at.as_py())))
     return found
 
 
@@ -116,7 +116,7 @@ def _infinite(column: Any) -> BoolArray:
     return found
 
 
-def told(reading: Reading, problems: list[Problem]) -> list[str]:
+def told(reading: TableReading, problems: list[BadCells]) -> list[str]:
     """Return the problems in words, each with the place of its first cell."""
     firsts = [problem.first for problem in problems[:_SHOWN]]
     delimiter = reading.form.delimiter if reading.form else None
@@ -127,7 +127,7 @@ def told(reading: Reading, problems: list[Problem]) -> list[str]:
     return [reading.uneven, *words] if reading.uneven else words
 
 
-def bad_rows(problems: list[Problem], size: int) -> BoolArray:
+def bad_rows(problems: list[BadCells], size: int) -> BoolArray:
     """Return which of so many rows have a problem, (n,)."""
     found = np.zeros(size, dtype=np.bool_)
     for problem in problems:
@@ -136,7 +136,7 @@ def bad_rows(problems: list[Problem], size: int) -> BoolArray:
 
 
 def sound_rows(
-    reading: Reading, roles: Roles, *, skip_bad: bool, needed: Iterable[str] = ()
+    reading: TableReading, roles: Roles, *, skip_bad: bool, needed: Iterable[str] = ()
 ) -> tuple[Any, NDArray[Any] | None]:
     """Return the table without bad rows, and the numbers of those left; None where all are.
 

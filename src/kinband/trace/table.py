@@ -33,7 +33,7 @@ from kinband.trace.columns import (
     times,
     weighted_of,
 )
-from kinband.trace.files import Reading, bundled_file, located, path_of, read_table, write_table
+from kinband.trace.files import TableReading, bundled_file, located, path_of, read_table, write_table
 from kinband.trace.guesses import guessed_time, only_time, proposed_options, station_column
 from kinband.trace.problems import MANY, clock_change, named_columns, oddities, sound_rows
 from kinband.trace.rewards import (
@@ -619,13 +619,13 @@ def _labels(table: Any, name: str) -> NDArray[np.str_]:
     return np.array([str(label) for label in labels])
 
 
-def _as_words(reading: Reading, name: str) -> None:
+def _as_words(reading: TableReading, name: str) -> None:
     table = reading.cleaned.table
     text = reading.cleaned.bad.pop(name)[1]
     reading.cleaned.table = table.set_column(table.column_names.index(name), name, text)
 
 
-def understood_columns(reading: Reading, columns: ColumnMap | None) -> dict[str, Any]:
+def understood_columns(reading: TableReading, columns: ColumnMap | None) -> dict[str, Any]:
     """Return the column map with station and time where their names tell; day and hour are joined into one column.
 
     What was guessed is added to the notes of the reading.
@@ -661,7 +661,7 @@ def _claimed(columns: ColumnMap | None) -> set[str]:
     return found | set(summed_columns(columns.get("reward")))
 
 
-def _join(reading: Reading, columns: dict[str, Any], time: str) -> None:
+def _join(reading: TableReading, columns: dict[str, Any], time: str) -> None:
     """Make one column of a column of days and one of hours, which are then no state."""
     table = reading.cleaned.table
     day, _, hour = (part.strip() for part in time.partition("+"))
@@ -696,7 +696,7 @@ def _check_reward(table: Any, columns: Any) -> None:
         )  # fmt: skip
 
 
-def _roles(reading: Reading, columns: ColumnMap) -> Any:
+def _roles(reading: TableReading, columns: ColumnMap) -> Any:
     """The roles of the columns; where one is not known, options that would name it are proposed."""
     table = reading.cleaned.table
     _check_reward(table, columns)

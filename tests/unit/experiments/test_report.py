@@ -14,7 +14,7 @@ import pytest
 from kinband import ConfigurationSpace, Trace
 from kinband.environments.trace import LEAST
 from kinband.errors import BadInputError
-from kinband.experiments.city import Stage, city_beside, stage_of
+from kinband.experiments.city import CityLog, city_beside, city_log_of
 from kinband.experiments.demo import ALONE, SHARED, Demonstration, Played, demo_cases, run_demo
 from kinband.experiments.report.findings import FIXED, HINDSIGHT, Findings, for_operators, headline, words_of
 from kinband.experiments.report.page import write_report
@@ -84,7 +84,7 @@ def written(folder: Path, *, city: bool) -> str:
 
 
 def demonstrate(source: str, folder: Path) -> Demonstration:
-    stage = stage_of(source)
+    stage = city_log_of(source)
     return run_demo(stage, demo_cases(stage, rounds=3, runs=2, beta=0.4), folder, n_jobs=1)
 
 
@@ -212,7 +212,7 @@ def played(name: str, seed: int, *, arms: Any, users: Any) -> Played:
     return Played(case, np.array(arms), np.array(users, dtype=float), np.empty((0, 0, 0)))
 
 
-def by_hand(stage: Stage, similarity: TaskMatrix, *, shared: Any, alone: Any) -> Findings:
+def by_hand(stage: CityLog, similarity: TaskMatrix, *, shared: Any, alone: Any) -> Findings:
     # Two stations, two rounds, three configurations; today's is the first, the last is best for all together.
     offers = {
         1: np.array([[[0.5, 0.6, 0.9], [0.4, 0.8, 0.7]], [[0.5, 0.9, 0.7], [0.2, 0.3, 0.7]]]),
@@ -227,7 +227,7 @@ def by_hand(stage: Stage, similarity: TaskMatrix, *, shared: Any, alone: Any) ->
     return Findings(Demonstration(stage, tuple(runs), offers, Model(RBF(0.7), similarity, 0.02, 0.5), 1.0))
 
 
-def two_stations(shown: Demonstration) -> tuple[Stage, TaskMatrix]:
+def two_stations(shown: Demonstration) -> tuple[CityLog, TaskMatrix]:
     names = HOSTILE[:2]
     rows = np.isin(shown.stage.trace.station, names)
     stage = replace(shown.stage, trace=shown.stage.trace.select(rows), days={}, today=0)
@@ -328,15 +328,15 @@ def test_families_are_groups_where_there_are_some_and_fifths_where_not(shown: De
 
 
 def test_today_is_the_start_threshold_of_a_city_and_else_the_most_frequent_configuration(tmp_path: Path) -> None:
-    assert stage_of(written(tmp_path, city=True)).today == THRESHOLDS.index(-98)
-    trace = stage_of(written(tmp_path / "bare", city=False)).trace
+    assert city_log_of(written(tmp_path, city=True)).today == THRESHOLDS.index(-98)
+    trace = city_log_of(written(tmp_path / "bare", city=False)).trace
     values, counts = np.unique(trace.configuration["handover_threshold_dbm"], return_counts=True)
-    stage = stage_of(str(tmp_path / "bare" / "city.parquet"))
+    stage = city_log_of(str(tmp_path / "bare" / "city.parquet"))
     assert stage.space[stage.today]["handover_threshold_dbm"] == values[counts.argmax()]
 
 
 def test_the_day_shows_a_busy_station_of_each_kind_at_its_mean_states(tmp_path: Path) -> None:
-    stage = stage_of(written(tmp_path, city=True))
+    stage = city_log_of(written(tmp_path, city=True))
     assert stage.city is not None
     assert sorted(filter(None, map(stage.city.kind_of, stage.days))) == ["<b>homes</b>", "business"]
     station, trace = next(iter(stage.days)), stage.trace
@@ -360,7 +360,7 @@ def test_a_trace_that_cannot_be_played_is_refused_at_once(
 ) -> None:
     small_trace(**change).write(tmp_path / "log.parquet")
     with pytest.raises(BadInputError, match=sentence):
-        stage_of(str(tmp_path / "log.parquet"))
+        city_log_of(str(tmp_path / "log.parquet"))
 
 
 def test_a_side_file_that_is_broken_or_belongs_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_side_file_that_is_broken_or_belongs_elsewhere_is_refused(tmp_path: Pa
     side = tmp_path / "city.json"
     side.write_text(json.dumps(layout(("1", "2", "3"))))
     with pytest.raises(BadInputError, match="names other stations"):
-        stage_of(source)
+        city_log_of(source)
     wrong = layout()
     wrong["layout"]["azimuth_deg"] = [0.0]
     for broken in ("not json", json.dumps(wrong), json.dumps({"layout": {"names": ["a"]}})):

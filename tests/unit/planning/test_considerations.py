@@ -24,7 +24,7 @@ from kinband.planning.considerations import (
     unexplained,
     weight_around,
 )
-from kinband.planning.evidence import Averages, Evidence, EvidenceRows
+from kinband.planning.evidence import Averages, EvidenceRows, GroupPosterior
 from kinband.planning.network import _newcomers
 from kinband.records import Samples
 from kinband.similarity import TaskMatrix
@@ -154,14 +154,14 @@ def test_the_weight_of_neighbours_says_how_much_of_their_gain_counts() -> None:
 # --- Floors -------------------------------------------------------------------------------------------------------
 
 
-def believed(y0: float, y1: float, *, noise: float, variance: float, scale: float) -> tuple[Evidence, Averages]:
+def believed(y0: float, y1: float, *, noise: float, variance: float, scale: float) -> tuple[GroupPosterior, Averages]:
     """What two rows of a KPI say of a station with settings at -1 and 1, and a period without states."""
     X = np.array([[-1.0], [1.0]])
     told = EvidenceRows(
         np.zeros(2, dtype=np.int64), X, np.array([y0, y1]), np.full(2, noise), np.ones(2, dtype=np.int64)
     )
     kernel = RBF(scale, variance=variance)
-    return Evidence(kernel, np.ones((1, 1)), told), Averages(kernel, np.zeros((1, 1)), np.ones((1, 1)), (0,), X)
+    return GroupPosterior(kernel, np.ones((1, 1)), told), Averages(kernel, np.zeros((1, 1)), np.ones((1, 1)), (0,), X)
 
 
 @pytest.mark.parametrize("seed", range(5))

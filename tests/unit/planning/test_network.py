@@ -9,7 +9,7 @@ from tests.golden.record import same
 from kinband import ConfigurationSpace, Trace
 from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.guardrails import Rails
-from kinband.planning import Network, Present, latest, learn_network, periods_of, plan_network, planned_for
+from kinband.planning import NetworkModel, Present, latest, learn_network, periods_of, plan_network, planned_for
 from kinband.planning import network as module
 from kinband.planning.network import planning_cost, shards_of, similar_groups
 from kinband.similarity.shards import Shards, load_similarity
@@ -37,19 +37,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+def network(monkeypatch: pytest.MonkeyPatch) -> NetworkModel:
     small(monkeypatch)
     return learn_network(log())
 
 
-def test_stations_that_answer_alike_learn_together(network: Network) -> None:
+def test_stations_that_answer_alike_learn_together(network: NetworkModel) -> None:
     assert [len(group) for group in network.groups] == [4, 4, 4]
     assert sorted(np.concatenate(network.groups).tolist()) == list(range(12))
     kinds = [set((group % 2).tolist()) for group in network.groups]
     assert sum(len(kind) == 1 for kind in kinds) >= 2  # six of a kind fill one group and a half
 
 
-def test_every_station_gets_the_best_setting_of_its_kind(network: Network) -> None:
+def test_every_station_gets_the_best_setting_of_its_kind(network: NetworkModel) -> None:
     now = latest(log())
     plan = plan_network(network, now, workers=1)
     assert {change.station: change.proposed["tilt"] for change in plan.changes} == {
@@ -58,13 +58,13 @@ def test_every_station_gets_the_best_setting_of_its_kind(network: Network) -> No
     assert all(change.own_rows == 24 for change in plan.changes)  # every row counts
 
 
-def test_processes_change_nothing(network: Network) -> None:
+def test_processes_change_nothing(network: NetworkModel) -> None:
     now = planned_for(latest(log()), periods_of(log()))
     alone, spread = (plan_network(network, now, workers=workers).to_dict() for workers in (1, 2))
     assert same(spread, alone, tolerance=1e-9) == []  # BLAS may round otherwise with another number of threads
 
 
-def test_each_group_is_told_of_when_it_is_done(network: Network) -> None:
+def test_each_group_is_told_of_when_it_is_done(network: NetworkModel) -> None:
     done: list[int] = []
     plan_network(network, latest(log()), workers=1, tick=done.append)
     assert done == [4, 4, 4]
@@ -76,12 +76,12 @@ def test_a_small_network_is_one_group() -> None:
     assert found.method == "joint"
 
 
-def test_stations_without_rows_are_left_alone(network: Network) -> None:
+def test_stations_without_rows_are_left_alone(network: NetworkModel) -> None:
     plan = plan_network(network, {"nobody": Present({}, {"tilt": 2})}, workers=1)
     assert [(left.station, left.why) for left in plan.left_alone] == [("nobody", "not in the log")]
 
 
-def test_neighbours_do_not_change_together_where_rails_say_so(network: Network) -> None:
+def test_neighbours_do_not_change_together_where_rails_say_so(network: NetworkModel) -> None:
     rails = Rails(neighbours={"s000": frozenset({"s001"})}, neighbours_together=False)
     plan = plan_network(network, latest(log()), rails=rails, workers=1)
     (left,) = plan.left_alone
@@ -89,7 +89,7 @@ def test_neighbours_do_not_change_together_where_rails_say_so(network: Network) 
     assert "not both may at once" in left.reason
 
 
-def test_rails_limit_how_many_change(network: Network) -> None:
+def test_rails_limit_how_many_change(network: NetworkModel) -> None:
     plan = plan_network(network, latest(log()), rails=Rails(per_round=5), max_changes=9, workers=1)
     assert len(plan.changes) == 5
     assert {left.why for left in plan.left_alone} == {"beyond the limit"}
@@ -99,7 +99,7 @@ def test_rails_limit_how_many_change(network: Network) -> None:
     )
 
 
-def test_steps_and_stop_are_refused_before_any_work(network: Network) -> None:
+def test_steps_and_stop_are_refused_before_any_work(network: NetworkModel) -> None:
     with pytest.raises(KinbandError, match="no knob 'power'"):
         plan_network(network, latest(log()), steps={"power": 1.0})
     with pytest.raises(BadInputError, match="stop switch"):
@@ -132,7 +132,7 @@ def test_the_hour_of_the_day_is_a_state_of_logs_with_dates() -> None:
     assert not plan_network(found, now, workers=1).changes  # at an hour that is not known
 
 
-def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(network: Network) -> None:
+def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(network: NetworkModel) -> None:
     wide = learn_network(log(), ConfigurationSpace(tilt=range(9)))
     plan = plan_network(wide, latest(log()), workers=1)
     assert {change.proposed["tilt"] for change in plan.changes} == set(BEST)
@@ -141,7 +141,7 @@ def test_settings_that_nobody_ran_may_be_in_the_space_but_are_not_proposed(netwo
 # --- How alike stations are, group by group -------------------------------------------------------------------------
 
 
-def test_every_group_is_compared_within_and_the_rest_estimated_from_some_stations(network: Network) -> None:
+def test_every_group_is_compared_within_and_the_rest_estimated_from_some_stations(network: NetworkModel) -> None:
     shards = shards_of(network, workers=1)
     assert [part.stations for part in shards.parts] == [
         tuple(network.stations[m] for m in group) for group in network.groups
@@ -150,7 +150,7 @@ def test_every_group_is_compared_within_and_the_rest_estimated_from_some_station
     assert shards.within > shards.between
 
 
-def test_a_similarity_in_groups_is_read_back_and_planned_by(network: Network, tmp_path: Path) -> None:
+def test_a_similarity_in_groups_is_read_back_and_planned_by(network: NetworkModel, tmp_path: Path) -> None:
     shards = shards_of(network, workers=1)
     shards.save(tmp_path / "similarity.npz")
     again = load_similarity(tmp_path / "similarity.npz")
@@ -164,24 +164,24 @@ def test_a_similarity_in_groups_is_read_back_and_planned_by(network: Network, tm
     assert {change.proposed["tilt"] for change in plan.changes} == set(BEST)
 
 
-def test_stations_that_a_file_does_not_know_are_refused(network: Network) -> None:
+def test_stations_that_a_file_does_not_know_are_refused(network: NetworkModel) -> None:
     with pytest.raises(NotFoundError, match="no station 's012'"):
         learn_network(log(13), similarity=shards_of(network, workers=1))
 
 
-def test_a_few_stations_of_a_file_are_one_network_again(network: Network) -> None:
+def test_a_few_stations_of_a_file_are_one_network_again(network: NetworkModel) -> None:
     few = learn_network(log(4), similarity=shards_of(network, workers=1))
     assert few.method == "joint"
     assert sorted(np.concatenate(few.groups).tolist()) == [0, 1, 2, 3]
 
 
-def test_groups_have_the_size_that_is_asked_for(network: Network) -> None:
+def test_groups_have_the_size_that_is_asked_for(network: NetworkModel) -> None:
     del network  # which makes groups small
     assert [len(group) for group in learn_network(log(), together=6, size=6).groups] == [6, 6]
     assert [len(group) for group in learn_network(log(), together=12).groups] == [12]
 
 
-def test_a_plan_costs_less_on_more_cores_and_more_memory(network: Network) -> None:
+def test_a_plan_costs_less_on_more_cores_and_more_memory(network: NetworkModel) -> None:
     (slow, small), (fast, large) = planning_cost(network, workers=1), planning_cost(network, workers=3)
     assert fast == pytest.approx(slow / 3)
     assert large == pytest.approx(3 * small)

@@ -10,7 +10,7 @@ from tests.reference import naive
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
 from kinband.kernels import RBF, FixedTasks, Kernel, Linear, Matern52
-from kinband.likelihood import Problem, choose_rows, fit, station_groups, value_and_gradient
+from kinband.likelihood import FitProblem, choose_rows, fit, station_groups, value_and_gradient
 from kinband.records import Samples
 from kinband.similarity import Embedding
 from kinband.similarity.base import FARTHEST, embedding_products, gram
@@ -147,7 +147,7 @@ def test_the_likelihood_of_groups_is_the_sum_of_the_likelihoods_of_their_logs() 
     log, groups = log_of(rng, stations=6, rows=5), np.array([0, 1, 0, 2, 1, 2])
     K_Z = 0.6 + 0.4 * np.eye(6)
     kernel, tasks = RBF([0.5, 0.9], variance=0.8), FixedTasks(K_Z)
-    problem = Problem(log, kernel.bind(log.features), tasks, 0.2, 0.1, free=(True, True, True), groups=groups)
+    problem = FitProblem(log, kernel.bind(log.features), tasks, 0.2, 0.1, free=(True, True, True), groups=groups)
     assert len(problem.blocks) == 3
     found = problem.value_and_gradient(next(iter(problem.starts(1, rng))))
     expected, gradient = 0.0, np.zeros(5)

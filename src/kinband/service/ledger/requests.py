@@ -16,7 +16,7 @@ import numpy as np
 from kinband.controller import Controller
 from kinband.controller.asking import State
 from kinband.controller.stations import arm_of
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, NotFoundError
 from kinband.records import Decision
 from kinband.service.ledger.events import Event
@@ -67,7 +67,7 @@ class Request:
                 f"decision {event.decision} was taken over from elsewhere: what it was asked with is not on record"
             )
         asked, state = payload["asked"], payload["entry"]["state"] or {}
-        state = {name: value for name, value in state.items() if not (timed and name == CLOCK)}
+        state = {name: value for name, value in state.items() if not (timed and name == TIME_COLUMN)}
         chosen = set(asked.get("allowed", ()))
         allowed = [arm in chosen for arm in range(asked["arms"])] if "allowed" in asked else None
         return cls(state, allowed, asked.get("running"), asked.get("time"))

@@ -9,7 +9,7 @@ from typing import Any
 from kinband.arrays import FloatArray
 from kinband.controller import Controller, Explanation
 from kinband.controller.explain import configuration_text, ran_text
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, KinbandError
 from kinband.guardrails import Verdict
 from kinband.planning import beliefs_of, contributions
@@ -195,7 +195,7 @@ class Outlooks:
             return {}
         try:
             state = dict(station_state.state or {}) | (
-                {} if station_state.clock is None else {CLOCK: station_state.clock}
+                {} if station_state.clock is None else {TIME_COLUMN: station_state.clock}
             )
             x = controller.setup.encoder.contexts(state)[choice.arm]
             present = controller.current

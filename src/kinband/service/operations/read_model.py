@@ -22,7 +22,7 @@ from kinband.controller import Setup
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
 from kinband.controller.journal import id_of, number_of
 from kinband.controller.telling import own_of
-from kinband.drift import CLOCK
+from kinband.drift import TIME_COLUMN
 from kinband.errors import NotFoundError
 from kinband.guardrails import CalledOff as TakenBack
 from kinband.guardrails import Changed, ClockSet, History, Resumed, Rewarded, Stopped, Verdict, event_from
@@ -464,7 +464,7 @@ class ReadModel:
         self.statuses["applied"] += 1
         self._bare[made.id] = made.mode, made.running, made.baseline
         state = {} if entry.state is None else dict(entry.state)
-        station_state.last, station_state.clock, station_state.state = decision.id, state.pop(CLOCK, None), state
+        station_state.last, station_state.clock, station_state.state = decision.id, state.pop(TIME_COLUMN, None), state
         station_state.running = decision.arm
         station_state.slots.append(decision.id)
         self._count("decisions")
