@@ -277,6 +277,7 @@ def _constraints(inner: Policy, spec: PolicySpec, safety: Safety | None, kpis: S
 
 
 def posterior_of(policy: Policy) -> Posterior | None:
-    """Return what a policy believes, below its constraints; None where it has no posterior."""
+    """Return what a policy believes, below its constraints: its attribute `posterior`; None where it has none."""
     inner = policy.inner if isinstance(policy, Constrained) else policy
-    return inner.posterior if isinstance(inner, UCB) else None
+    found = getattr(inner, "posterior", None)
+    return found if isinstance(found, Posterior) else None

@@ -19,7 +19,15 @@ from kinband.kernels import RBF, Linear
 from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost, Theorem1
 from kinband.policies.budget import margins
 from kinband.policies.constraints import Draft, Narrowed
-from kinband.policies.safety import Constrained, Rule, Safety, safety_from, safety_from_dict, safety_to_dict
+from kinband.policies.safety import (
+    Constrained,
+    Rule,
+    Safety,
+    posterior_of,
+    safety_from,
+    safety_from_dict,
+    safety_to_dict,
+)
 from kinband.posterior import ExactPosterior
 from kinband.records import Choice, Deployed
 
@@ -405,3 +413,22 @@ def test_nothing_is_said_of_low_rewards_where_there_is_no_budget(caplog: pytest.
     controller = make(safety=Floor(0.2))
     controller.tell(ask(controller).id, -3.0)
     assert not caplog.records
+
+
+def test_beliefs_are_those_of_any_policy_that_keeps_a_posterior() -> None:
+    class OwnPolicy:
+        """No relative of UCB."""
+
+        def __init__(self, posterior: Any) -> None:
+            self.posterior = posterior
+
+        def choose(self, query: Any, rng: Any) -> Choice:
+            raise NotImplementedError
+
+        def learn(self, observation: Any) -> None:
+            raise NotImplementedError
+
+    believed = ExactPosterior(RBF(), [[1.0]], noise=0.1)
+    assert posterior_of(OwnPolicy(believed)) is believed
+    assert posterior_of(Constrained(OwnPolicy(believed), ())) is believed
+    assert posterior_of(OwnPolicy("rewards by hand")) is None
