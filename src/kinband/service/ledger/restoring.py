@@ -220,6 +220,9 @@ def restored(
     snapshot = newest_snapshot(ledger, before=before) if snapshots else None
     past = LedgerPast(ledger, setup, before=before)
     controller, snapshot = _begun(setup, past, snapshot)
+    if snapshot is not None:
+        said = "events 1 to %d were checked when the snapshot was made: kinband ledger verify checks all of %s"
+        _log.info(said, snapshot.seq, ledger.name)
     start = (0, FIRST) if snapshot is None else (snapshot.seq, snapshot.checksum)
     if onlooker is not None and (known := onlooker.begin_at(snapshot)) < start[0]:
         for event in ledger.read(after=known, before=start[0] + 1):

@@ -3,7 +3,7 @@
 Checksums tell that something was changed by whoever did not recompute those after it; they are computed by anybody. The
 seal is an HMAC over number and checksum of the last event, which every transaction that records events puts in the
 place of the one before. Since the last checksum covers all that came before, so does the seal. A tail that was cut off
-together with its seal is found by a head that was noted elsewhere (`Ledger.verify`).
+together with its seal is found by a head that was noted elsewhere (`Ledger.verify`). Snapshots bear seals of their own.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from kinband.errors import BadInputError, SavedStateError
 from kinband.service.ledger.engines import open_private
 from kinband.service.ledger.events import FIRST, Head
 from kinband.service.ledger.schema import events, seals
+from kinband.version import __version__
 
 _LEAST = 32  # bytes of a key
 
@@ -61,6 +62,12 @@ class Key:
     def over(self, head: Head) -> str:
         """Return the seal of a head."""
         return hmac.new(self._secret, f"kinband ledger\n{head}".encode(), hashlib.sha256).hexdigest()
+
+    def over_snapshot(self, head: Head, data: bytes) -> str:
+        """Return the seal of a snapshot that was taken after a head."""
+        found = hmac.new(self._secret, f"kinband snapshot\n{head}\n{__version__}\n".encode(), hashlib.sha256)
+        found.update(data)
+        return found.hexdigest()
 
 
 def write_seal(connection: Connection, key: Key, head: Head) -> None:

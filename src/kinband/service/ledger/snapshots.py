@@ -9,6 +9,7 @@ them, as a zip file without pickle.
 """
 
 import hashlib
+import hmac
 import io
 import json
 import logging
@@ -21,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 
 from kinband.controller.memory import Stored
-from kinband.errors import SavedStateError
+from kinband.errors import BadInputError, SavedStateError
 from kinband.service.ledger.engines import LedgerUnavailableError
+from kinband.service.ledger.events import Head
 from kinband.service.ledger.schema import parts, snapshots
 from kinband.version import __version__
 
@@ -41,6 +43,7 @@ _FORM = 1  # of what is packed
 _KEPT = 2
 _PART = 8_000_000  # bytes of a row
 _ENDS = ".snapshot"
+_SEALED = b"kinband seal "  # what a seal and the end of its line follow; else a zip file begins at once
 _SAID = "said"  # the array that holds JSON
 _BROKEN = (KeyError, OSError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
@@ -84,14 +87,41 @@ class _Head:
 
 def write_snapshot(ledger: "Ledger", seq: int, memory: Stored, shown: Shown | None = None) -> int:
     """Store what was in memory after an event, let older ones go, and return how many bytes it takes."""
-    data = _packed(memory, shown)
-    head = _Head(seq, __version__, ledger.checksum_of(seq), hashlib.sha256(data).hexdigest())
+    return _write(ledger, Head(seq, ledger.checksum_of(seq)), _packed(memory, shown))
+
+
+def seal_snapshots(ledger: "Ledger") -> None:
+    """Put seals before snapshots that have none, with the key of the ledger."""
+    for head in _heads(ledger)[::-1]:
+        data = _data(ledger, head) if head.kinband == __version__ else None
+        if data is not None and not data.startswith(_SEALED):
+            _write(ledger, Head(head.seq, head.chained), data)
+
+
+def _write(ledger: "Ledger", after: Head, data: bytes) -> int:
+    """Store what was packed after an event, with a seal before it if there is a key, and return how many bytes."""
+    if ledger.key is not None:
+        data = _SEALED + ledger.key.over_snapshot(after, data).encode() + b"\n" + data
+    head = _Head(after.seq, __version__, after.checksum, hashlib.sha256(data).hexdigest())
     folder = ledger.beside(FOLDER)
     if folder is None:
         _write_rows(ledger, head, data)
     else:
         _write_file(ledger, folder, head, data)
     return len(data)
+
+
+def _opened(ledger: "Ledger", head: _Head, data: bytes) -> bytes:
+    """Return what follows the seal, if there is one; where the ledger has a key, refuse what it did not seal."""
+    seal, packed = b"", data
+    if data.startswith(_SEALED):
+        line, _, packed = data.partition(b"\n")
+        seal = line.removeprefix(_SEALED)
+    if ledger.key is not None:
+        wanted = ledger.key.over_snapshot(Head(head.seq, head.chained), packed).encode()
+        if not hmac.compare_digest(seal, wanted):
+            raise BadInputError("its seal is wrong" if seal else "it has no seal")
+    return packed
 
 
 def newest_snapshot(ledger: "Ledger", *, before: int | None = None) -> Snapshot | None:
@@ -105,8 +135,21 @@ def stored_snapshots(ledger: "Ledger") -> list[int]:
 
 
 def damaged_snapshots(ledger: "Ledger") -> list[str]:
-    """Return what is wrong with snapshots, each in a few words."""
-    return [f"the snapshot after event {head.seq} is damaged" for head in _heads(ledger) if _data(ledger, head) is None]
+    """Return what is wrong with snapshots, each in a few words; those of other versions are never opened."""
+    faults = ((head.seq, _fault(ledger, head)) for head in _heads(ledger))
+    return [f"the snapshot after event {seq} is damaged{fault}" for seq, fault in faults if fault is not None]
+
+
+def _fault(ledger: "Ledger", head: _Head) -> str | None:
+    data = _data(ledger, head)
+    if data is None:
+        return ""
+    try:
+        if head.kinband == __version__:
+            _opened(ledger, head, data)
+    except BadInputError as error:
+        return f" ({error})"
+    return None
 
 
 def _sound(ledger: "Ledger", before: int | None) -> Iterator[Snapshot]:
@@ -121,9 +164,9 @@ def _sound(ledger: "Ledger", before: int | None) -> Iterator[Snapshot]:
             _log.warning("the snapshot after event %d is damaged: passed over", head.seq)
             continue
         try:
-            memory, shown = _unpacked(data)
-        except _BROKEN as error:
-            _log.warning("the snapshot after event %d cannot be read, it is passed over: %s", head.seq, error)
+            memory, shown = _unpacked(_opened(ledger, head, data))
+        except (BadInputError, *_BROKEN) as error:
+            _log.warning("the snapshot after event %d cannot be used, it is passed over: %s", head.seq, error)
             continue
         yield Snapshot(head.seq, head.chained, memory, shown, len(data))
 
@@ -216,15 +259,19 @@ def synced(path: Path) -> None:
 
 def _write_rows(ledger: "Ledger", head: _Head, data: bytes) -> None:
     with ledger.connected(writes=True) as connection:
-        if connection.execute(select(snapshots.c.seq).where(snapshots.c.seq == head.seq)).first() is None:
-            row = {**asdict(head), "at": ledger.now(), "size": len(data)}
-            connection.execute(snapshots.insert().values(row))
-            for part, first in enumerate(range(0, len(data), _PART)):
-                connection.execute(parts.insert().values(seq=head.seq, part=part, data=data[first : first + _PART]))
+        _remove(connection, head.seq)
+        row = {**asdict(head), "at": ledger.now(), "size": len(data)}
+        connection.execute(snapshots.insert().values(row))
+        for part, first in enumerate(range(0, len(data), _PART)):
+            connection.execute(parts.insert().values(seq=head.seq, part=part, data=data[first : first + _PART]))
         stored = connection.execute(select(snapshots.c.seq).order_by(snapshots.c.seq)).scalars().all()
         for seq in stored[:-_KEPT]:
-            connection.execute(delete(parts).where(parts.c.seq == seq))
-            connection.execute(delete(snapshots).where(snapshots.c.seq == seq))
+            _remove(connection, seq)
+
+
+def _remove(connection: Connection, seq: int) -> None:
+    connection.execute(delete(parts).where(parts.c.seq == seq))
+    connection.execute(delete(snapshots).where(snapshots.c.seq == seq))
 
 
 # --- As bytes and back -----------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from kinband.service.ledger.events import FIRST, KINDS, Draft, Event, Head, chec
 from kinband.service.ledger.integrity import check_store
 from kinband.service.ledger.schema import events
 from kinband.service.ledger.seals import Key, checked_head, sealed_head, write_seal
-from kinband.service.ledger.snapshots import damaged_snapshots
+from kinband.service.ledger.snapshots import damaged_snapshots, seal_snapshots
 
 DECIDES = "-turn"
 """How the name of the file ends whose lock says which process decides; it is empty."""
@@ -333,14 +333,17 @@ class Ledger:
             yield event
 
     def seal(self) -> Head:
-        """Seal a ledger that has no seal yet with its key, after it was verified; return its head."""
+        """Seal a ledger that has no seal yet, and its snapshots, after it was verified; return its head."""
         if self.key is None:
             raise BadInputError("a ledger is sealed with a key: open it with one")
         with self.connected(writes=True) as connection:
             head, seal = sealed_head(connection)
             if seal is None:
                 write_seal(connection, self.key, head)
-            return checked_head(connection, self.key, where=self.name, writes=True)
+            sealed = checked_head(connection, self.key, where=self.name, writes=True)
+        if seal is None:
+            seal_snapshots(self)
+        return sealed
 
     @contextmanager
     def writing(self) -> Iterator["Writer"]:

@@ -1,5 +1,6 @@
 """Lost tails and forgeries: heads that were noted elsewhere, and seals by a key that lies elsewhere."""
 
+import logging
 import stat
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,9 @@ from kinband.errors import BadInputError, SavedStateError
 from kinband.service.access import Tokens
 from kinband.service.ledger import Draft, Event, Head, Key, Ledger, replay
 from kinband.service.ledger.events import FIRST
+from kinband.service.ledger.restoring import read_setup, restored
 from kinband.service.ledger.schema import events, seals, set_triggers
+from kinband.service.ledger.snapshots import write_snapshot
 
 KEY = Key(b"a key that lies where the database does not")
 
@@ -158,6 +161,39 @@ def test_a_ledger_goes_on_with_its_key_and_tokens_are_sealed_too(url: str) -> No
             connection.execute(update(seals).values(mac="0" * 64))
         with pytest.raises(SavedStateError, match="does not fit its head"):
             ledger.seal()
+
+
+def test_beliefs_that_somebody_plants_without_the_key_are_not_taken_up(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are learned anew from the events; the start says so, and so does verify."""
+    lived(url)
+    with closing(Ledger.open(url)) as ledger:
+        setup = read_setup(ledger)
+        memory = restored(ledger, setup).controller.stored()
+        assert memory is not None
+        write_snapshot(ledger, ledger.head().seq, memory)
+    with closing(Ledger.open(url, key=KEY)) as ledger:
+        ledger.seal()
+        last = ledger.head().seq
+        assert restored(ledger, setup).snapshot == last  # it was there when the ledger was sealed
+        with closing(Ledger.open(url, key=Key(b"another key, which is as long as any"))) as other:
+            write_snapshot(other, last, memory)
+        assert restored(ledger, setup).snapshot == 0
+        assert "its seal is wrong" in caplog.text
+        with closing(Ledger.open(url)) as other:
+            write_snapshot(other, last, memory)
+            assert restored(other, setup).snapshot == last
+        assert restored(ledger, setup).snapshot == 0
+        assert f"the snapshot after event {last} cannot be used, it is passed over: it has no seal" in caplog.text
+        with pytest.raises(SavedStateError, match="it has no seal"):
+            ledger.verify()
+        caplog.clear()
+        caplog.set_level(logging.INFO)
+        assert OnRecord(ledger).turns.snapshot()
+        assert restored(ledger, setup).snapshot == last
+        assert f"events 1 to {last} were checked when the snapshot was made" in caplog.text
+        ledger.verify()
 
 
 def test_a_key_is_made_for_its_owner_alone_and_a_short_one_refused(tmp_path: Path) -> None:
