@@ -89,6 +89,8 @@ def in_one_sentence(where: str, *, known: bool = True) -> Iterator[None]:
         raise _unavailable(f"the ledger {where} is busy", "busy", known=known) from error
     except exc.DBAPIError as error:
         raise translated(error, where, known=known) from error
+    except UnicodeDecodeError as error:  # what SQLite says of a damaged schema quotes its bytes
+        raise SavedStateError(f"the ledger {where} is damaged ({error}): restore it from a backup") from error
 
 
 def translated(error: exc.DBAPIError, where: str, *, known: bool) -> KinbandError:
@@ -321,7 +323,7 @@ def _prepare_sqlite(connection: Any, timeout: float, *, create: bool) -> None:
             _write_ahead(connection, until=monotonic() + timeout)
         for pragma in ("synchronous=FULL", "foreign_keys=ON", f"journal_size_limit={WAL}"):
             connection.execute(f"PRAGMA {pragma}")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         connection.close()
         raise
 

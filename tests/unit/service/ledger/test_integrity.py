@@ -45,6 +45,19 @@ def test_single_bits_that_change_an_answer_are_noticed(tmp_path: Path) -> None:
     assert found.first.total() == 60
 
 
+def test_a_schema_whose_names_are_no_text_is_told_as_damage(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    Ledger.open(file).close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    known, other = b"CREATE INDEX events_actor ON events", b"CREATE INDEX events_actor ON event\xf3"
+    assert known in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(known, other))
+    for create in (True, False):
+        with pytest.raises(SavedStateError, match="is damaged"):
+            Ledger.open(file, create=create)
+
+
 def test_an_index_that_does_not_fit_its_table_is_noticed_by_start_verify_and_backup(tmp_path: Path) -> None:
     file = tmp_path / "ledger.db"
     with closing(Ledger.open(file)) as ledger:
