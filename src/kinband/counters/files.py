@@ -175,7 +175,13 @@ def forget(element: Any) -> None:
 
 def local(element: Any) -> str:
     """Return the name of an element without its namespace; "" for a comment or an instruction."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    tag = element.tag
+    return _bare(tag) if isinstance(tag, str) else ""
+
+
+@lru_cache(maxsize=4096)
+def _bare(tag: str) -> str:
+    return tag.rpartition("}")[2]
 
 
 def _lxml() -> Any:

@@ -148,10 +148,19 @@ def _block(info: Any, zone: tzinfo | None, wanted: Set[str] | None) -> Block:
 
 
 def _value(element: Any, block: Block, dn: str) -> Measured:
-    marked = next(element.iterchildren("{*}suspect", reversed=True), None)
+    results = marked = None
+    if block.numbered is None:
+        for child in element:
+            if (name := local(child)) == "measResults":
+                results = child
+            elif name == "suspect":
+                marked = child
+    else:
+        marked = next(element.iterchildren("{*}suspect", reversed=True), None)
     if marked is not None and (marked.text or "").strip().lower() in ("true", "1"):
         return Measured(dn, block, {}, True)
-    return Measured(dn, block, (_listed if block.numbered is None else _numbered)(element, block, dn), False)
+    values = _listed(results, block, dn) if block.numbered is None else _numbered(element, block, dn)
+    return Measured(dn, block, values, False)
 
 
 def _numbered(element: Any, block: Block, dn: str) -> dict[str, str | None]:
@@ -172,8 +181,7 @@ def _at(element: Any, place: str) -> Any:
     return next((one for one in element.iterchildren("{*}r") if one.get("p") == place), None)
 
 
-def _listed(element: Any, block: Block, dn: str) -> dict[str, str | None]:
-    results = next(element.iterchildren("{*}measResults"), None)
+def _listed(results: Any, block: Block, dn: str) -> dict[str, str | None]:
     given = [] if results is None else (results.text or "").split()
     if len(given) != len(block.counters):
         raise BadInputError(

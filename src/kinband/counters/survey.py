@@ -7,7 +7,7 @@ have the same name there, and nobody can say which value is whose.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -52,18 +52,19 @@ class Values:
         self._refused: set[tuple[int, Leaf]] = set()
         self._source: list[str] = []
 
-    def add(self, key: tuple[str, int, int], values: Mapping[Leaf, float], source: str) -> None:
+    def add(self, key: tuple[str, int, int], values: Iterable[tuple[Leaf, float]], source: str) -> None:
         """Put down values of a station in a period; what contradicts an earlier value takes it away."""
         row = self.rows.setdefault(key, len(self.rows))
         if row == len(self._source):
             self._source.append(source)
             for column in self.columns.values():
                 column.append(nan)
-        for leaf, value in values.items():
-            old = self.columns[leaf][row]
+        for leaf, value in values:
+            column = self.columns[leaf]
+            old = column[row]
             if isnan(value) or old == value or (row, leaf) in self._refused:
                 continue
-            self.columns[leaf][row] = value if isnan(old) else nan
+            column[row] = value if isnan(old) else nan
             if not isnan(old):
                 self._refused.add((row, leaf))
                 self.differing[self._source[row], source] += 1
@@ -209,13 +210,13 @@ class _Reading:
             if block is not last:
                 last, number = block, self.lists.setdefault(block.counters, len(self.lists))
             self._add(dn, block, number, suspect=suspect)
-            if isinstance(kept, dict):
+            if isinstance(kept, list):
                 self._values(dn, block, kept, str(path))
             elif isinstance(kept, int):
                 self._compare((dn, (block.begin, block.end), number), kept, str(path))
         self.made.files += 1
 
-    def _kept(self, one: Measured) -> dict[Leaf, float] | int | None:
+    def _kept(self, one: Measured) -> list[tuple[Leaf, float]] | int | None:
         """What is kept of an object until the file is known to be whole."""
         if one.suspect:
             return None
@@ -226,7 +227,7 @@ class _Reading:
         kind = class_of(one.dn)
         if kind not in self.taken:
             self.taken[kind] = self.mapping.taken_from(kind)
-        return {leaf: leaf.read(one.values[name]) for leaf, name in self.taken[kind] if name in one.values}
+        return [(leaf, leaf.read(one.values[name])) for leaf, name in self.taken[kind] if name in one.values]
 
     def _add(self, dn: str, block: Block, listed: int, *, suspect: bool) -> None:
         made = self.made
@@ -239,7 +240,7 @@ class _Reading:
         if suspect:
             made.suspect[dn] += 1
 
-    def _values(self, dn: str, block: Block, kept: dict[Leaf, float], source: str) -> None:
+    def _values(self, dn: str, block: Block, kept: list[tuple[Leaf, float]], source: str) -> None:
         station = self.station(dn)
         if station is not None and self.made.values is not None:
             self.made.values.add((station, block.begin, block.end), kept, source)

@@ -308,7 +308,8 @@ def _names_beside(
     taken = [(x - size, y - size, x + size, y + size) for x, y in at.tolist()]
     texts = []
     for i in order:
-        x, y, wide, gap = *at[i].tolist(), 0.66 * _LETTER * len(names[i]), size + 4.0
+        x, y = at[i].tolist()
+        wide, gap = 0.66 * _LETTER * len(names[i]), size + 4.0
         corners = [("start", x + gap, y - _LETTER / 2), ("end", x - gap, y - _LETTER / 2)]
         corners += [("middle", x, y - gap - _LETTER), ("middle", x, y + gap)]
         for anchor, end, top in corners:
