@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from kinband.service.ledger.engines import LOCK, WRITING
 from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations
+from kinband.service.operations import clock as operations_clock
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -686,6 +688,24 @@ def test_every_decision_is_decided_again_from_the_record(ledger: Ledger) -> None
     assert all(replay(ledger, key).same for key in operations.read_model.decisions)
     assert operations.explain("d000007").text
     check_the_record(operations)
+
+
+def test_a_clock_that_is_ahead_at_start_is_found_out_by_that_of_a_server(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(ledger, mode="autonomous", clock=None)
+    monkeypatch.setattr(operations_clock, "_now", lambda: datetime.now(UTC) + timedelta(hours=2))
+    late = begin(ledger, clock=None)
+    found = late.reading()
+    if ledger.engine.dialect.name == "sqlite":  # nobody can know
+        assert not found.doubt
+        return
+    assert "and by the time that has passed it is" in found.doubt
+    assert found.now < datetime.now(UTC) + timedelta(minutes=1)
+    assert [one.status for one in ask(late, a=2).values()] == ["refused"]
+    late.set_clock(why="the server is wrong", actor="ada")
+    assert not late.reading().doubt
+    assert late.now() > datetime.now(UTC) + timedelta(hours=1)
 
 
 # --- When the database fails --------------------------------------------------------------------------------

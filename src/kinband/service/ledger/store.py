@@ -129,6 +129,14 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
+    def server_time(self) -> datetime | None:
+        """Return what the clock of the database's server shows; None for a file, which has none of its own."""
+        if self._file is not None:
+            return None
+        with self.reading() as connection:
+            found: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return found.astimezone(UTC)
+
     @property
     def warnings(self) -> list[str]:
         """What is known to be wrong with the database's own software and with its file, with what to do."""

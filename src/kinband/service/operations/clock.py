@@ -4,8 +4,8 @@ The time of the latest event on record is the least that it can be, whichever pr
 be is that time and what a stopwatch has measured since, which nobody can set. What the clock shows is taken between the
 two; where it is out of them by more than a clock may be off (`TOLERANCE`), the time is in doubt, and says why.
 
-A process that has just started knows of no most: a clock that goes ahead while nothing runs looks like time that has
-passed.
+A process that has just started knows of no most but what a witness shows, the clock of a database's server. Without
+one, a clock that goes ahead while nothing runs looks like time that has passed.
 """
 
 import time
@@ -18,6 +18,9 @@ from kinband.guardrails.model import utc
 
 Clock = Callable[[], datetime]
 """What says the time, with a time zone."""
+
+Witness = Callable[[], datetime | None]
+"""Another clock; None where there is none."""
 
 Stopwatch = Callable[[], float]
 """What counts seconds from any beginning on."""
@@ -58,6 +61,7 @@ class Timekeeper:
     Args:
         clock: What the time is read from; by default the clock of the machine.
         stopwatch: What measures how much has passed; by default that of the machine, none beside a clock of your own.
+        witness: What says at the first look how late it can be; not asked beside a clock of your own.
 
     Example:
         >>> ten, shown = datetime(2026, 11, 20, 10, tzinfo=UTC), {"hours": 0}
@@ -69,9 +73,12 @@ class Timekeeper:
         ('10:01', 'the clock shows 2026-11-20 12:00:00 UTC')
     """
 
-    def __init__(self, clock: Clock | None = None, stopwatch: Stopwatch | None = None) -> None:
+    def __init__(
+        self, clock: Clock | None = None, stopwatch: Stopwatch | None = None, *, witness: Witness = lambda: None
+    ) -> None:
         self._clock = clock or _now
         self._stopwatch = stopwatch or (seconds_since_boot if clock is None else None)
+        self._witness = witness if clock is None else lambda: None
         self._zero: datetime | None = None  # the latest that it can have been when the stopwatch showed nothing
         self._looked: float | None = None  # what the stopwatch showed when all that was on record was last known
         self._seen: Latest = 0, None  # what was known then
@@ -91,7 +98,7 @@ class Timekeeper:
             return
         at = self.seconds() if at is None else at
         if self._looked is None:
-            shown = self._shown()
+            shown = self._witness() or self._shown()
             self._zero = max(shown, latest[1] or shown) - timedelta(seconds=at)
         else:
             self._zero = self._latest_zero(latest)

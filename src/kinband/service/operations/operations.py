@@ -185,7 +185,7 @@ class Operations:
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
-        operations = cls(turns, in_force, read_model, Timekeeper(clock, stopwatch))
+        operations = cls(turns, in_force, read_model, Timekeeper(clock, stopwatch, witness=ledger.server_time))
         operations.refresh()
         if rails is not None and not rails_text and read_model.rails.digest:
             raise BadInputError(
