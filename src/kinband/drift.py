@@ -27,6 +27,7 @@ from kinband.kernels import (
     Product,
     SklearnKernel,
     Sum,
+    TaskCovariance,
     as_kernel,
     components,
 )
@@ -382,7 +383,7 @@ def residual(reward: float, *, mean: float, std: float, noise: float) -> float:
 _OWN = 1e-6  # share of its variance that a row leaves to the station itself where it has to be cut back
 
 
-def row_after_change(K_Z: FloatArray, task: int, *, former: Mapping[int, int], kept: float) -> FloatArray:
+def row_after_change(K_Z: TaskCovariance, task: int, *, former: Mapping[int, int], kept: float) -> FloatArray:
     """Return the row of the task after `task` of the same station, behind the M there are, its variance last, (M + 1,).
 
     Args:
@@ -403,7 +404,7 @@ def row_after_change(K_Z: FloatArray, task: int, *, former: Mapping[int, int], k
     return row
 
 
-def _borne(K_Z: FloatArray, row: FloatArray) -> FloatArray:
+def _borne(K_Z: TaskCovariance, row: FloatArray) -> FloatArray:
     """Return the part of a row (M + 1,) that the tasks of K_Z (M, M) can bear; groups it does not name stay apart."""
     found = np.append(np.zeros(len(K_Z)), row[-1])
     named = [members for members in components(K_Z) if row[members].any()]

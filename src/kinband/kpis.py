@@ -14,7 +14,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, finite_number, positive_number
 from kinband.errors import BadInputError
-from kinband.kernels import Kernel
+from kinband.kernels import Kernel, TaskCovariance
 from kinband.model import Search, learn_model
 from kinband.policies.kpi_floors import Kpi, KpiFloor
 from kinband.records import Samples
@@ -35,7 +35,7 @@ __all__ = ["KpiFloor", "NeighbourReward", "WeightedReward"]
 _FEWEST = 3  # rows that a model is fitted to at least
 
 
-def declared_kpis(floors: Sequence[KpiFloor], kernel: Kernel, K_Z: FloatArray, *, width: int) -> tuple[Kpi, ...]:
+def declared_kpis(floors: Sequence[KpiFloor], kernel: Kernel, K_Z: TaskCovariance, *, width: int) -> tuple[Kpi, ...]:
     """Return KPIs whose model is declared, with the reward's kernel over contexts of `width` features."""
     return tuple(_declared(floor, kernel, K_Z, width=width) for floor in floors)
 
@@ -55,7 +55,7 @@ def fitted_kpis(
     return tuple(_fitted(floor, samples, kernel=kernel, similarity=similarity, rng=rng) for floor in floors)
 
 
-def _declared(floor: KpiFloor, kernel: Kernel, K_Z: FloatArray, *, width: int) -> Kpi:
+def _declared(floor: KpiFloor, kernel: Kernel, K_Z: TaskCovariance, *, width: int) -> Kpi:
     missing = [name for name in ("mean", "deviation", "noise") if getattr(floor, name) is None]
     if missing or floor.deviation is None:
         raise BadInputError(
@@ -63,7 +63,7 @@ def _declared(floor: KpiFloor, kernel: Kernel, K_Z: FloatArray, *, width: int) -
             "its KpiFloor, or start from a trace that has it among its kpis"
         )
     # One standard deviation from the middle of all states: for most kernels as good a place as any.
-    variance = float(kernel.diag(np.ones((1, width)))[0] * np.mean(np.diagonal(K_Z)))
+    variance = float(kernel.diag(np.ones((1, width)))[0] * np.mean(K_Z.diagonal()))
     return Kpi(floor, kernel, floor.deviation / variance**0.5)
 
 
@@ -74,11 +74,11 @@ def _fitted(
     known = np.zeros(len(samples), dtype=np.bool_) if values is None else np.isfinite(values)
     declared = floor.mean is not None and floor.deviation is not None and floor.noise is not None
     if values is None or declared or np.count_nonzero(known) < _FEWEST:
-        return _declared(floor, kernel, similarity.matrix, width=samples.X.shape[1])
+        return _declared(floor, kernel, similarity.K_Z, width=samples.X.shape[1])
     rows = replace(samples.take(known), noise=None)
     y = values[known]
     centre, spread = float(y.mean()), float(y.std()) or 1.0
-    unit = float(np.sqrt(kernel.diag(rows.X).mean() * np.mean(np.diagonal(similarity.matrix))))
+    unit = float(np.sqrt(kernel.diag(rows.X).mean() * np.mean(similarity.K_Z.diagonal())))
     scale = spread / unit  # in units of g the search begins where the reward's ended
     model = learn_model(
         replace(rows, y=(y - centre) / scale), similarity, rng=rng, kernel=kernel,
@@ -86,7 +86,7 @@ def _fitted(
         mean=None if floor.mean is None else (floor.mean - centre) / scale,
         search=Search(kernel=True, noise=floor.noise is None, mean=floor.mean is None, starts=1),
     )  # fmt: skip
-    moved = float(np.sqrt(model.kernel.diag(rows.X).mean() * np.mean(np.diagonal(similarity.matrix))))
+    moved = float(np.sqrt(model.kernel.diag(rows.X).mean() * np.mean(similarity.K_Z.diagonal())))
     stretch = 1.0 if floor.deviation is None else floor.deviation / (moved * scale)
     found = {"mean": centre + scale * model.mean, "noise": model.noise * scale**2, "deviation": moved * scale}
     missing: dict[str, Any] = {name: value for name, value in found.items() if getattr(floor, name) is None}

@@ -168,7 +168,7 @@ def unchecked_value_and_gradient(
     K_Z, pull_tasks = tasks.vjp()
     D = variances(samples, noise)
     value, to_kernel, to_noise, to_mean = 0.0, np.zeros(len(kernel.theta)), 0.0, 0.0
-    W_Z, days, spells = np.zeros_like(K_Z), samples.days, samples.spells
+    W_Z, days, spells = np.zeros(K_Z.shape if len(tasks.theta) else (0, 0)), samples.days, samples.spells
     to_shocks = np.zeros(0 if shocks is None else 2)
     for rows in blocks:
         K_X, pull_kernel = kernel.vjp(samples.X[rows])
@@ -199,13 +199,13 @@ def row_blocks(of_rows: IntArray, tasks: TaskModel, *, groups: IntArray | None =
 
     With the group of each station in `groups` (M,), rows of different groups are held apart.
     """
-    # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
-    K_Z = np.ones_like(tasks.K_Z) if len(tasks.theta) else tasks.K_Z
-    if groups is not None:
-        K_Z = K_Z * (groups[:, None] == groups)
     present, position = np.unique(of_rows, return_inverse=True)  # stations without rows are left aside
+    # A free K_Z may leave zero behind, and then rows hang together that its present entries hold apart.
+    K_Z = np.ones((len(present), len(present))) if len(tasks.theta) else tasks.K_Z[np.ix_(present, present)]
+    if groups is not None:
+        K_Z = K_Z * (groups[present][:, None] == groups[present])
     group = np.empty(len(present), dtype=np.int64)
-    for number, members in enumerate(components(K_Z[np.ix_(present, present)])):
+    for number, members in enumerate(components(K_Z)):
         group[members] = number
     by_row = group[position]
     order = np.lexsort((of_rows, by_row))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinband.arrays import finite_number, positive_number
-from kinband.kernels import FixedTasks, Kernel, as_kernel
+from kinband.kernels import BlockMatrix, FixedTasks, Kernel, as_kernel
 from kinband.likelihood import BLOCK_ROWS, NOISE, Fit, Shocks, fit, spread_of, starting_kernel
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, Similarity, TaskMatrix, similarity_from
@@ -144,7 +144,7 @@ def learn_model(
         search = Search(kernel=kernel is None, noise=noise is None, mean=mean is None)
     first = Model(
         starting_kernel(samples) if kernel is None else as_kernel(kernel).bind(samples.features),
-        TaskMatrix(samples.stations, np.eye(len(samples.stations)), "independent"),
+        TaskMatrix(samples.stations, BlockMatrix.apart(len(samples.stations)), "independent"),
         NOISE * spread_of(samples.y) if noise is None else positive_number(noise, name="noise"),
         float(samples.y.mean()) if mean is None else finite_number(mean, name="mean"),
     )
@@ -164,13 +164,13 @@ def _fitted(samples: Samples, first: Model, tasks: TaskMatrix, search: Search, *
     """Return the best model under a task matrix; the search begins at `first`, on which its prior is centred."""
     if not search.anything:
         return replace(first, similarity=tasks)
-    how, fixed = search.options(first), FixedTasks(tasks.matrix)
+    how, fixed = search.options(first), FixedTasks(tasks.K_Z)
     return _model(samples, fit(samples, first.kernel, tasks=fixed, rng=rng, **how), tasks, search)
 
 
 def _model(samples: Samples, found: Fit, tasks: TaskMatrix, search: Search) -> Model:
     """Return what a fit found as a model, with noise enough to compute with."""
-    variance = float(found.kernel.diag(samples.X).max(initial=0.0) * np.diagonal(tasks.matrix).max())
+    variance = float(found.kernel.diag(samples.X).max(initial=0.0) * tasks.K_Z.diagonal().max())
     noise = max(found.noise, LEAST_NOISE * variance) if search.noise else found.noise
     return Model(found.kernel, tasks, noise, found.mean, found.at_bound, found.shocks or Shocks())
 

@@ -256,7 +256,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  
         if new:
             self.posterior_.extend_tasks(self._longer(new))
             self.stations_ = (*self.stations_, *new)
-            self.similarity_ = replace(self.similarity_, stations=self.stations_, matrix=self.posterior_.K_Z)
+            known = self.similarity_
+            self.similarity_ = TaskMatrix(self.stations_, self.posterior_.K_Z, known.method, known.details)
             self._samples = replace(self._samples, stations=self.stations_)
         more = replace(self._samples, tasks=tasks, X=contexts, y=y, noise=variance)
         self.posterior_.update(tasks, contexts, y, noise=variances(more, self.noise_))

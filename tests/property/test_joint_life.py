@@ -42,7 +42,7 @@ def test_a_log_is_learned_to_the_same_bits_again() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_newcomer_of_whom_nothing_is_known_is_as_like_the_others_as_they_are_on_average(seed: int) -> None:
     controller = Controller.from_trace(trace_of(seed), SPACE, seed=seed)
-    K_Z = controller.setup.K_Z
+    K_Z = np.asarray(controller.setup.K_Z)
     controller.add_station("new")
     row = controller.current.K_Z[-1]
     average = K_Z[~np.eye(5, dtype=bool)].mean()

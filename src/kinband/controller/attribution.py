@@ -16,7 +16,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller.journal import Journal, ToldRows
 from kinband.controller.memory import starting_rows
 from kinband.controller.setup import Setup
-from kinband.kernels import Kernel, MultiTaskKernel, components
+from kinband.kernels import BlockMatrix, Kernel, MultiTaskKernel, TaskCovariance, components
 from kinband.posterior.base import LearnedRows, Rows, cholesky_factor
 from kinband.records import Observation
 
@@ -178,7 +178,7 @@ class KnownRows:
             return Rows(rows.tasks[:known], rows.X[:known], rows.y[:known], rows.noise[:known])
 
 
-def closest_rows(rows: Rows, task: int, x: FloatArray, *, most: int, setup: Setup, K_Z: FloatArray) -> Rows:
+def closest_rows(rows: Rows, task: int, x: FloatArray, *, most: int, setup: Setup, K_Z: TaskCovariance) -> Rows:
     """Return those rows that f at a context (d,) of a task hangs together with most, in their order.
 
     What an estimate rests on is weighed from these where there are too many to weigh all: the others are seen through
@@ -193,7 +193,7 @@ def closest_rows(rows: Rows, task: int, x: FloatArray, *, most: int, setup: Setu
         K_Z: The task matrix to share by, (M, M).
     """
     nearness = np.abs(MultiTaskKernel(setup.kernel, K_Z).cross(rows.tasks, rows.X, np.array([task]), x[None])[:, 0])
-    own = np.sqrt(np.diagonal(K_Z)[rows.tasks])  # how far f goes at all, by station
+    own = np.sqrt(K_Z.diagonal()[rows.tasks])  # how far f goes at all, by station
     order = np.argsort((nearness / own)[::-1], kind="stable")
     chosen = np.sort(len(nearness) - 1 - order[-most:])
     return Rows(rows.tasks[chosen], rows.X[chosen], rows.y[chosen], rows.noise[chosen])
@@ -230,7 +230,7 @@ class Part:
         """Return how many of these rows were among the first `known` of all, (m,)."""
         return np.searchsorted(self._index, np.asarray(known)).astype(np.int64)
 
-    def hindsight(self, kernel: Kernel, K_Z: FloatArray, *, mean: float) -> Hindsight:
+    def hindsight(self, kernel: Kernel, K_Z: TaskCovariance, *, mean: float) -> Hindsight:
         """Return the beliefs of a model of these tasks alone, K_Z (M, M) being that of all."""
         return Hindsight(MultiTaskKernel(kernel, K_Z[np.ix_(self.members, self.members)]), self.rows, mean=mean)
 
@@ -320,27 +320,26 @@ def shares_of(weights: FloatArray, tasks: IntArray, *, size: int) -> FloatArray:
     return found
 
 
-def task_matrix_of(setup: Setup) -> FloatArray | None:
+def task_matrix_of(setup: Setup) -> TaskCovariance | None:
     """Return the task matrix that a controller's policy shares by, (M, M); None where it has no such posterior.
 
     Example:
         >>> from kinband import ConfigurationSpace, Controller
         >>> alone = Controller(ConfigurationSpace(tilt=[2, 4]), ["a", "b"], similarity="pooled", policy="kernel-ucb")
         >>> task_matrix_of(alone.setup)
-        array([[1., 0.],
-               [0., 1.]])
+        BlockMatrix(<2 tasks in 2 groups>)
     """
     match setup.config.policy:
         case "ucb" | "thompson":
             return setup.K_Z
         case "pooled":
-            return np.ones_like(setup.K_Z)
+            return np.ones(setup.K_Z.shape)
         case "kernel-ucb" | "cgp-ucb":
-            return np.eye(len(setup.K_Z))
+            return BlockMatrix.apart(len(setup.K_Z))
     return None
 
 
-def related(K_Z: FloatArray, task: int) -> IntArray:
+def related(K_Z: TaskCovariance, task: int) -> IntArray:
     """Return the tasks that share evidence with one, itself among them, ascending.
 
     Example:
@@ -350,7 +349,9 @@ def related(K_Z: FloatArray, task: int) -> IntArray:
     return next(members for members in components(K_Z) if task in members)
 
 
-def evidence_of(rows: Rows, task: int, *, X: FloatArray, setup: Setup, K_Z: FloatArray) -> tuple[Evidence, FloatArray]:
+def evidence_of(
+    rows: Rows, task: int, *, X: FloatArray, setup: Setup, K_Z: TaskCovariance
+) -> tuple[Evidence, FloatArray]:
     """Return what the estimate for a task at the first context of X (m, d) rests on, and the covariance of f at all.
 
     Args:

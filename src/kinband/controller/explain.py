@@ -25,6 +25,7 @@ from kinband.controller.events import Asked
 from kinband.controller.journal import Journal
 from kinband.controller.setup import Setup
 from kinband.errors import BadInputError, NotPositiveDefiniteError
+from kinband.kernels import TaskCovariance
 from kinband.policies.constraints import BUDGET, FLOOR
 from kinband.posterior.base import Rows
 from kinband.records import Alternative, Alternatives, Decision
@@ -590,7 +591,7 @@ def _from_the_closest(
     *,
     setup: Setup,
     journal: Journal,
-    K_Z: FloatArray,
+    K_Z: TaskCovariance,
     most: int,
 ) -> tuple[Evidence | None, FloatArray | None, str]:
     """Return the same from so many rows at most, the closest of those that bear on a decision."""
@@ -610,7 +611,7 @@ def _from_the_closest(
 
 
 def _weighed(
-    asked: Asked, runner_up: Alternative | None, rows: Rows, *, setup: Setup, K_Z: FloatArray
+    asked: Asked, runner_up: Alternative | None, rows: Rows, *, setup: Setup, K_Z: TaskCovariance
 ) -> tuple[Evidence | None, FloatArray | None, str]:
     """Return the evidence that rows are, and the covariance with the runner-up."""
     X = _contexts(asked, runner_up, setup)
@@ -628,7 +629,7 @@ def _too_many(count: int, most_rows: int) -> str:
     )
 
 
-def _bearing(asked: Asked, setup: Setup, journal: Journal, K_Z: FloatArray) -> int:
+def _bearing(asked: Asked, setup: Setup, journal: Journal, K_Z: TaskCovariance) -> int:
     """How many of the rewards known to a decision are of stations that share with its own."""
     start = np.empty(0) if setup.start is None else setup.start.tasks
     told = journal.rows.part(0, max(asked.decision.known - len(start), 0)).task

@@ -93,7 +93,7 @@ def cold_setup(
     return _setup(
         config, model, encoder, names, features=None if features is None else columns, start=log,
         notes={"similarity": model.similarity.method},
-        kpis=declared_kpis(config.kpis, kernel, model.similarity.matrix, width=len(columns)),
+        kpis=declared_kpis(config.kpis, kernel, model.similarity.K_Z, width=len(columns)),
         running=running, descriptors=descriptors, on=on,
     )  # fmt: skip
 
@@ -227,7 +227,7 @@ def _setup(
         options=_with_arm(config.options, encoder.space), kpis=[kpi.floor for kpi in kpis],
     )  # fmt: skip
     return Setup(
-        made, encoder, stations, model.kernel, model.similarity.matrix, model.noise, model.mean, kpis=kpis,
+        made, encoder, stations, model.kernel, model.similarity.K_Z, model.noise, model.mean, kpis=kpis,
         running=arms, descriptors=_declared_descriptors(descriptors, stations),
         notes={**notes, **_engine_note(made), **half_life_note(drift)}, **rest,
     )  # fmt: skip
@@ -345,7 +345,7 @@ def declared_arms(running: Running, stations: tuple[str, ...], space: Configurat
         raise BadInputError(f"running must be a configuration, or configurations by station, got {running!r:.60}")
     by_station = all(isinstance(value, Mapping) for value in running.values())
     given = running if by_station else dict.fromkeys(stations, running)
-    if unknown := [name for name in given if name not in stations]:
+    if unknown := sorted(set(given) - set(stations)):
         raise BadInputError(f"running names {unknown[0]!r}, which is not a station of this controller")
     return {station: arm_of(given[station], space, station=station) for station in given}
 
@@ -356,7 +356,7 @@ def _declared_descriptors(descriptors: DescriptorsLike, stations: tuple[str, ...
         return {}
     if not isinstance(descriptors, Mapping):
         raise BadInputError(f"descriptors must be given by station, as a mapping, got {descriptors!r:.60}")
-    if unknown := [name for name in descriptors if name not in stations]:
+    if unknown := sorted(set(descriptors) - set(stations)):
         raise BadInputError(f"descriptors names {unknown[0]!r}, which is not a station of this controller")
     known = {station: checked_descriptors(descriptors[station], station=station) for station in descriptors}
     check_kinds(known)

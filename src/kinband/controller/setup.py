@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_number
+from kinband.arrays import finite_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.config import ControllerConfig
 from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, NotFoundError
-from kinband.kernels import Kernel
+from kinband.kernels import BlockMatrix, Kernel, TaskCovariance
 from kinband.policies import Constant, Exploration, PolicyFactory, PolicySpec, policy_factory
 from kinband.policies.kpi_floors import Kpi, kpi_from_dict, kpi_to_dict
 from kinband.policies.safety import Safety, constrained
@@ -37,7 +37,7 @@ class Setup:
         encoder: From states and configurations to contexts.
         stations: Station names; a task number is an index into them.
         kernel: Context kernel k_X.
-        K_Z: Task matrix, (M, M).
+        K_Z: Task matrix, (M, M); of stations in groups that share nothing a `kinband.kernels.BlockMatrix`.
         noise: Variance of a reward beyond what is told of it.
         mean: Constant prior mean.
         features: Names of the columns of context rows, for a controller that is asked with those; else None.
@@ -59,7 +59,7 @@ class Setup:
     encoder: ContextEncoder
     stations: tuple[str, ...]
     kernel: Kernel
-    K_Z: FloatArray
+    K_Z: TaskCovariance
     noise: float
     mean: float
     features: tuple[str, ...] | None = None
@@ -166,6 +166,8 @@ def setup_to_parts(setup: Setup) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the setup as JSON-able values and plain arrays."""
     start = setup.start
     arrays: dict[str, Any] = {"K_Z": setup.K_Z}
+    if isinstance(setup.K_Z, BlockMatrix):
+        arrays = {"K_Z": setup.K_Z.entries, "K_Z_groups": setup.K_Z.groups}
     values: dict[str, Any] = {
         "config": setup.config.to_dict(),
         "encoder": setup.encoder.to_dict(),
@@ -191,7 +193,8 @@ def setup_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any], *, po
     """Return the setup that `setup_to_parts` wrote; a policy of the user's own must be handed in again."""
     values = values if "config" in values else _with_config(values)
     stations, notes, features = tuple(values["stations"]), values["notes"], values["features"]
-    K_Z = TaskMatrix(stations, arrays["K_Z"], str(notes.get("similarity", "given")), notes.get("details", {}))
+    kept = BlockMatrix(arrays["K_Z_groups"], arrays["K_Z"]) if "K_Z_groups" in arrays else arrays["K_Z"]
+    K_Z = TaskMatrix(stations, kept, str(notes.get("similarity", "given")), notes.get("details", {}))
     config = ControllerConfig.from_dict(values["config"], policy=policy).replace(similarity=K_Z)
     if config.kernel is None or config.noise is None or config.mean is None:
         raise BadInputError("the setup on record has no model", argument="config")
@@ -200,7 +203,7 @@ def setup_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any], *, po
         encoder=ContextEncoder.from_dict(values["encoder"]),
         stations=stations,
         kernel=config.kernel,
-        K_Z=K_Z.matrix,
+        K_Z=K_Z.K_Z,
         noise=config.noise,
         mean=config.mean,
         features=None if features is None else tuple(features),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, IntArray
+from kinband.arrays import FloatArray
 from kinband.controller.events import (
     ChangePoint,
     Entry,
@@ -25,7 +25,7 @@ from kinband.controller.events import (
 from kinband.controller.setup import Setup
 from kinband.drift import check_past_names
 from kinband.errors import BadInputError, ConflictError, NotFoundError
-from kinband.kernels import check_task_matrix, components
+from kinband.kernels import TaskCovariance, check_task_matrix, components
 from kinband.records import Query
 from kinband.similarity.newcomers import (
     Descriptors,
@@ -252,7 +252,7 @@ def similarities_of(current: CurrentSetup, station: str) -> dict[str, float]:
         {'a': 0.3}
     """
     task = current.stations.index(station)
-    row = correlations(current.K_Z)[task]
+    row = correlations(current.K_Z)[task, :]
     order = [int(m) for m in np.argsort(-row, kind="stable") if m != task]
     return {current.stations[m]: float(row[m]) for m in order}
 
@@ -264,26 +264,28 @@ def _row(
 
     It would join several into one otherwise.
     """
-    everybody = np.arange(len(current.stations))
-    row, found = _row_among(everybody, setup, current, name, descriptors, similarity)
+    row, found = _row_among(current.K_Z, current.stations, setup, current, name, descriptors, similarity)
     if setup.config.shards is None:
         return row, found
     shards = components(current.K_Z)
     most = int(np.abs(row[:-1]).argmax())
     members = next(shard for shard in shards if most in shard)
     if found == "average":  # as like as the whole network is on average, and no more: nothing says that it belongs here
-        return np.where(np.isin(np.arange(len(row)), [*members, len(everybody)]), row, 0.0), found
+        return np.where(np.isin(np.arange(len(row)), [*members, len(row) - 1]), row, 0.0), found
+    inside = [current.stations[m] for m in members]
     if similarity is not None:
-        inside = {current.stations[m] for m in members}
         similarity = {other: value for other, value in similarity.items() if other in inside}
-    own, found = _row_among(members, setup, current, name, descriptors, similarity)
-    row = np.zeros(len(everybody) + 1)
+    own, found = _row_among(
+        current.K_Z[np.ix_(members, members)], inside, setup, current, name, descriptors, similarity
+    )
+    row = np.zeros(len(row))
     row[members], row[-1] = own[:-1], own[-1]
     return row, found
 
 
 def _row_among(
-    members: IntArray,
+    K_Z: TaskCovariance,
+    stations: Sequence[str],
     setup: Setup,
     current: CurrentSetup,
     name: str,
@@ -291,7 +293,6 @@ def _row_among(
     similarity: Any,
 ) -> tuple[FloatArray, str]:
     """Return the row of a newcomer among some of the tasks (m,), its own variance last, (m + 1,)."""
-    K_Z, stations = current.K_Z[np.ix_(members, members)], [current.stations[m] for m in members]
     if similarity is not None:
         return given_row(K_Z, stations, similarity, newcomer=name), "given"
     kernel = setup.descriptor_kernel if descriptors else None

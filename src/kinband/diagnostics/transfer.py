@@ -19,7 +19,7 @@ from kinband.diagnostics.calibration import (
     log_density,
     setup_of,
 )
-from kinband.kernels import components
+from kinband.kernels import TaskCovariance, components
 from kinband.posterior.base import Rows
 from kinband.stats import Estimate, counted, discoveries_by_evidence, mean_of
 
@@ -116,7 +116,7 @@ def _first(rows: Rows, count: int) -> Rows:
     return Rows(rows.tasks[:count], rows.X[:count], rows.y[:count], rows.noise[:count])
 
 
-def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: FloatArray) -> list[_Evidence]:
+def _evidence(part: Part, asked: list[Asked], epoch: Epoch, K_Z: TaskCovariance) -> list[_Evidence]:
     """The evidence of decisions for members of a part."""
     setup = epoch.setup
     tasks = part.local(np.array([one.task for one in asked]))

@@ -15,6 +15,16 @@ Example:
 """
 
 from kinband.kernels.base import Kernel, KernelBase, Parameter, Product, Pullback, Sum
+from kinband.kernels.blocks import (
+    BlockMatrix,
+    TaskCovariance,
+    as_task_covariance,
+    check_task_matrix,
+    components,
+    in_blocks,
+    leading,
+    same_matrix,
+)
 from kinband.kernels.functions import RBF, Categorical, Constant, Forgetting, Linear, Matern32, Matern52
 from kinband.kernels.serial import SklearnKernel, as_kernel, default_kernel, kernel_from_dict
 from kinband.kernels.tasks import (
@@ -24,12 +34,11 @@ from kinband.kernels.tasks import (
     MultiTaskKernel,
     PartialPooling,
     TaskModel,
-    check_task_matrix,
-    components,
 )
 
 __all__ = [
     "RBF",
+    "BlockMatrix",
     "Categorical",
     "Constant",
     "FactorTasks",
@@ -48,10 +57,15 @@ __all__ = [
     "Pullback",
     "SklearnKernel",
     "Sum",
+    "TaskCovariance",
     "TaskModel",
     "as_kernel",
+    "as_task_covariance",
     "check_task_matrix",
     "components",
     "default_kernel",
+    "in_blocks",
     "kernel_from_dict",
+    "leading",
+    "same_matrix",
 ]

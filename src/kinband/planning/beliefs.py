@@ -10,6 +10,7 @@ from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
 from kinband.controller.attribution import Hindsight, shares_of
 from kinband.errors import BadInputError
+from kinband.kernels import TaskCovariance
 from kinband.policies.base import learn_block
 from kinband.policies.safety import posterior_of
 from kinband.posterior import LARGEST_LOG, BlockedPosterior, ExactPosterior, Prediction, SchurPosterior
@@ -70,12 +71,12 @@ def contributions(posterior: BlockedPosterior, task: int, *, x: ArrayLike, simil
         {'a': 0.889, 'b': 0.111}
     """
     X = np.asarray(x, dtype=np.float64)[None]
-    row = shares(posterior, np.array([task]), X, K_Z=similarity.matrix)[0]
+    row = shares(posterior, np.array([task]), X, K_Z=similarity.K_Z)[0]
     order = [int(m) for m in np.argsort(-row, kind="stable") if row[m] > 0]
     return {similarity.stations[m]: float(row[m]) for m in order}
 
 
-def shares(posterior: BlockedPosterior, tasks: IntArray, X: FloatArray, *, K_Z: FloatArray) -> FloatArray:
+def shares(posterior: BlockedPosterior, tasks: IntArray, X: FloatArray, *, K_Z: TaskCovariance) -> FloatArray:
     """Return the share of every task's rows in the estimates at tasks (m,) and contexts X (m, d), (m, M).
 
     A row of the answer adds up to 1, or is 0 where no told row says anything about the context.

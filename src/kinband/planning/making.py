@@ -110,7 +110,7 @@ class Group:
     @property
     def K_Z(self) -> FloatArray:
         """How alike the stations are, (M, M)."""
-        return self.evidence.kernel.K_Z
+        return np.asarray(self.evidence.kernel.K_Z)
 
     def kin(self, task: int) -> IntArray:
         """Return the stations that a station learns from, itself among them."""

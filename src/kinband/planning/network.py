@@ -342,7 +342,7 @@ def _groups(
 ) -> tuple[IntArray, ...]:
     M = len(samples.stations)
     if isinstance(similarity, TaskMatrix):
-        return tuple(components(model.similarity.matrix))
+        return tuple(components(model.similarity.K_Z))
     if isinstance(similarity, Shards):
         place = {name: m for m, name in enumerate(samples.stations)}
         return tuple(np.array([place[name] for name in part.stations]) for part in similarity.parts)

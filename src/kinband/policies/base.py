@@ -9,7 +9,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.kernels import Kernel
+from kinband.kernels import Kernel, TaskCovariance
 from kinband.policies.exploration import Constant, Exploration
 from kinband.posterior import INDUCING_POINTS, BlockedPosterior, Column, Posterior, Prediction, make_posterior
 from kinband.records import Choice, Observation, Query
@@ -116,7 +116,8 @@ class PolicySpec:
 
     Attributes:
         kernel: Context kernel k_X.
-        K_Z: Task matrix, (M, M).
+        K_Z: Task matrix, (M, M); of stations in groups that share nothing a `kinband.kernels.BlockMatrix`, of which
+            `numpy.asarray` makes an array.
         noise: Variance of a reward beyond what is told of it, λ of the paper.
         mean: Constant prior mean.
         arms: Number of arms N.
@@ -134,7 +135,7 @@ class PolicySpec:
     """
 
     kernel: Kernel
-    K_Z: FloatArray
+    K_Z: TaskCovariance
     noise: float
     arms: int
     mean: float = 0.0
@@ -145,7 +146,7 @@ class PolicySpec:
     configurations: FloatArray | None = None
     on: "OnRay | None" = None
 
-    def posterior(self, K_Z: FloatArray | None = None) -> BlockedPosterior:
+    def posterior(self, K_Z: TaskCovariance | None = None) -> BlockedPosterior:
         """Return a posterior with nothing learned yet, on the spec's task matrix or another."""
         return make_posterior(
             self.kernel,

@@ -7,6 +7,7 @@ import numpy as np
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.errors import BadInputError
+from kinband.kernels import BlockMatrix
 from kinband.policies.base import PolicySpec, check_options, pick_best
 from kinband.policies.exploration import Constant, Exploration, KrauseOng
 from kinband.policies.ucb import UCB
@@ -214,8 +215,8 @@ def build_pooled_ucb(spec: PolicySpec) -> UCB:
         >>> build_pooled_ucb(PolicySpec(RBF(), np.eye(2), noise=0.25, arms=5)).posterior.K_Z.tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    return UCB.build(replace(spec, K_Z=np.ones_like(spec.K_Z)))
+    return UCB.build(replace(spec, K_Z=np.ones(spec.K_Z.shape)))
 
 
 def _alone(spec: PolicySpec, rule: Exploration) -> UCB:
-    return UCB(spec.posterior(np.eye(len(spec.K_Z))), rule, noise=spec.noise, per_task=True)
+    return UCB(spec.posterior(BlockMatrix.apart(len(spec.K_Z))), rule, noise=spec.noise, per_task=True)

@@ -16,7 +16,15 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number, positive_number
 from kinband.errors import BadInputError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, MultiTaskKernel, as_kernel, check_task_matrix
+from kinband.kernels import (
+    Kernel,
+    MultiTaskKernel,
+    TaskCovariance,
+    as_kernel,
+    as_task_covariance,
+    leading,
+    same_matrix,
+)
 
 State = dict[str, FloatArray | IntArray]
 """Everything learned, as plain arrays by name."""
@@ -215,13 +223,13 @@ class Posterior(ABC):
     """
 
     def __init__(self, kernel: Kernel, K_Z: ArrayLike, *, noise: float, mean: float = 0.0) -> None:
-        self.kernel = MultiTaskKernel(as_kernel(kernel), np.asarray(K_Z, dtype=np.float64))
+        self.kernel = MultiTaskKernel(as_kernel(kernel), as_task_covariance(K_Z))
         self.noise = positive_number(noise, name="noise")
         self.mean = finite_number(mean, name="mean")
         self._features: int | None = None  # of a context; None before the first row
 
     @property
-    def K_Z(self) -> FloatArray:
+    def K_Z(self) -> TaskCovariance:
         """The task matrix, (M, M)."""
         return self.kernel.K_Z
 
@@ -320,10 +328,10 @@ class Posterior(ABC):
             raise BadInputError(f"there is no row {index}: {len(self)} rows are known", argument="index", value=index)
 
 
-def extended(K_Z: ArrayLike, present: FloatArray) -> FloatArray:
+def extended(K_Z: ArrayLike, present: TaskCovariance) -> TaskCovariance:
     """Return a task matrix (M', M') that begins with the present one (M, M), or say why it does not."""
-    larger, M = check_task_matrix(K_Z), len(present)
-    if len(larger) < M or not np.array_equal(larger[:M, :M], present):
+    larger, M = as_task_covariance(K_Z), len(present)
+    if len(larger) < M or not same_matrix(leading(larger, M), present):
         raise BadInputError(
             f"further tasks must leave the similarity of the {M} there are as it is",
             hint="learn the log again to change it",

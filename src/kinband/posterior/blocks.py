@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefiniteError
-from kinband.kernels import Kernel, check_task_matrix, components
+from kinband.kernels import Kernel, TaskCovariance, as_task_covariance, components, leading
 from kinband.posterior.base import Column, JointBelief, Positions, Posterior, Prediction, Rows, State, extended
 from kinband.posterior.exact import ExactPosterior
 from kinband.posterior.schur import SchurPosterior
@@ -242,7 +242,7 @@ class BlockedPosterior(Posterior):
         """
         larger = extended(K_Z, self.K_Z)
         for task in range(len(self.K_Z), len(larger)):
-            self._add_task(larger[: task + 1, : task + 1])
+            self._add_task(leading(larger, task + 1))
 
     def state(self) -> State:
         """Return the state of every block as plain arrays, prefixed by its number where there are several."""
@@ -312,7 +312,7 @@ class BlockedPosterior(Posterior):
             self._learned = larger
         self._learned[start:stop], self._filled = blocks, stop
 
-    def _add_task(self, K_Z: FloatArray) -> None:
+    def _add_task(self, K_Z: TaskCovariance) -> None:
         """Take in one more task; blocks keep the order of `components`, that of their first members."""
         task = len(K_Z) - 1
         members = [m for _, m in self.parts()]
@@ -384,7 +384,7 @@ def make_posterior(
         >>> len(make_posterior(RBF(), [[1.0, 0.0], [0.0, 1.0]], noise=0.1).blocks)
         2
     """
-    K_Z = check_task_matrix(K_Z)
+    K_Z = as_task_covariance(K_Z)
     blocks = len(components(K_Z))
     points = max(2, ceil(checked_inducing_points(inducing_points) * min(1.0, sqrt(_WHOLE_BLOCKS / blocks))))
     return BlockedPosterior(

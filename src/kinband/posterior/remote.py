@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray
 from kinband.cluster import OnRay, Remote
-from kinband.kernels import Kernel
+from kinband.kernels import Kernel, TaskCovariance, as_task_covariance
 from kinband.posterior.base import Column, Positions, Posterior, Prediction, Rows, State
 
 
@@ -37,7 +37,7 @@ class RemoteBlock(Posterior):
         K_Z: ArrayLike,
         *,
         on: OnRay,
-        make: Callable[[FloatArray], Posterior],
+        make: Callable[[TaskCovariance], Posterior],
         noise: float,
         mean: float = 0.0,
     ) -> None:
@@ -64,7 +64,7 @@ class RemoteBlock(Posterior):
 
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix."""
-        larger = np.asarray(K_Z, dtype=np.float64)
+        larger = as_task_covariance(K_Z)
         self._call(_do, "extend_tasks", larger)
         self._remote.past.append((_do, ("extend_tasks", larger)))
         super().extend_tasks(larger)

@@ -403,7 +403,7 @@ def learn_block(belief: InducedBelief, rows: Rows, points: IntArray, *, mean: fl
     tasks, X = rows.tasks[points], rows.X[points]
     _, Q = whitening(belief.kernel.cross(tasks, X, tasks, X))
     belief.begin(tasks, X, Q=Q, C=np.eye(len(points)), mu=np.zeros(len(points)))
-    allowance = Allowance(belief.kernel.K_Z, np.zeros((len(points), len(belief.kernel.K_Z))))
+    allowance = Allowance(np.asarray(belief.kernel.K_Z), np.zeros((len(points), len(belief.kernel.K_Z))))
     told = _tell(belief, rows, points, allowance, mean)
     try:
         root = np.linalg.inv(np.linalg.cholesky(np.eye(len(points)) + told.S))
@@ -508,7 +508,7 @@ class SparsePosterior(Posterior):
         self.inducing_points = checked_inducing_points(inducing_points)
         self._rows = 0
         self._belief: InducedBelief | None = None
-        self._allowance = Allowance(self.kernel.K_Z)
+        self._allowance = Allowance(np.asarray(self.kernel.K_Z))
 
     def __len__(self) -> int:
         return self._rows
@@ -550,7 +550,7 @@ class SparsePosterior(Posterior):
     def extend_tasks(self, K_Z: ArrayLike) -> None:
         """Take in further tasks: K_Z (M', M') begins with the present matrix; points and belief stay as they are."""
         super().extend_tasks(K_Z)
-        self._allowance = self._allowance.extended(self.kernel.K_Z)
+        self._allowance = self._allowance.extended(np.asarray(self.kernel.K_Z))
         if self._belief is not None:
             self._belief.kernel = self.kernel
 
@@ -565,13 +565,13 @@ class SparsePosterior(Posterior):
     def restore(self, state: Mapping[str, FloatArray | IntArray]) -> None:
         """Take up what `state` returned."""
         self._rows = int(state["rows"][0])
-        self._belief, self._features, self._allowance = None, None, Allowance(self.kernel.K_Z)
+        self._belief, self._features, self._allowance = None, None, Allowance(np.asarray(self.kernel.K_Z))
         if self._rows:
             self._features = state["X"].shape[1]
             self._belief = InducedBelief(self.kernel, inducing_points=self.inducing_points, width=self._features)
             self._belief.restore(state)
             spent = np.array(state["spent"], dtype=np.float64)
-            self._allowance = Allowance(self.kernel.K_Z, spent, float(state["total"][0]))
+            self._allowance = Allowance(np.asarray(self.kernel.K_Z), spent, float(state["total"][0]))
 
     def _learn_all(self, rows: Rows) -> None:
         if self._belief is None:

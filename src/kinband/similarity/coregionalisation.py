@@ -29,6 +29,7 @@ from kinband.similarity.base import (
     with_variance,
 )
 from kinband.similarity.matrix import TaskMatrix
+from kinband.similarity.newcomers import correlations
 
 TRIAL = 30
 """Iterations for which each of several first guesses is followed."""
@@ -92,7 +93,7 @@ class Coregionalisation:
             unit = unit.take(spread_rows(unit.tasks, max(self.max_rows, M), rng=rng))
         found = self._best(unit, start, rng=rng)
         learned = replace(found, noise=found.noise * scale**2, mean=centre + scale * found.mean)
-        K_Z = found.tasks.K_Z * scale**2
+        K_Z = np.asarray(found.tasks.K_Z) * scale**2
         details = {
             "rank": min(self.rank, M),
             "starts": self.starts,
@@ -103,8 +104,8 @@ class Coregionalisation:
             "converged": found.converged,
             "at_bound": list(found.at_bound),
         }
-        answer = TaskMatrix(samples.stations, K_Z, "coregionalisation", details | fit_details(unit, learned))
-        return replace(answer, matrix=answer.correlation()) if self.normalise else answer
+        K_Z = correlations(K_Z) if self.normalise else K_Z
+        return TaskMatrix(samples.stations, K_Z, "coregionalisation", details | fit_details(unit, learned))
 
     def _best(self, unit: Samples, start: Fit, *, rng: np.random.Generator) -> Fit:
         """The most likely of several fits to rewards of unit variance."""

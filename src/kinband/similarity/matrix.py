@@ -4,7 +4,8 @@ import csv
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray, finite_array, finite_number
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
 from kinband.html import MOST_ROWS, table
-from kinband.kernels import check_task_matrix
+from kinband.kernels import BlockMatrix, TaskCovariance, as_task_covariance
+from kinband.kernels.base import set_fields
+from kinband.kernels.tasks import frozen
 from kinband.similarity.base import Log, samples_of
 from kinband.similarity.newcomers import correlations
 from kinband.similarity.picture import draw_heatmap
@@ -30,9 +33,10 @@ from kinband.trace.files import path_of
 # read back the same bits. Details do not fit into a table and are left to the `.npz`.
 
 FORMAT = "kinband task matrix"
-VERSION = 1
+VERSION = 2
+"""Of files with groups that share nothing; a matrix that is one has version 1, as ever."""
 
-Parts = tuple[tuple[str, ...], FloatArray, str, dict[str, Any]]
+Parts = tuple[tuple[str, ...], TaskCovariance, str, dict[str, Any]]
 """Stations, matrix, method, details: what a file holds, not yet checked for meaning."""
 
 
@@ -56,13 +60,24 @@ def _suffix(path: Path) -> str:
 def _read_npz(path: Path) -> Parts:
     try:
         with path.open("rb") as binary, np.load(binary, allow_pickle=False) as file:
-            matrix = np.asarray(file["matrix"], dtype=np.float64)
+            matrix: TaskCovariance = np.asarray(file["matrix"], dtype=np.float64)
+            if "groups" in file.files:
+                matrix = BlockMatrix(file["groups"], matrix)
             about = json.loads(str(file["about"][()]))
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
         version = int(about["version"])
         parts = (tuple(about["stations"]), matrix, about["method"], dict(about["details"]))
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        BadInputError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise SavedStateError(f"{path} is not a task matrix that kinband wrote, or it is damaged: {error}") from error
     if version > VERSION:
         raise SavedStateError(f"{path} has version {version}, this kinband reads up to {VERSION}: upgrade kinband")
@@ -97,13 +112,14 @@ def _read_csv(path: Path) -> Parts:
 # is checked when it is made, so whoever receives one may factorise it. Drawing is in `picture`.
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class TaskMatrix:
     """How alike stations are: symmetric, positive semi-definite, with names.
 
     Attributes:
         stations: Station names, all different; row and column m belong to the m-th.
-        matrix: Similarity K_Z, (M, M), read-only; 1 means the same reward function, 0 nothing in common.
+        K_Z: Similarity, (M, M), read-only; 1 means the same reward function, 0 nothing in common. Of stations in groups
+            that share nothing, such as shards, it is a `kinband.kernels.BlockMatrix`.
         method: What it was found by, such as "embedding".
         details: Settings and findings of the method, in values that JSON can hold.
 
@@ -114,20 +130,26 @@ class TaskMatrix:
     """
 
     stations: tuple[str, ...]
-    matrix: FloatArray
+    K_Z: TaskCovariance
     method: str
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any]
 
-    def __post_init__(self) -> None:
-        stations = check_stations(self.stations)
-        K_Z = np.array(check_task_matrix(self.matrix, size=len(stations)), dtype=np.float64)
-        K_Z = 0.5 * (K_Z + K_Z.T)  # exact when already symmetric; removes what the check forgives
-        K_Z.flags.writeable = False
-        if not isinstance(self.method, str):
-            raise BadInputError(f"method must be a word such as 'embedding', got {self.method!r}")
-        object.__setattr__(self, "stations", stations)
-        object.__setattr__(self, "matrix", K_Z)
-        object.__setattr__(self, "details", _plain(self.details))
+    def __init__(
+        self, stations: Sequence[str], matrix: ArrayLike, method: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        names = check_stations(stations)
+        K_Z = as_task_covariance(matrix, size=len(names))
+        if not isinstance(method, str):
+            raise BadInputError(f"method must be a word such as 'embedding', got {method!r}")
+        kept = K_Z if isinstance(K_Z, BlockMatrix) else frozen(K_Z)
+        set_fields(self, stations=names, K_Z=kept, method=method, details=_plain(details or {}))
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Similarity as one array, (M, M), read-only; of stations in groups it is made when asked for."""
+        whole = np.asarray(self.K_Z)
+        whole.flags.writeable = False
+        return whole
 
     def __len__(self) -> int:
         return len(self.stations)
@@ -140,7 +162,7 @@ class TaskMatrix:
             0.0
         """
         i, j = (self._index(name) for name in (first, second))
-        return float(self.matrix[i, j])
+        return float(self.K_Z[i, j])
 
     def reindex(self, stations: Sequence[str]) -> "TaskMatrix":
         """Return the matrix of the named stations, in that order.
@@ -153,10 +175,18 @@ class TaskMatrix:
         """
         names = check_stations(stations)
         rows = np.array([self._index(name) for name in names])
-        return TaskMatrix(names, self.matrix[np.ix_(rows, rows)], self.method, self.details)
+        K_Z = self.K_Z.taken(rows) if isinstance(self.K_Z, BlockMatrix) else self.K_Z[np.ix_(rows, rows)]
+        return TaskMatrix(names, K_Z, self.method, self.details)
+
+    def parts(self) -> list["TaskMatrix"]:
+        """Return a matrix for each group of stations that is kept apart; one where there are none."""
+        if not isinstance(self.K_Z, BlockMatrix):
+            return [self]
+        named = [(m, [self.stations[i] for i in m.tolist()]) for m in self.K_Z.members]
+        return [TaskMatrix(names, self.K_Z[np.ix_(m, m)], self.method, self.details) for m, names in named]
 
     def _repr_html_(self) -> str:
-        shown = self.matrix[:, :MOST_ROWS].tolist()
+        shown = self.K_Z[:, :MOST_ROWS].tolist()
         rows = [(name, *row) for name, row in zip(self.stations, shown, strict=True)]
         caption = f"Similarity of {counted(len(self), 'station')}, {self.method}"
         return table(["", *self.stations[:MOST_ROWS]], rows, caption=caption)
@@ -183,6 +213,8 @@ class TaskMatrix:
             >>> order in ([1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1])
             True
         """
+        if isinstance(self.K_Z, BlockMatrix):
+            return np.concatenate([m[p.order()] for m, p in zip(self.K_Z.members, self.parts(), strict=True)])
         if len(self) < 3:
             return np.arange(len(self))
         from scipy.cluster.hierarchy import leaves_list
@@ -200,6 +232,8 @@ class TaskMatrix:
             [['a', 'c'], ['b']]
         """
         level = finite_number(alike, name="alike")
+        if isinstance(self.K_Z, BlockMatrix) and level > 0.0:
+            return [group for part in self.parts() for group in part.groups(alike=level)]
         if len(self) == 1:
             return [self.stations]
         from scipy.cluster.hierarchy import fcluster
@@ -235,10 +269,14 @@ class TaskMatrix:
                 for name, row in zip(self.stations, self.matrix.tolist(), strict=True):
                     writer.writerow([name, *map(repr, row)])
             return
-        about = {"format": FORMAT, "version": VERSION, "stations": self.stations, "method": self.method}
-        text = json.dumps({**about, "details": self.details}, allow_nan=False)
+        arrays: dict[str, Any] = {"matrix": self.K_Z}
+        version = 1
+        if isinstance(self.K_Z, BlockMatrix):
+            arrays, version = {"matrix": self.K_Z.entries, "groups": self.K_Z.groups}, VERSION
+        about = {"format": FORMAT, "version": version, "stations": self.stations}
+        text = json.dumps({**about, "method": self.method, "details": self.details}, allow_nan=False)
         with path.open("wb") as binary:  # a path would let NumPy change the name
-            np.savez(binary, matrix=self.matrix, about=np.array(text))
+            np.savez(binary, **arrays, about=np.array(text))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "TaskMatrix":
@@ -281,10 +319,14 @@ class TaskMatrix:
             title=f"Similarity by {self.method}" if title is None else title,
         )
 
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: m for m, name in enumerate(self.stations)}
+
     def _index(self, station: str) -> int:
         try:
-            return self.stations.index(station)
-        except ValueError:
+            return self._place[station]
+        except (KeyError, TypeError):
             raise NotFoundError(f"no station {station!r} in this task matrix of {len(self)} stations") from None
 
     def _tree(self) -> FloatArray:
@@ -423,7 +465,7 @@ def as_task_matrix(value: ArrayLike | TaskMatrix, stations: tuple[str, ...], *, 
     """Return `value` as the checked task matrix of these stations, in their order."""
     if not isinstance(value, TaskMatrix):
         return TaskMatrix(stations, finite_array(value, name="task matrix", ndim=2), method)
-    missing = [name for name in stations if name not in value.stations]
+    missing = sorted(set(stations) - set(value.stations), key=stations.index)
     if missing:
         raise BadInputError(
             f"the task matrix does not know station {missing[0]!r} ({len(missing)} missing): "

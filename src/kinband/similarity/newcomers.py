@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from numbers import Real
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.contexts import LARGEST
 from kinband.errors import BadInputError, NotFoundError
-from kinband.kernels import check_task_matrix, components
+from kinband.kernels import BlockMatrix, TaskCovariance, check_task_matrix, components
 
 __all__ = [
     "DescriptorKernel",
@@ -254,20 +254,30 @@ OWN = 0.02
 _FAIR = 0.2  # the share of a newcomer's weights that a group must have to be joined
 
 
-def correlations(K_Z: FloatArray) -> FloatArray:
+@overload
+def correlations(K_Z: BlockMatrix) -> BlockMatrix: ...
+
+
+@overload
+def correlations(K_Z: FloatArray) -> FloatArray: ...
+
+
+def correlations(K_Z: TaskCovariance) -> TaskCovariance:
     """Return K_Z (M, M) scaled to ones on the diagonal.
 
     Example:
         >>> correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).tolist()
         [[1.0, 0.5], [0.5, 1.0]]
     """
+    if isinstance(K_Z, BlockMatrix):
+        return BlockMatrix.of(K_Z.members, (correlations(K_Z[np.ix_(m, m)]) for m in K_Z.members))
     scale = np.sqrt(np.diagonal(K_Z))
     C: FloatArray = K_Z / np.multiply.outer(scale, scale)
     np.fill_diagonal(C, 1.0)
     return C
 
 
-def average_weights(C: FloatArray) -> FloatArray:
+def average_weights(C: TaskCovariance) -> FloatArray:
     """Return equal weights (M,) with which a newcomer is as like the M stations as they are among themselves.
 
     On average, that is, and to each as like as that one is to everybody. Similarity below zero is taken as none.
@@ -279,7 +289,7 @@ def average_weights(C: FloatArray) -> FloatArray:
     return np.full(M, max(typical, 0.0) * M / total if total > 0 else 0.0)
 
 
-def average_row(K_Z: FloatArray) -> FloatArray:
+def average_row(K_Z: TaskCovariance) -> FloatArray:
     """Return the row of a newcomer of whom nothing is known, its own variance last, (M + 1,).
 
     Example:
@@ -292,7 +302,7 @@ def average_row(K_Z: FloatArray) -> FloatArray:
 
 
 def descriptor_row(
-    K_Z: FloatArray, kernel: DescriptorKernel, stations: Sequence[Descriptors], newcomer: Descriptors
+    K_Z: TaskCovariance, kernel: DescriptorKernel, stations: Sequence[Descriptors], newcomer: Descriptors
 ) -> FloatArray:
     """Return the row of a newcomer from its descriptors and those of the M stations, its own variance last, (M + 1,).
 
@@ -302,12 +312,12 @@ def descriptor_row(
     if not known or not kernel.describes(newcomer):
         return average_row(K_Z)
     w = np.zeros(len(K_Z))
-    if np.count_nonzero(K_Z) > len(K_Z):  # else nobody is like anybody
+    if len(components(K_Z)) < len(K_Z):  # else nobody is like anybody
         w[known] = kernel.weights([stations[i] for i in known], newcomer)
     return _row(K_Z, w)
 
 
-def given_row(K_Z: FloatArray, stations: Sequence[str], similarity: Any, *, newcomer: str) -> FloatArray:
+def given_row(K_Z: TaskCovariance, stations: Sequence[str], similarity: Any, *, newcomer: str) -> FloatArray:
     """Return the row of a newcomer whose similarity to some of the M stations is known, its variance last, (M + 1,).
 
     What is given stays as it is. To the others it is as like as follows from those (the completion that assumes
@@ -338,12 +348,12 @@ def given_row(K_Z: FloatArray, stations: Sequence[str], similarity: Any, *, newc
         raise BadInputError(
             f"what is given for {newcomer!r} contradicts how alike the stations named are{fits or ': give fewer'}"
         )
-    row = C[:, S] @ w
+    row = C[np.ix_(np.arange(len(C)), S)] @ w
     row[S] = r
     return _scaled(K_Z, row)
 
 
-def with_row(K_Z: FloatArray, row: FloatArray) -> FloatArray:
+def with_row(K_Z: TaskCovariance, row: FloatArray) -> TaskCovariance:
     """Return the task matrix (M + 1, M + 1) with a newcomer's row (M + 1,) behind those of K_Z (M, M).
 
     Example:
@@ -353,6 +363,8 @@ def with_row(K_Z: FloatArray, row: FloatArray) -> FloatArray:
     M = len(K_Z)
     if row.shape != (M + 1,):
         raise BadInputError(f"the row of a newcomer must have {M + 1} numbers, got {row.shape}")
+    if isinstance(K_Z, BlockMatrix):
+        return K_Z.with_row(row)
     longer = np.empty((M + 1, M + 1))
     longer[:M, :M], longer[M], longer[:, M] = K_Z, row, row
     return check_task_matrix(longer)
@@ -375,7 +387,7 @@ def with_newcomers(K_Z: FloatArray, rows: Sequence[FloatArray]) -> FloatArray:
     return check_task_matrix(np.block([[K_Z, B.T], [B, (among + among.T) / 2]]))
 
 
-def _row(K_Z: FloatArray, w: FloatArray) -> FloatArray:
+def _row(K_Z: TaskCovariance, w: FloatArray) -> FloatArray:
     """Return the row of a newcomer that is a combination w (M,) of stations and something of its own, (M + 1,)."""
     C = correlations(K_Z)
     w = _gathered(C, w)
@@ -386,7 +398,7 @@ def _row(K_Z: FloatArray, w: FloatArray) -> FloatArray:
     return _scaled(K_Z, row)
 
 
-def _gathered(C: FloatArray, w: FloatArray) -> FloatArray:
+def _gathered(C: TaskCovariance, w: FloatArray) -> FloatArray:
     """Return weights (M,) without those of groups that have too little of them to be joined."""
     groups, total = components(C), float(np.abs(w).sum())
     if len(groups) == 1 or total == 0.0:
@@ -398,9 +410,9 @@ def _gathered(C: FloatArray, w: FloatArray) -> FloatArray:
     return kept
 
 
-def _scaled(K_Z: FloatArray, correlation: FloatArray) -> FloatArray:
+def _scaled(K_Z: TaskCovariance, correlation: FloatArray) -> FloatArray:
     """Return correlations (M,) as covariances, with the variance that stations usually have behind them, (M + 1,)."""
-    diagonal = np.diagonal(K_Z)
+    diagonal = K_Z.diagonal()
     usual = float(np.median(diagonal))
     return np.append(correlation * np.sqrt(diagonal * usual), usual)
 
@@ -467,7 +479,7 @@ class HeldOut:
         return 1.0 - (self.error / self.average_error) ** 2 if self.average_error > 0 else 0.0
 
 
-def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
+def fit_descriptor_kernel(K_Z: TaskCovariance, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
     """Return the kernel whose held-out rows are nearest to K_Z (M, M); None where too little is described.
 
     Example:
@@ -505,7 +517,7 @@ def fit_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> D
     return kernel_at(np.clip(found.x, lower, upper))
 
 
-def useful_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
+def useful_descriptor_kernel(K_Z: TaskCovariance, stations: Sequence[Descriptors]) -> DescriptorKernel | None:
     """Return the fitted kernel; None where many stations show that their descriptors say nothing of their similarity.
 
     Example:
@@ -521,7 +533,7 @@ def useful_descriptor_kernel(K_Z: FloatArray, stations: Sequence[Descriptors]) -
     return kernel if held_out(K_Z, stations).explained > 0 else None
 
 
-def held_out(K_Z: FloatArray, stations: Sequence[Descriptors], *, folds: int = 5) -> HeldOut:
+def held_out(K_Z: TaskCovariance, stations: Sequence[Descriptors], *, folds: int = 5) -> HeldOut:
     """Return how well rows of K_Z (M, M) are predicted, each station once among those held out together.
 
     Example:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_array, positive_number
 from kinband.errors import BadInputError, NotFoundError, SavedStateError
+from kinband.kernels import BlockMatrix
 from kinband.similarity.matrix import TaskMatrix, check_stations
 
 # --- Groups of bounded size that keep similarity together: the arithmetic of sharding -------------------------------
@@ -224,6 +225,8 @@ class Shards:
     def matrix(self, stations: Sequence[str] | None = None) -> TaskMatrix:
         """Return the task matrix of all stations, or of these in their order, which is zero between shards.
 
+        It keeps what lies inside of shards alone (`TaskMatrix.K_Z`).
+
         Example:
             >>> shard_stations(np.full((3, 3), 0.5) + 0.5 * np.eye(3), stations=["a", "b", "c"], size=2).matrix().matrix
             array([[1. , 0.5, 0. ],
@@ -232,10 +235,10 @@ class Shards:
         """
         names = self.stations if stations is None else check_stations(stations)
         place = {name: m for m, name in enumerate(names)}
-        K_Z = np.zeros((len(names), len(names)))
-        for part in self.of(names).parts:
-            rows = np.array([place[name] for name in part.stations])
-            K_Z[np.ix_(rows, rows)] = part.matrix
+        parts = self.of(names).parts
+        rows = [np.array([place[name] for name in part.stations]) for part in parts]
+        blocks = BlockMatrix.of(rows, [part.matrix for part in parts])
+        K_Z = blocks if len(parts) > 1 else np.asarray(blocks)
         details = {"shards": len(self), "largest": max(map(len, self.parts)), "lost": self.lost}
         return TaskMatrix(names, K_Z, self.parts[0].method, {**self.parts[0].details, **details})
 
@@ -345,6 +348,12 @@ def shard_stations(
     """
     limit = checked_size(size)
     whole = _task_matrix(similarity, stations)
+    if isinstance(whole.K_Z, BlockMatrix):  # what shares nothing is not put together
+        found = [shard_stations(part, size=limit) for part in whole.parts()]
+        return Shards(
+            tuple(part for one in found for part in one.parts),
+            sum(one.kept for one in found), sum(one.cut for one in found),
+        )  # fmt: skip
     alike = np.abs(whole.correlation())
     groups = pack(alike, size=limit)
     kept, cut = similarity_within(alike, groups)

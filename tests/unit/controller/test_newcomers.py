@@ -87,8 +87,8 @@ def test_a_newcomer_is_predicted_as_if_the_longer_matrix_had_been_there_from_the
     decision = controller.ask("new", {"load": 0.2})
     X = controller.setup.encoder.contexts({"load": 0.2})
     data, kernel, tasks = naive_data(controller.observations()), naive.rbf(LENGTH, VARIANCE), np.full(5, 6)
-    mean = naive.posterior_mean(data, kernel, controller.current.K_Z, tasks, X, mean=MEAN)
-    std = naive.posterior_width(data, kernel, controller.current.K_Z, tasks, X)
+    mean = naive.posterior_mean(data, kernel, np.asarray(controller.current.K_Z), tasks, X, mean=MEAN)
+    std = naive.posterior_width(data, kernel, np.asarray(controller.current.K_Z), tasks, X)
     for found in decision.alternatives:
         assert found.mean == pytest.approx(mean[found.arm], abs=1e-8)
         assert found.std == pytest.approx(std[found.arm], abs=1e-7)
@@ -270,6 +270,7 @@ def test_groups_are_joined_as_the_newcomer_is_like_them(engine: str, linked: lis
     posterior.update([7], [[0.3, 0.2]], [0.9])
     data = naive.Data(np.append(tasks, 7), np.vstack([X, [0.3, 0.2]]), np.append(y, 0.9), np.full(21, NOISE))
     at, Q = np.arange(8), rng.random((8, 2))
+    longer = np.asarray(longer)
     mean = naive.posterior_mean(data, naive.rbf(LENGTH, VARIANCE), longer, at, Q, mean=MEAN)
     std = naive.posterior_width(data, naive.rbf(LENGTH, VARIANCE), longer, at, Q)
     found = posterior.predict(at, Q)

@@ -1,5 +1,6 @@
 """A controller with shards: stations of a shard learn together, and nobody learns from another shard."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 
 from kinband import ConfigurationSpace, Controller, Trace
 from kinband.errors import BadInputError
-from kinband.kernels import RBF, components
+from kinband.kernels import RBF, BlockMatrix, components, in_blocks, same_matrix
 from kinband.records import Decision
+from kinband.similarity import TaskMatrix
 
 SPACE = ConfigurationSpace(tilt=range(7))
 STATIONS = [f"s{m}" for m in range(9)]
@@ -22,7 +24,8 @@ def similarity() -> Any:
 
 
 def make(**changes: Any) -> Controller:
-    return Controller(SPACE, STATIONS, state=["load"], similarity=similarity(), **({"shards": 4} | GIVEN | changes))
+    given = {"shards": 4, "similarity": similarity()} | GIVEN | changes
+    return Controller(SPACE, STATIONS, state=["load"], **given)
 
 
 def reward(station: str, arm: int, load: float) -> float:
@@ -119,3 +122,74 @@ def test_a_size_that_is_none_is_refused(size: Any) -> None:
 def test_the_paper_has_no_shards() -> None:
     with pytest.raises(BadInputError, match="paper"):
         make(paper=True, mean=None)
+
+
+# --- The task matrix of shards is kept in blocks --------------------------------------------------------------------
+
+
+def in_both_forms(seed: int, **changes: Any) -> list[Controller]:
+    """Two controllers of the same scattered shards: one with the whole task matrix, one with its blocks alone."""
+    rng = np.random.default_rng(seed)
+    of, Z = rng.integers(0, 3, len(STATIONS)), rng.normal(size=(len(STATIONS), 2))
+    apart = np.exp(-0.4 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2)) * np.equal.outer(of, of)
+    sites = {name: {"x": float(x), "kind": "ab"[int(y > 0)]} for name, (x, y) in zip(STATIONS, Z, strict=True)}
+    both = (apart, TaskMatrix(STATIONS, in_blocks(apart), "given"))
+    return [
+        Controller(SPACE, STATIONS, state=["load"], similarity=K, descriptors=sites, **GIVEN, **changes) for K in both
+    ]
+
+
+def test_blocks_decide_as_the_whole_matrix_does_whoever_comes_and_goes(tmp_path: Path) -> None:
+    for seed, engine in enumerate(("exact", "sparse", "exact", "schur")):
+        lives = in_both_forms(seed, engine=engine)
+        assert isinstance(lives[1].current.K_Z, BlockMatrix)
+        made = [play(one, 3) for one in lives]
+        for number, one in enumerate(lives):
+            one.add_station("n0", similarity={"s0": 0.5})
+            one.add_station("n1", descriptors={"x": 0.1, "kind": "a"})
+            one.add_station("n2")
+            if engine != "sparse":  # which has kept no rows to join
+                one.add_station("n3", similarity={"s1": 0.3, "s2": 0.2, "s4": 0.1})
+            one.remove_station("s5")
+            made[number] += play(one, 2)
+            one.save(tmp_path / f"{seed}-{number}")
+            for rebuild in (False, True):
+                again = Controller.load(tmp_path / f"{seed}-{number}", rebuild=rebuild)
+                asked = [again.ask(name, {"load": 0.4}) for name in ("n0", "n1", "n2", "s0", "s8")]
+                made[number] += asked
+                assert isinstance(again.current.K_Z, BlockMatrix) == (number == 1)
+            assert shards_of(one) == shards_of(lives[0])
+            assert set(map(frozenset, one.similarity.groups())) == set(map(frozenset, lives[0].similarity.groups()))
+        for name in (*STATIONS, "n0", "n1", "n2"):
+            for one_, other in zip(scores(made[1], name), scores(made[0], name), strict=True):
+                assert one_ == pytest.approx(other, abs=1e-12)
+
+
+def test_whatever_was_found_of_shards_is_kept_in_blocks() -> None:
+    controller = make()
+    assert isinstance(controller.setup.K_Z, BlockMatrix)
+    again = make(similarity=controller.similarity)
+    assert same_matrix(again.setup.K_Z, controller.setup.K_Z)
+
+
+def test_nothing_grows_with_the_square_of_the_stations(tmp_path: Path) -> None:
+    count, size = 3000, 50
+    names = [f"s{m:04d}" for m in range(count)]
+    alike = 0.5 + 0.5 * np.eye(size)
+    groups = np.arange(count) % (count // size)
+    similarity = TaskMatrix(names, BlockMatrix(groups, np.tile(alike.ravel(), count // size)), "given")
+    tracemalloc.start()
+    try:
+        controller = Controller(SPACE, names, state=["load"], similarity=similarity, **GIVEN)
+        controller.tell(controller.ask("s0001", {"load": 0.2}).id, 0.4)
+        controller.add_station("new", similarity={"s0001": 0.6})
+        controller.remove_station("s0002")
+        controller.explain(controller.ask("new", {"load": 0.2}).id)
+        controller.save(tmp_path / "state")
+        again = Controller.load(tmp_path / "state")
+        again.similarity.save(tmp_path / "similarity.npz")
+        assert len(TaskMatrix.load(tmp_path / "similarity.npz").groups(alike=0.1)) == count // size
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * count**2 / 3

@@ -158,7 +158,7 @@ def test_models_compare_by_value_and_cannot_be_written_to(rng: np.random.Generat
     assert FactorTasks([[1.0]], [0.3]) == FactorTasks([[1.0]], [0.3])
     assert FactorTasks([[1.0]], [0.3]) != FactorTasks([[1.0]], [0.4])
     with pytest.raises(ValueError, match="read-only"):
-        FixedTasks(np.eye(2)).K_Z[0, 0] = 3.0
+        np.asarray(FixedTasks(np.eye(2)).K_Z)[0, 0] = 3.0
 
 
 def test_reprs_stay_on_one_line(rng: np.random.Generator) -> None:

@@ -21,10 +21,12 @@ from starlette.responses import Response
 
 from kinband.arrays import FloatArray
 from kinband.html.svg import number, tag
+from kinband.kernels import TaskCovariance
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.map import UNKNOWN, ramp
 from kinband.service.dashboard.text import figure, with_query
 from kinband.similarity import TaskMatrix
+from kinband.similarity.newcomers import correlations
 from kinband.stats import counted
 
 LEVELS = (0.5, 0.7, 0.9)
@@ -40,8 +42,10 @@ def add_pages(dashboard: Dashboard) -> None:
 
     def present() -> Sorted:
         matrix = dashboard.operations.similarity()
-        names = "\n".join((matrix.method, *matrix.stations)).encode()
-        digest = hashlib.sha256(names + matrix.matrix.tobytes()).hexdigest()[:16]
+        said = hashlib.sha256(matrix.method.encode())
+        for part in matrix.parts():
+            said.update("\n".join(part.stations).encode() + part.matrix.tobytes())
+        digest = said.hexdigest()[:16]
         found = kept.get(digest)
         if found is None:
             found = Sorted.of(matrix, digest)
@@ -81,6 +85,7 @@ class Sorted:
         method: How it was found.
         stations: Names in their order.
         correlation: In that order, (M, M).
+        shown: The rows and columns of it that the picture shows: all, or evenly chosen ones of a large network.
         groups: Groups by level, each a list of names.
         low: Similarity of the darkest shade of the picture.
         high: Of its brightest.
@@ -91,7 +96,8 @@ class Sorted:
     digest: str
     method: str
     stations: tuple[str, ...]
-    correlation: FloatArray
+    correlation: TaskCovariance
+    shown: FloatArray
     groups: dict[float, list[tuple[str, ...]]]
     low: float
     high: float
@@ -101,15 +107,15 @@ class Sorted:
     @classmethod
     def of(cls, found: TaskMatrix, digest: str) -> "Sorted":
         """Put a matrix into order, and draw it."""
-        order = found.order()
-        correlation = found.correlation()[np.ix_(order, order)]
-        low, high = min(0.0, float(correlation.min())), max(1.0, float(correlation.max()))
-        names = tuple(found.stations[m] for m in order)
+        names = tuple(found.stations[m] for m in found.order())
+        correlation, step = correlations(found.reindex(names).K_Z), -(-len(names) // PIXELS)
+        shown = correlation[::step, ::step]
+        low, high = min(0.0, float(shown.min())), max(1.0, float(shown.max()))
         groups = {level: found.groups(alike=level) for level in LEVELS}
-        pixels = shades(correlation, low=low, high=high)
-        said = {"stations": names, "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high}
+        pixels = shades(shown, low=low, high=high)
+        said = {"stations": names[::step], "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high}
         data = json.dumps(said, ensure_ascii=False).encode()
-        return cls(digest, found.method, names, correlation, groups, low, high, png(pixels), data)
+        return cls(digest, found.method, names, correlation, shown, groups, low, high, png(pixels), data)
 
 
 def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
@@ -123,7 +129,7 @@ def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
     level = level if level in LEVELS else LEVELS[1]
     groups = [group for group in found.groups[level] if len(group) > 1]
     numbered = {group: i for i, group in enumerate(sorted(groups, key=len, reverse=True))}
-    pairs = found.correlation[np.triu_indices(len(found.stations), 1)]
+    pairs = found.shown[np.triu_indices(len(found.shown), 1)]
     median = float(np.median(pairs)) if len(pairs) else None
     middle = "" if median is None else f", median pair {figure(median, 2)}"
     stations, parts = counted(len(found.stations), "station"), counted(len(groups), "group")
@@ -132,6 +138,7 @@ def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
         "level": level,
         "heat": heat_map(
             _bands(found.groups[level], numbered),
+            pixels=len(found.shown),
             image=f"/similarity/picture.png?v={found.digest}",
             values=f"/similarity/data.json?v={found.digest}",
             says=f"Heat map of how alike {stations} are, in {parts}{middle}.",
@@ -153,7 +160,7 @@ def _colour(number: int) -> str:
 def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
     if station not in found.stations:
         return []
-    row = found.correlation[found.stations.index(station)]
+    row = found.correlation[found.stations.index(station), :]
     order = [int(i) for i in np.argsort(-row, kind="stable") if found.stations[int(i)] != station]
     return [(found.stations[i], float(row[i])) for i in order[:_NEAREST]]
 
@@ -162,6 +169,9 @@ def _nearest(found: Sorted, station: str) -> list[tuple[str, float]]:
 #
 # The picture is a file of its own (one byte a pair, compressed by zlib; PNG, ISO/IEC 15948), stretched without
 # smoothing by the page, which draws the boundaries of groups and their names around it.
+
+PIXELS = 1000
+"""Rows of the picture at most: of more stations, evenly chosen ones are shown."""
 
 SIDE = 1000.0
 """Units of the heat map's side."""
@@ -208,11 +218,12 @@ def _bands(groups: Sequence[tuple[str, ...]], numbered: dict[tuple[str, ...], in
     return bands
 
 
-def heat_map(bands: Sequence[Band], *, image: str, says: str, values: str) -> Markup:
+def heat_map(bands: Sequence[Band], *, pixels: int, image: str, says: str, values: str) -> Markup:
     """Return the heat map with the strips and boundaries of its groups.
 
     Args:
         bands: The groups in the order of the rows.
+        pixels: Rows of the picture.
         image: Address of the picture.
         says: What there is to see, for those who cannot.
         values: Address of the numbers, for the script.
@@ -233,6 +244,6 @@ def heat_map(bands: Sequence[Band], *, image: str, says: str, values: str) -> Ma
     )
     box = f"0 0 {number(edge + SIDE)} {number(edge + SIDE)}"
     return tag(
-        "svg", *strips, picture, *lines, class_="heat", viewBox=box, role="group", aria_label=says, data_rows=rows,
+        "svg", *strips, picture, *lines, class_="heat", viewBox=box, role="group", aria_label=says, data_rows=pixels,
         data_edge=edge, data_side=SIDE, data_values=values,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from kinband.controller.setup import setup_from_parts, setup_to_parts
 from kinband.controller.stations import joining
 from kinband.controller.telling import KpiValues, correction
 from kinband.errors import ConflictError, KinbandError, NotFoundError, SavedStateError
+from kinband.kernels import in_blocks
 from kinband.policies import PolicyFactory
 from kinband.service.ledger.engines import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.events import ENTRIES, FIRST, Draft, Event, check_chain, draft_of
@@ -96,7 +97,8 @@ def _setup(row: Any, policy: PolicyFactory | None) -> Setup:
 
 def _same(one: Setup, other: Setup) -> bool:
     """Whether two setups say the same; both are written anew, so that how they were written does not count."""
-    (values, arrays), (others, further) = setup_to_parts(one), setup_to_parts(other)
+    both = (replace(setup, K_Z=in_blocks(setup.K_Z)) for setup in (one, other))
+    (values, arrays), (others, further) = map(setup_to_parts, both)
     same = json.dumps(values, sort_keys=True) == json.dumps(others, sort_keys=True) and arrays.keys() == further.keys()
     return same and all(np.array_equal(array, further[name], equal_nan=True) for name, array in arrays.items())
 

@@ -306,7 +306,7 @@ def test_shades_run_from_low_to_high_and_are_cut_off_beyond() -> None:
 
 def test_a_heat_map_has_a_boundary_between_groups_and_strips_as_long_as_they() -> None:
     bands = [Band("one", 3, "#111111", "#a"), Band("two", 1, "#222222", "#b")]
-    svg = heat_map(bands, image="/p.png", says="Two groups.", values="/v")
+    svg = heat_map(bands, pixels=3, image="/p.png", says="Two groups.", values="/v")
     lengths = [float(width) for width in re.findall(rf'width="({NUMBER})" height="22" fill', svg)]
     assert lengths == [750.0, 250.0]
     assert svg.count('class="bound"') == 2
