@@ -189,7 +189,7 @@ class Beliefs:
         """
         from scipy.linalg import cho_solve
 
-        kernel = MultiTaskKernel(model.kernel, model.similarity.matrix)
+        kernel = MultiTaskKernel(model.kernel, model.similarity.K_Z)
         told = evidence_rows(replace(rows, days=None, spells=None), model.noise)
         if len(told) > MOST_ROWS:
             told = averaged(told, most=MOST_ROWS, columns=setting_columns(encoder))

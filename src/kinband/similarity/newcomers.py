@@ -251,6 +251,8 @@ def _picked(K: FloatArray, index: IntArray, everybody: IntArray) -> FloatArray:
 OWN = 0.02
 """The least share of a newcomer's variance that is its own: nobody is more like it than √(1 − OWN) = 0.99."""
 
+_RESEMBLING, _CHUNK = 2000, 500  # described stations that are weighed for a newcomer, and looked at together
+
 _FAIR = 0.2  # the share of a newcomer's weights that a group must have to be joined
 
 
@@ -306,15 +308,29 @@ def descriptor_row(
 ) -> FloatArray:
     """Return the row of a newcomer from its descriptors and those of the M stations, its own variance last, (M + 1,).
 
-    Stations of which nothing is known have no weight of their own; they are like it as far as they are like others.
+    Stations of which nothing is known have no weight of their own; they are like it as far as they are like others. Of
+    more than 2,000 described ones those that resemble it most are weighed.
     """
     known = [m for m, station in enumerate(stations) if kernel.describes(station)]
     if not known or not kernel.describes(newcomer):
         return average_row(K_Z)
     w = np.zeros(len(K_Z))
     if len(components(K_Z)) < len(K_Z):  # else nobody is like anybody
+        known = _resembling(kernel, stations, known, newcomer)
         w[known] = kernel.weights([stations[i] for i in known], newcomer)
     return _row(K_Z, w)
+
+
+def _resembling(
+    kernel: DescriptorKernel, stations: Sequence[Descriptors], known: list[int], newcomer: Descriptors
+) -> list[int]:
+    """Return which of the described stations a newcomer is a combination of: all, or of very many the most alike."""
+    if len(known) <= _RESEMBLING:
+        return known
+    parts = np.array_split(np.array(known), -(-len(known) // _CHUNK))
+    alike = [kernel.gram([*(stations[i] for i in part), newcomer])[-1, :-1] for part in parts]
+    most: IntArray = np.argsort(-np.concatenate(alike), kind="stable")[:_RESEMBLING]
+    return [known[i] for i in np.sort(most)]
 
 
 def given_row(K_Z: TaskCovariance, stations: Sequence[str], similarity: Any, *, newcomer: str) -> FloatArray:

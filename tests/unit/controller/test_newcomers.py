@@ -137,6 +137,23 @@ def test_the_row_of_weights_is_the_covariance_of_a_combination_and_its_own_part(
     assert np.abs(correlations(longer)[-1, :-1]).max() <= np.sqrt(1 - OWN) + 1e-12
 
 
+def test_of_very_many_described_stations_those_that_resemble_a_newcomer_most_are_weighed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.linspace(0.0, 10.0, 40)
+    K, stations = np.exp(-(np.subtract.outer(x, x) ** 2)), [{"x": float(v)} for v in x]
+    kernel = fit_descriptor_kernel(K, stations)
+    assert kernel is not None
+    whole = descriptor_row(K, kernel, stations, {"x": 4.4})
+    monkeypatch.setattr("kinband.similarity.newcomers._RESEMBLING", 12)
+    monkeypatch.setattr("kinband.similarity.newcomers._CHUNK", 7)
+    near = np.abs(x - 4.4) <= np.sort(np.abs(x - 4.4))[11]
+    alone = descriptor_row(K, kernel, [s if n else {} for s, n in zip(stations, near, strict=True)], {"x": 4.4})
+    found = descriptor_row(K, kernel, stations, {"x": 4.4})
+    np.testing.assert_array_equal(found, alone)
+    np.testing.assert_allclose(found, whole, atol=0.05)
+
+
 def test_a_newcomer_in_a_network_of_equals_is_identical_to_nobody() -> None:
     controller = Controller(SPACE, ["a", "b", "c"], similarity="pooled", descriptors={s: {"x": 1} for s in "abc"})
     assert list(controller.add_station("new").values()) == pytest.approx([np.sqrt(1 - OWN)] * 3)

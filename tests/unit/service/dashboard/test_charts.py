@@ -1,9 +1,11 @@
 """Charts of the dashboard: geometry that can be worked out by hand."""
 
+import json
 import math
 import re
 import struct
 import zlib
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from xml.etree import ElementTree as ET
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from kinband.html.svg import Scale, around, round_ticks, tag
+from kinband.kernels import in_blocks
 from kinband.service.dashboard.charts import (
     MOST_POINTS,
     Belief,
@@ -42,8 +45,9 @@ from kinband.service.dashboard.map import (
     wedge_path,
 )
 from kinband.service.dashboard.rendering import environment
-from kinband.service.dashboard.similarity import GROUP_COLOURS, Band, heat_map, png, shades
+from kinband.service.dashboard.similarity import GROUP_COLOURS, Band, Sorted, heat_map, png, shades, similarity
 from kinband.service.dashboard.stations import best_first
+from kinband.similarity import TaskMatrix
 from kinband.stats import REACH as STDS
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -302,6 +306,27 @@ def test_a_png_can_be_read_back_pixel_by_pixel() -> None:
 
 def test_shades_run_from_low_to_high_and_are_cut_off_beyond() -> None:
     assert shades(np.array([[-2.0, 0.0], [0.5, 9.0]]), low=-1.0, high=1.0).tolist() == [[0, 128], [191, 255]]
+
+
+def test_the_similarity_of_many_stations_in_groups_is_shown_by_evenly_chosen_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    B = rng.normal(size=(12, 3))
+    of = np.arange(12) % 3
+    whole = np.where(np.equal.outer(of, of), B @ B.T, 0.0) + np.eye(12)
+    names = [f"s{m}" for m in range(12)]
+    plain, blocks = (Sorted.of(TaskMatrix(names, K, "given"), "0") for K in (whole, in_blocks(whole)))
+    nearest = [dict(similarity(one, level=0.7, station="s4")["nearest"][:2]) for one in (plain, blocks)]
+    assert nearest[1] == pytest.approx(nearest[0])
+    assert {frozenset(group) for group in plain.groups[0.5]} == {frozenset(group) for group in blocks.groups[0.5]}
+    monkeypatch.setattr("kinband.service.dashboard.similarity.PIXELS", 5)
+    few = Sorted.of(TaskMatrix(names, in_blocks(whole), "given"), "0")
+    said = json.loads(few.data)
+    assert few.shown.shape == (4, 4)
+    assert said["stations"] == list(few.stations[::3])
+    assert len(b64decode(said["shades"])) == 16
+    assert 'data-rows="4"' in str(similarity(few, level=0.7, station="")["heat"])
 
 
 def test_a_heat_map_has_a_boundary_between_groups_and_strips_as_long_as_they() -> None:
