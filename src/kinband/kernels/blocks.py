@@ -75,7 +75,7 @@ def _semi_definite(K_Z: FloatArray, tolerance: float) -> FloatArray:
 class BlockMatrix:
     """A task matrix (M, M) that is zero between groups of tasks and keeps what lies inside them alone, read-only.
 
-    It is indexed as an array is; `numpy.asarray` makes the whole matrix of it, M² numbers.
+    It is indexed as an array is; `np.asarray` makes the whole matrix of it, M² numbers.
 
     Args:
         groups: The group of each task, (M,).

@@ -117,7 +117,7 @@ class PolicySpec:
     Attributes:
         kernel: Context kernel k_X.
         K_Z: Task matrix, (M, M); of stations in groups that share nothing a `kinband.kernels.BlockMatrix`, of which
-            `numpy.asarray` makes an array.
+            `np.asarray` makes an array.
         noise: Variance of a reward beyond what is told of it, λ of the paper.
         mean: Constant prior mean.
         arms: Number of arms N.

@@ -21,6 +21,7 @@ from tests.support.ledger_stores import OnRecord, live, new_controller, rewritte
 
 from kinband.controller.memory import Stored
 from kinband.errors import BadInputError, ConflictError, SavedStateError
+from kinband.kernels import BlockMatrix, same_matrix
 from kinband.kpis import NeighbourReward
 from kinband.records import Samples
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
@@ -142,6 +143,17 @@ def test_settings_that_say_the_same_in_another_order_are_the_same(ledger: Ledger
     OnRecord(ledger, replace(settings, notes=notes))
     OnRecord(ledger, replace(settings, notes=turned))
     assert [event.kind for event in ledger.read()].count("started") == 1
+
+
+def test_settings_that_held_the_whole_matrix_of_shards_are_those_that_hold_its_blocks(ledger: Ledger) -> None:
+    blocks = new_controller(43, shards=2).setup
+    assert isinstance(blocks.K_Z, BlockMatrix)
+    OnRecord(ledger, replace(blocks, K_Z=np.asarray(blocks.K_Z)))
+    assert same_matrix(read_setup(ledger).K_Z, blocks.K_Z)
+    OnRecord(ledger, blocks)
+    whole = np.asarray(blocks.K_Z) + 0.01 * np.eye(len(blocks.stations))
+    with pytest.raises(ConflictError, match="other settings"):
+        OnRecord(ledger, replace(blocks, K_Z=whole))
 
 
 def test_settings_with_a_log_in_which_something_is_not_known_are_the_same_again(ledger: Ledger) -> None:
