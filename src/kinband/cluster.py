@@ -116,11 +116,22 @@ def reach(address: str, *, timeout: float) -> None:
             raise _unreachable(address, str(error)) from error
     ray_module()  # says how to install it, and makes the attempt below quiet
     command = [sys.executable, "-W", "ignore", "-c", _TRY, address]
+    env = os.environ | {"RAY_NUM_REDIS_GET_RETRIES": f"{max(1, int(timeout) - 6)}"}  # of a second each, then the reason
     try:
-        tried = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)  # noqa: S603
+        tried = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=timeout, check=False, env=env
+        )
     except subprocess.TimeoutExpired as error:
         raise _unreachable(address, f"no answer within {timeout:g} s") from error
     if tried.returncode:
+        if "AuthenticationError" in tried.stderr:
+            raise ClusterError(
+                f"the Ray cluster at {address} refuses this machine: its token is missing or another",
+                hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as the cluster has them",
+                code="no_cluster",
+                argument="address",
+                value=address,
+            )
         lines = [line for line in tried.stderr.splitlines() if line.strip()]
         raise _unreachable(address, lines[-1] if lines else f"exit code {tried.returncode}")
 

@@ -257,6 +257,13 @@ def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
         make(on=OnRay()).ask("st00", {"load": 0.0, "users": 0.0})
 
 
+def test_a_cluster_that_refuses_the_token_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: ...\nConnectionError: Failed to connect"
+    monkeypatch.setattr("kinband.cluster._TRY", f"import sys; sys.exit({refused!r})")  # what Ray 2.60 writes
+    with socket.create_server(("127.0.0.1", 0)) as head, pytest.raises(ClusterError, match="its token is missing"):
+        reach(f"127.0.0.1:{head.getsockname()[1]}", timeout=20.0)
+
+
 def test_a_cluster_that_is_not_there_is_a_sentence_within_seconds(tmp_path: Path) -> None:
     begun = time.monotonic()
     with socket.socket() as unused:
