@@ -236,7 +236,7 @@ _HINTS = {
 def in_options(error: Any) -> str:
     """Return the sentence of an error with advice for the command line."""
     if error.code == "no_column" and error.argument == "kpis":
-        return f"{error.problem}: name the right one with --floor"
+        return f"{error.problem}: name the right one with --floor, or --kpi"
     hint = _HINTS.get(error.code)
     return str(error) if hint is None else f"{error.problem}: {hint.format(argument=error.argument, value=error.value)}"
 
