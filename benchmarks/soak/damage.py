@@ -211,7 +211,11 @@ def _judge(found: Noticed, url: str, sound: Any, *, head: Head, where: Sequence[
         "verify": lambda ledger: ledger.verify(),
         "head": lambda ledger: ledger.verify(expect=head),
     }
-    who = next((name for name, check in checks.items() if _refused(url, check)), None)
+    try:
+        who = next((name for name, check in checks.items() if _refused(url, check)), None)
+    except Exception as error:  # a traceback is no answer
+        found.anomalies.append((*where, repr(error)))
+        who = "a traceback"
     if who is None and _answers(url, asks=asks) != sound:
         found.anomalies.append(tuple(where))
     found.first[who or "nothing changed"] += 1

@@ -41,7 +41,7 @@ def check_store(connection: Connection, *, where: str, whole: bool) -> None:
     sqlite = connection.dialect.name == "sqlite"
     faults = _pages_of_sqlite(connection, whole=whole) if sqlite else _indexes_of_postgresql(connection, whole=whole)
     faults = faults or (_schema_of_sqlite(connection) if sqlite else _triggers_of_postgresql(connection))
-    faults = faults or [*_settings(connection), *_tokens(connection)]
+    faults = faults or _said_of_settings_and_tokens(connection)
     if faults:
         said = "; ".join(faults[:_MOST])
         raise SavedStateError(f"the ledger {where} is damaged or was changed ({said}): restore it from a backup")
@@ -110,6 +110,13 @@ _POSTGRESQL = ("events_stay", "meta_stay", "tokens_stay", "tokens_stay_update", 
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _said_of_settings_and_tokens(connection: Connection) -> list[str]:
+    try:
+        return [*_settings(connection), *_tokens(connection)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return [f"an event of the settings or of a token cannot be read: {error!r}"]
 
 
 # --- Settings, against the first event that the controller recorded -------------------------------------------------

@@ -58,6 +58,22 @@ def test_a_schema_whose_names_are_no_text_is_told_as_damage(tmp_path: Path) -> N
             Ledger.open(file, create=create)
 
 
+@pytest.mark.parametrize("name", ['"id"', '"action"', "{"])
+def test_an_event_of_a_token_that_cannot_be_read_is_told_as_damage(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "ledger.db"
+    with closing(Ledger.open(file)) as ledger:
+        Tokens(ledger).create("nms", "operator", by="ann")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = file.read_bytes()
+    at = data.index(b'"action"')
+    begun = data.rindex(b"{", 0, at)
+    where = data.index(name.encode(), begun) + len(name) // 2
+    file.write_bytes(data[:where] + bytes([data[where] ^ 1]) + data[where + 1 :])
+    with closing(Ledger.open(file)) as ledger, pytest.raises(SavedStateError, match="damaged"):
+        ledger.check()
+
+
 def test_an_index_that_does_not_fit_its_table_is_noticed_by_start_verify_and_backup(tmp_path: Path) -> None:
     file = tmp_path / "ledger.db"
     with closing(Ledger.open(file)) as ledger:
