@@ -590,11 +590,11 @@ def test_who_asks_again_for_a_slot_and_says_something_else_is_refused(ledger: Le
 def test_of_two_processes_with_one_key_only_one_decides(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
     other = reopened(operations)
-    (made, decided), (again, repeated) = (one.decide({"a": want(3)}, key="k") for one in (operations, other))
-    assert (decided, repeated) == (True, False)
+    made, again = (one.ask({"a": want(3)}, key="k") for one in (operations, other))
+    assert (made.new, again.new) == (True, False)
     assert again == made
-    _, new = operations.decide({"a": want(3), "b": want(1)}, slot="ten", key="k2")
-    assert (new, other.decide({"b": want(1)}, slot="ten")[1]) == (True, False)
+    assert operations.ask({"a": want(3), "b": want(1)}, slot="ten", key="k2").new
+    assert not other.ask({"b": want(1)}, slot="ten").new
 
 
 # --- Stations, corrections, what came before ----------------------------------------------------------------

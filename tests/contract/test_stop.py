@@ -87,7 +87,7 @@ def test_a_change_that_was_decided_before_a_stop_does_not_go_out_after_it(
 ) -> None:
     operations = opened()
     who = opened() if elsewhere else operations
-    decided = Operations._decided
+    decided = Operations._decide_missing
     before: list[str] = []
 
     def stopped_meanwhile(self: Operations, turn: Any, asked: Any) -> Any:
@@ -97,7 +97,7 @@ def test_a_change_that_was_decided_before_a_stop_does_not_go_out_after_it(
             who.stop(why="outage")
         return made
 
-    monkeypatch.setattr(Operations, "_decided", stopped_meanwhile)
+    monkeypatch.setattr(Operations, "_decide_missing", stopped_meanwhile)
     record = ask(operations, a=2)["a"]
     assert (record.id, record.status, record.arm) == (*before, "refused", 0)
     assert kinds(operations) == ["switch", "decision"]
@@ -129,7 +129,7 @@ def test_what_waits_and_is_approved_while_somebody_stops_is_refused(
 def test_two_processes_do_not_decide_at_once(opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = opened(), opened()
     deciding: list[str] = []
-    decided = Operations._decided
+    decided = Operations._decide_missing
 
     def watched(self: Operations, turn: Any, asked: Any) -> Any:
         deciding.append("in")
@@ -139,7 +139,7 @@ def test_two_processes_do_not_decide_at_once(opened: Callable[[], Operations], m
         deciding.append("out")
         return made
 
-    monkeypatch.setattr(Operations, "_decided", watched)
+    monkeypatch.setattr(Operations, "_decide_missing", watched)
     threads = [threading.Thread(target=ask, args=(each,), kwargs={name: 1}) for each in (one, other) for name in "abc"]
     for thread in threads:
         thread.start()

@@ -89,7 +89,7 @@ class Network(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give every figure; the read model is held for as short as possible."""
         operations = self._operations
-        setup, journal = operations.setup, operations.turns.at_hand.journal
+        setup, journal = operations.setup, operations.turns.unlocked.journal
         with operations.looking() as read_model:
             head, waiting = read_model.head, len(read_model.waiting())
             statuses: dict[str, int] = {name: read_model.statuses[name] for name in STATUSES}

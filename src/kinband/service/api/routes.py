@@ -74,7 +74,7 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
     record is answered, with what is to run now: where something has come between, `held` says what. Something else
     than the first time cannot be asked.
     """
-    made, decided = operations.decide(
+    made = operations.ask(
         body.states,
         slot=body.slot,
         running=body.running,
@@ -83,7 +83,7 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
         key=key,
         actor=caller.name,
     )
-    if not decided:
+    if not made.new:
         response.status_code = 200
     strange = far_outside(operations.setup.encoder.state, body.states)
     return schemas.Asked(decisions=all_shown(schemas.Answer, made, operations.space), warnings=strange)

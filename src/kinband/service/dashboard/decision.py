@@ -122,7 +122,7 @@ def evidence_shares(operations: Operations, found: Outlook, last: str | None, *,
         known = {} if whole.of.evidence is None else whole.of.evidence.shares
         untold = whole.left_out or "No reward known so far says anything about this state."
         return shown | {"shares": known, "of": last, "untold": "" if known else untold}
-    return shown | _untold(found, outlooks.rewards_known(operations.turns.at_hand), last)
+    return shown | _untold(found, outlooks.rewards_known(operations.turns.unlocked), last)
 
 
 def _untold(found: Outlook, rewards: int, last: str | None) -> dict[str, Any]:

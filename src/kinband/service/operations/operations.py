@@ -8,12 +8,12 @@ ledger.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
@@ -101,6 +101,29 @@ _ROLLED_BACK: Mapping[Status, Status] = {"applied": "rolled back", "kept": "roll
 """What becomes of the present decision when its station is rolled back; the others led to nothing."""
 
 
+class Answers(list[DecisionRecord]):
+    """Decisions as they are to be acted upon now.
+
+    Attributes:
+        new: Whether any of them was decided now, and not answered from the record.
+    """
+
+    def __init__(self, records: Iterable[DecisionRecord] = (), *, new: bool) -> None:
+        super().__init__(records)
+        self.new = new
+
+
+class Consent(NamedTuple):
+    """Whether an act may be done that may take two people, and who of two asked for it first; empty where one does."""
+
+    given: bool
+    first: str = ""
+
+    def note(self) -> dict[str, str]:
+        """Return what an event says of it."""
+        return {"with": self.first} if self.first else {}
+
+
 class Operations:
     """A controller in operation. Use `Operations.open`.
 
@@ -184,7 +207,7 @@ class Operations:
         read_model = ReadModel(setup, _past_of(ledger, setup))
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
-        turns.at_hand  # noqa: B018 - reads the ledger, and shows the read model what it holds
+        turns.unlocked  # noqa: B018 - reads the ledger, and shows the read model what it holds
         operations = cls(turns, in_force, read_model, Timekeeper(clock, stopwatch, witness=ledger.server_time))
         operations.refresh()
         if rails is not None and not rails_text and read_model.rails.digest:
@@ -211,7 +234,7 @@ class Operations:
                 turn.note(kind, said)
 
         if next(news(), None) is not None:
-            self.turns.turn(Call(call_digest("begin"), None, actor), put)
+            self.turns.run(Call(call_digest("begin"), None, actor), put)
 
     @property
     def ledger(self) -> Ledger:
@@ -227,12 +250,12 @@ class Operations:
     def controller(self) -> Controller:
         """The controller as of the last call, to look at; `refresh` brings it up to what others have recorded."""
         with self.turns.mutex:
-            return self.turns.caught_up()
+            return self.turns.up_to_date()
 
     @property
     def sites(self) -> dict[str, Site]:
         """Where sectors stand, as far as their descriptors say."""
-        return sites_of(self.turns.at_hand.current.descriptors)
+        return sites_of(self.turns.unlocked.current.descriptors)
 
     def now(self) -> datetime:
         """Return the time, UTC; never earlier than that of the latest event, whatever the clock shows."""
@@ -242,11 +265,11 @@ class Operations:
         """Return the time, and whether the clock can be trusted; while it cannot, nothing changes but by roll-backs."""
         return self._time.read(self.read_model.clock)
 
-    def _read_in_turn(self, turn: Turn) -> Reading:
-        """Return the time in a turn, when everything on record is known, and say in the log whether it is in doubt."""
+    def _expiring_time(self, turn: Turn) -> Reading:
+        """Return the time for a turn, which has to be on record while it still is; log whether it is in doubt."""
         self._time.look(self.read_model.clock)
-        reading, since = self.reading(), self._time.seconds()
-        turn.holds = lambda: self._time.seconds() - since < FRESH
+        reading = self.reading()
+        turn.expires_after(FRESH, stopwatch=self._time.seconds)
         if bool(reading.doubt) != bool(self._doubt):
             if reading.doubt:
                 _log.error("nothing changes, since the time is in doubt: %s", reading.doubt)
@@ -301,7 +324,7 @@ class Operations:
         time: Any = None,
         key: str | None = None,
         actor: str = "",
-    ) -> list[DecisionRecord]:
+    ) -> Answers:
         """Decide for some stations together, let the guard review it, and do what the stations' modes say.
 
         Args:
@@ -313,35 +336,21 @@ class Operations:
             key: The key of this call, under which it is done once.
             actor: Who asks.
         """
-        return self.decide(states, slot=slot, running=running, allowed=allowed, time=time, key=key, actor=actor)[0]
-
-    def decide(
-        self,
-        states: Mapping[str, State],
-        *,
-        slot: str | None = None,
-        running: Mapping[str, Mapping[str, Any]] | None = None,
-        allowed: Mapping[str, Allowed] | None = None,
-        time: Any = None,
-        key: str | None = None,
-        actor: str = "",
-    ) -> tuple[list[DecisionRecord], bool]:
-        """Return what `ask` does, and whether any of it was decided now and not answered from the record."""
         asked = requests_of(self.space, states, allowed=allowed, running=running, time=time)
         call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
 
-        def decide(turn: Turn) -> tuple[dict[str, str], bool]:
+        def act(turn: Turn) -> tuple[dict[str, str], bool]:
             made = self._made_before(turn, asked)
             missing = {station: request for station, request in asked.items() if station not in made}
             if missing:
-                made |= {station: decision.id for station, decision in self._decided(turn, missing).items()}
+                made |= {station: decision.id for station, decision in self._decide_missing(turn, missing).items()}
             return made, bool(missing)
 
-        made, decided = self.turns.turn(call, decide)
+        made, new = self.turns.run(call, act)
         with self.looking():
-            return self._answers(made, asked), decided
+            return Answers(self._up_to_now(made, asked), new=new)
 
-    def _answers(self, made: Mapping[str, str], asked: Mapping[str, Request]) -> list[DecisionRecord]:
+    def _up_to_now(self, made: Mapping[str, str], asked: Mapping[str, Request]) -> list[DecisionRecord]:
         """Return decisions as they are to be acted upon now, which may be long after they were made.
 
         An order that a stop, a freeze, a closed window or a clock in doubt has overtaken is no order any more: what
@@ -373,9 +382,9 @@ class Operations:
         check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
         return {station: str(event.decision) for station, event in found.items()} | made
 
-    def _decided(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
+    def _decide_missing(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
         """Decide for stations that have no decision yet, and record what becomes of it."""
-        time, controller = self._read_in_turn(turn), turn.controller
+        time, controller = self._expiring_time(turn), turn.controller
         at = time.now
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
         by_hand = changed_by_hand(self.read_model, known)
@@ -430,7 +439,7 @@ class Operations:
             check_whole(self.read_model, ids)
             turn.controller.tell_all(**said)
 
-        self.turns.do("outcome", Call(call_digest("tell", **said), key, actor), learn)
+        self.turns.run_once("outcome", Call(call_digest("tell", **said), key, actor), learn)
         return self._records(ids)
 
     def correct(
@@ -450,7 +459,7 @@ class Operations:
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
         """Say that a reward will not come."""
         call = Call(call_digest("call_off", id=decision_id), key, actor)
-        self.turns.do("outcome", call, lambda turn: turn.controller.call_off(decision_id))
+        self.turns.run_once("outcome", call, lambda turn: turn.controller.call_off(decision_id))
         return self.decision(decision_id)
 
     def applied(
@@ -476,7 +485,7 @@ class Operations:
         """
         arm = None if configuration is None else _arm_of(configuration, self.space.index)
         call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
-        self.turns.do("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
+        self.turns.run_once("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
         return self.decision(decision_id)
 
     def _report(self, turn: Turn, decision_id: str, arm: int | None, *, comment: str) -> None:
@@ -489,7 +498,7 @@ class Operations:
         if runs is not None:
             turn.controller.ran(record.id, self.space[runs])
             turn.append()
-        note = reported(record, station_state, runs, self._read_in_turn(turn).now, comment=comment)
+        note = reported(record, station_state, runs, self._expiring_time(turn).now, comment=comment)
         turn.note("applied", note, station=record.station, decision=record.id)
 
     def _check_last(self, record: DecisionRecord) -> None:
@@ -534,12 +543,12 @@ class Operations:
         def judge(turn: Turn) -> None:
             if approved and "approve" in self.guard.rails.two_people:
                 check_others(map(self.read_model.decision, listed), actor)
-            records, time = [self._waiting(decision_id) for decision_id in listed], self._read_in_turn(turn)
+            records, time = [self._waiting(decision_id) for decision_id in listed], self._expiring_time(turn)
             verdicts = self._reviewed_again(self.guard, records, time) if approved else {}
             for record in records:
                 self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=time.now)
 
-        self.turns.do("approval", call, judge)
+        self.turns.run_once("approval", call, judge)
         return self._records(listed)
 
     def _waiting(self, decision_id: str) -> DecisionRecord:
@@ -594,7 +603,7 @@ class Operations:
         """
         said = {"override": True} if override else {}
         call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment), **said), key, actor)
-        self.turns.do("applied", call, lambda turn: self._roll_back(turn, station, comment, override=override))
+        self.turns.run_once("applied", call, lambda turn: self._roll_back(turn, station, comment, override=override))
         with self.looking() as read_model:
             return read_model.station(station)
 
@@ -606,7 +615,7 @@ class Operations:
             return self.guard.way_back(station, ran, read_model.history, now=self.now())
 
     def _roll_back(self, turn: Turn, station: str, comment: str, *, override: bool) -> None:
-        station_state, at = self.read_model.station(station), self._read_in_turn(turn).now
+        station_state, at = self.read_model.station(station), self._expiring_time(turn).now
         if station_state.before is None or not station_state.active:
             why = "no change of it is on record" if station_state.active else "it was removed"
             raise ConflictError(f"there is nothing to roll back at {station_state.station!r}: {why}")
@@ -647,7 +656,7 @@ class Operations:
                 self.read_model.station(station)
             turn.note("mode", said, station=listed[0] if listed is not None and len(listed) == 1 else "")
 
-        self.turns.do("mode", call, note)
+        self.turns.run_once("mode", call, note)
 
     def check_rails(self, text: str) -> list[DecisionRecord]:
         """Return what waits and would be refused under other rails, with their verdict; nothing is changed.
@@ -684,10 +693,11 @@ class Operations:
             self._rails.check_replaced(self.read_model.rails, replaces)
             if said["digest"] != self.read_model.rails.digest:
                 proposal = {"digest": said["digest"], "text": text, "comment": comment}
-                if (first := self._first_of_two(turn, "rails", proposal, actor=actor)) is not None:
-                    turn.note("rails", {**said, **first})
+                consent = self._consent(turn, "rails", proposal, actor=actor)
+                if consent.given:
+                    turn.note("rails", said | consent.note())
 
-        self.turns.do("rails", call, put)
+        self.turns.run_once("rails", call, put)
         with self.looking() as read_model:
             return read_model.rails
 
@@ -723,11 +733,12 @@ class Operations:
 
         def note(turn: Turn) -> None:
             proposal = {"digest": "", "comment": why}
-            if (first := self._first_of_two(turn, "resume", proposal, actor=actor)) is not None:
-                event = Resumed(self._read_in_turn(turn).now)
-                turn.note("switch", {"event": event.to_dict(), "comment": why, **first})
+            consent = self._consent(turn, "resume", proposal, actor=actor)
+            if consent.given:
+                event = Resumed(self._expiring_time(turn).now)
+                turn.note("switch", {"event": event.to_dict(), "comment": why} | consent.note())
 
-        self.turns.do("switch", call, note)
+        self.turns.run_once("switch", call, note)
 
     def _rails_differ(self, reader: Reader) -> bool:
         """Whether others are on record than those known here."""
@@ -740,30 +751,30 @@ class Operations:
             found = read_model.proposals.get(act)
         return None if found is None or self.now() - found.at > PROPOSED_FOR else found
 
-    def _first_of_two(self, turn: Turn, act: str, said: Mapping[str, Any], *, actor: str) -> dict[str, str] | None:
-        """Return what to put on record of who asked first; None where that is this one, so that nothing is done yet."""
+    def _consent(self, turn: Turn, act: str, said: Mapping[str, Any], *, actor: str) -> Consent:
+        """Return whether an act may be done; where it takes two people, the word of the first is put on record."""
         if act not in self.guard.rails.two_people:
-            return {}
+            return Consent(given=True)
         check_person(actor, act)
         first = self.proposed(act)
         same = first is not None and first.digest == said["digest"]
         if first is not None and same and first.actor != actor:
-            return {"with": first.actor}
+            return Consent(given=True, first=first.actor)
         if not same:
-            turn.note("proposal", {"act": act, **said, "at": self._read_in_turn(turn).now.isoformat()})
-        return None
+            turn.note("proposal", {"act": act, **said, "at": self._expiring_time(turn).now.isoformat()})
+        return Consent(given=False)
 
     def set_clock(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Say that the clock is right, which is in doubt: what is on record with a later time was no later than now."""
 
         def note(turn: Turn) -> None:
-            reading = self._read_in_turn(turn)
+            reading = self._expiring_time(turn)
             if not reading.doubt:
                 raise ConflictError("the clock is not in doubt: there is nothing to set right")
             turn.note("switch", {"event": ClockSet(reading.shown, why=why).to_dict(), "comment": why})
             _log.warning("%s says that the clock is right: %s", actor or "somebody", reading.doubt)
 
-        self.turns.do("switch", Call(call_digest("ClockSet", why=checked_comment(why)), key, actor), note)
+        self.turns.run_once("switch", Call(call_digest("ClockSet", why=checked_comment(why)), key, actor), note)
 
     def _switch(self, event: Frozen | Thawed | Stopped | Resumed, why: str, call: Call) -> None:
         station = event.station if isinstance(event, Frozen | Thawed) else ""
@@ -807,14 +818,14 @@ class Operations:
 
         self.turns.apply("station", Call(call_digest("add_station", name=name, **said), key, actor), joining)
         with self.turns.mutex:
-            return similarities_of(self.turns.present().current, name)
+            return similarities_of(self.turns.loaded().current, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
         call = Call(call_digest("remove_station", name=name), key, actor)
         with self.turns.mutex:
-            self.turns.do("station", call, lambda turn: turn.controller.remove_station(name))
-            present = self.turns.present()
+            self.turns.run_once("station", call, lambda turn: turn.controller.remove_station(name))
+            present = self.turns.loaded()
             return [awaited for awaited in present.pending if present.decision(awaited).station == name]
 
     def decision(self, decision_id: str) -> DecisionRecord:
@@ -830,7 +841,7 @@ class Operations:
             closest: Whether those closest to it are weighed where there are more; else it is left out then.
         """
         with self.turns.mutex:
-            controller = self.turns.caught_up()
+            controller = self.turns.up_to_date()
             known = self._known_rows if closest else None
         found = controller.explain(decision_id, most_rows=most_rows, known=known)
         return explained(found, self.decision(decision_id), self.space)
@@ -838,7 +849,7 @@ class Operations:
     def outlook(self, station: str) -> Outlook:
         """Return what is believed of every configuration of a station now, in the state it was last asked with."""
         with self.turns.mutex:
-            controller = self.turns.caught_up()
+            controller = self.turns.up_to_date()
             with self.looking() as read_model:
                 known, seq = replace(read_model.station(station)), read_model.seq
             return self._outlooks.of(controller, known, seq=seq)

@@ -1,4 +1,4 @@
-"""One call after the other: a controller and its ledger kept as one."""
+"""Units of work, one after the other: a controller in memory and its ledger kept as one."""
 
 import logging
 import threading
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kinband.controller.events import Asked, Entry
 from kinband.controller.memory import Relearning, Stored, Taught
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.service.ledger import Draft, Event, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.archiving import KEEP, try_to_archive
-from kinband.service.ledger.events import ENTRIES, FIRST, check_chain, draft_of
+from kinband.service.ledger.events import ENTRIES, FIRST, Head, check_chain, draft_of
 from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored
 from kinband.service.ledger.snapshots import Shown, Snapshot, newest_snapshot, write_snapshot
@@ -74,12 +74,12 @@ class Mutex:
 
 # --- Turns: how a controller in memory and a ledger are kept as one -------------------------------------------------
 #
-# A turn takes the ledger's lock for deciding, takes in what other processes have recorded since the last one, lets the
-# controller decide or learn, and only then takes the write lock, appends what was added to the journal, and commits. So
-# it is impossible to decide the same twice, and however long it takes to decide or to learn, others can write meanwhile
-# what needs no controller: a switch that somebody turns. Who finds one when about to write takes it in, takes back
-# what was decided, and decides again, under the write lock this time: no change goes out past a stop on record. What
-# was learned stays as it is, since beliefs know nothing of switches.
+# A turn is a unit of work. It takes the ledger's lock for deciding, takes in what other processes have recorded since
+# the last one, lets the controller decide or learn, and only then takes the write lock, appends what was added to the
+# journal, and commits. So it is impossible to decide the same twice, and however long it takes to decide or to learn,
+# others can write meanwhile what needs no controller: a switch that somebody turns. Who finds one when about to write
+# takes it in, takes back (undoes) what was decided, and decides again, under the write lock this time: no change goes
+# out past a stop on record. What was learned stays as it is, since beliefs know nothing of switches.
 #
 # If anything fails on the way, decisions are taken back in memory; what was learned cannot be, so that memory is read
 # again from the ledger then. So nothing more is learned before the ledger takes writes again.
@@ -92,6 +92,8 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NOTHING = Head(0, FIRST)  # the head of a ledger without events
+
 _TRIES, _FEW = 3, 20  # times that all is learned beside; rewards learned, or events read, while others wait
 _SMALL = 1_000_000  # bytes of beliefs that are stored at once
 _SOON = 0.5  # seconds that a probe waits for a ledger to be read
@@ -100,7 +102,7 @@ _FOR_ONE_EVENT = 64_000  # bytes of snapshots that an event may cause to be writ
 
 @dataclass(frozen=True)
 class Call:
-    """What identifies a call.
+    """A command, as far as it can be told from others: its fingerprint and its idempotency key.
 
     Attributes:
         digest: Of everything that was said (`ledger.requests.call_digest`).
@@ -123,7 +125,7 @@ class Call:
 
 
 class Act:
-    """What somebody does at once, in one go.
+    """A unit of work without the controller: what one command records in one transaction.
 
     Attributes:
         reader: To look things up with.
@@ -164,18 +166,27 @@ class Act:
 
 
 class Turn(Act):
-    """One turn: an act with a controller that has taken in everything.
+    """A unit of work with the controller, which has taken in everything.
 
     Attributes:
         controller: To decide or learn with.
-        holds: Says whether the time that was read still holds, where one was.
     """
 
     def __init__(self, controller: FollowingController, reader: Reader, call: Call) -> None:
         super().__init__(reader, call)
         self.controller = controller
-        self.holds: Callable[[], bool] = lambda: True
-        self._mark = len(controller.journal)
+        self._appended = len(controller.journal)  # entries of the journal that are on record, or appended here
+        self._expired: Callable[[], bool] = lambda: False
+
+    def expires_after(self, seconds: float, *, stopwatch: Callable[[], float]) -> None:
+        """Have it done again unless it is recorded before a stopwatch has gone on so far: the time is another then."""
+        since = stopwatch()
+        self._expired = lambda: stopwatch() - since >= seconds
+
+    @property
+    def expired(self) -> bool:
+        """Whether it took too long."""
+        return self._expired()
 
     def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
         """Return the decisions of stations for the slot of the call, by station."""
@@ -184,17 +195,31 @@ class Turn(Act):
     def append(self, asked: Mapping[str, Request] | None = None) -> None:
         """Append what the controller has added to its journal."""
         journal = self.controller.journal
-        for entry in journal.since(self._mark):
+        for entry in journal.since(self._appended):
             further: dict[str, Any] = {}
             if isinstance(entry, Asked) and asked is not None:
                 further["asked"] = asked[entry.decision.station].stored()
             draft = draft_of(entry, journal, **further)
             self._add(replace(draft, slot=self._call.slot) if draft.kind == "decision" else draft, entry)
-        self._mark = len(journal)
+        self._appended = len(journal)
+
+
+class Snapshotted(NamedTuple):
+    """The last snapshot: the number of the event it was taken after, and its bytes; zeros where there was none."""
+
+    seq: int
+    size: int
 
 
 class Turns:
-    """Gives turns, one at a time, to the threads of this process and, by the ledger's lock, to all processes.
+    """Gives turns (units of work), one at a time, to the threads of this process and, by the ledger's lock, to all.
+
+    | who wants the controller | asks | with the mutex |
+    |---|---|---|
+    | whoever decides or learns | `run`, `run_once`: the `controller` of the turn | taken by these |
+    | whoever looks at what may change in place | `up_to_date()`: all that the read model shows is in it | yes |
+    | whoever needs it as the last turn left it | `loaded()` | yes |
+    | whoever looks at what never changes in place | `unlocked`, perhaps at work | no |
 
     Args:
         ledger: The truth.
@@ -216,10 +241,10 @@ class Turns:
         self._every, self._keep = snapshot_every, keep
         self._reader = EntryReader(self.setup)
         self._controller: FollowingController | None = None  # None where memory and ledger may differ
-        self._seen = (0, "")  # number and checksum of the last event taken in
-        self._shown: tuple[int, str] | None = None  # the same of the read model; None where it has to begin anew
-        self._mark = 0  # entries of the journal that are on record
-        self._snapshot = (0, 0)  # number and size of the last one
+        self._learned = Head(0, "")  # the last event that the controller has taken in
+        self._shown: Head | None = None  # the last that the read model has; None where it has to begin anew
+        self._recorded = 0  # entries of the controller's journal that are on record
+        self._snapshotted = Snapshotted(0, 0)
         self._loading: threading.Thread | None = None
         self.writable, self._failed = Writable(ledger), False  # whether the last turn could not be recorded
         self._relearning, self._storing = threading.Lock(), threading.Lock()
@@ -229,23 +254,23 @@ class Turns:
         """Have corrections given up that take long: the process ends."""
         self._ending.set()
 
-    def present(self) -> FollowingController:
-        """Return the controller, read anew from the ledger where memory may differ from it."""
+    def loaded(self) -> FollowingController:
+        """Return the controller, read anew from the ledger where memory may differ; who has the mutex may ask."""
         if self._controller is None:
             self._look_back()
             found = restored(self.ledger, self.setup, onlooker=self)
-            self._seen, self._snapshot = (found.seq, found.checksum), (found.snapshot, found.size)
-            self._mark, self._controller = len(found.controller.journal), found.controller
+            self._learned, self._snapshotted = Head(found.seq, found.checksum), Snapshotted(found.snapshot, found.size)
+            self._recorded, self._controller = len(found.controller.journal), found.controller
         return self._controller
 
     def begin_at(self, snapshot: Snapshot | None) -> int:
         """Have the read model take up a snapshot where it has seen nothing yet; return what it has seen."""
         with self._read_model.lock:
-            known = 0 if self._shown is None else self._shown[0]
+            known = 0 if self._shown is None else self._shown.seq
             if snapshot is not None and snapshot.shown is not None and known == 0:
                 try:
                     self._read_model.take_up(snapshot.shown)
-                    self._shown = snapshot.seq, snapshot.checksum
+                    self._shown = Head(snapshot.seq, snapshot.checksum)
                     return snapshot.seq
                 except (KeyError, LookupError, TypeError, ValueError) as error:
                     _log.warning("the snapshot after event %d shows nothing: %r", snapshot.seq, error)
@@ -253,21 +278,21 @@ class Turns:
             return known
 
     @property
-    def at_hand(self) -> FollowingController:
-        """The controller as it is, perhaps at work: for what never changes in place; mostly nobody is waited for."""
+    def unlocked(self) -> FollowingController:
+        """The controller, perhaps at work: for what never changes in place; who reads the ledger is waited for."""
         found = self._controller
         if found is None:
             with self.mutex:
-                found = self.present()
+                found = self.loaded()
         return found
 
-    def caught_up(self) -> FollowingController:
+    def up_to_date(self) -> FollowingController:
         """Return the controller with everything that the read model shows; who has the mutex may ask."""
-        found = self.present()
-        if self._shown is not None and self._shown[0] > self._seen[0]:
+        self.loaded()
+        if self._shown is not None and self._shown.seq > self._learned.seq:
             with self.ledger.reading() as connection:
-                found = self._caught_up(Reader(connection, self.ledger))
-        return found
+                self._follow(Reader(connection, self.ledger))
+        return self.loaded()
 
     def check_loaded(self, *, seconds: float = _SOON) -> None:
         """Return if there is a controller to decide with; where there is none it is read, and waited for so long."""
@@ -281,7 +306,7 @@ class Turns:
     def _load(self) -> None:
         try:
             with self.mutex:
-                self.present()
+                self.loaded()
         except KinbandError as error:
             _log.warning("the ledger could not be read: %s", error)
 
@@ -290,7 +315,7 @@ class Turns:
         with self._read_model.lock:
             if self._shown is None:
                 self._read_model.begin()
-                self._shown = 0, FIRST
+                self._shown = _NOTHING
                 after = self.begin_at(newest_snapshot(self.ledger))
                 for event in self.ledger.read(after=after):
                     self.show(event, self._reader.maybe(event))
@@ -298,14 +323,14 @@ class Turns:
     def refresh(self) -> None:
         """Show what was recorded since, by whomever; while the database is asked, nobody has to wait for this."""
         self.watched()
-        seq, checksum = self._shown or (0, FIRST)
-        events = list(self.ledger.read(after=seq))
-        check_chain(events, after=seq, checksum=checksum)
+        shown = self._shown or _NOTHING
+        events = list(self.ledger.read(after=shown.seq))
+        check_chain(events, after=shown.seq, checksum=shown.checksum)
         with self._read_model.lock:
-            if self._shown is not None and self._shown[0] >= seq:
+            if self._shown is not None and self._shown.seq >= shown.seq:
                 self._show_all((event, self._reader.maybe(event)) for event in events)
 
-    def turn(self, call: Call, act: Callable[[Turn], T]) -> T:
+    def run(self, call: Call, act: Callable[[Turn], T]) -> T:
         """Let somebody act, record what that appends, all or nothing, and return what `act` returned.
 
         It acts twice where a switch was turned meanwhile, or where it took so long that the time is another: what it
@@ -313,32 +338,33 @@ class Turns:
         """
         with self.mutex:
             self.mutex.check_answered()
-            self.present()
+            self.loaded()
             try:
                 with self.ledger.deciding():
                     with self.ledger.reading() as connection:
                         reader = Reader(connection, self.ledger)
-                        turn = Turn(self._caught_up(reader), reader, call)
+                        self._follow(reader)
+                        turn = Turn(self.loaded(), reader, call)
                         found = act(turn)
                     if not turn.drafts:
                         return found
                     with self.ledger.writing() as writer:
-                        if self._overtaken(writer) or self._too_late(turn):
-                            turn = Turn(self.present(), writer, call)
+                        if self._overtaken(writer) or (turn.expired and self._undo()):
+                            turn = Turn(self.loaded(), writer, call)
                             found = act(turn)
                         entries = turn.write(writer)
             except BaseException as error:
                 self._failed |= isinstance(error, LedgerUnavailableError | LedgerRefusedError)
-                if self._controller is not None and not self._controller.take_back(self._mark):
+                if self._controller is not None and not self._undo():
                     self._controller = None
                 raise
             self._failed = False
-            self._seen, self._mark = (writer.last, writer.checksum), len(turn.controller.journal)
+            self._learned, self._recorded = writer.head, len(turn.controller.journal)
             self._show_all((event, entries.get(event.seq)) for event in writer.made)
             self._snapshot_if_due()
             return found
 
-    def do(self, kind: str, call: Call, act: Callable[[Turn], object]) -> None:
+    def run_once(self, kind: str, call: Call, act: Callable[[Turn], object]) -> None:
         """Let somebody act in a turn, unless a call with the same key has recorded an event of this kind."""
 
         def once(turn: Turn) -> None:
@@ -347,7 +373,7 @@ class Turns:
                 act(turn)
                 turn.append()
 
-        self.turn(call, once)
+        self.run(call, once)
 
     def apply(self, kind: str, call: Call, entry: Callable[[FollowingController], Entry]) -> None:
         """Record an entry, unless the same call has; others decide and learn while all is learned anew for it.
@@ -367,7 +393,7 @@ class Turns:
                 turn.append()
                 return done
 
-            return self.turn(call, once)
+            return self.run(call, once)
 
         if unless_answered(lambda controller: controller.apply_in_place(entry(controller))):
             return
@@ -378,12 +404,12 @@ class Turns:
                     break
                 if unless_answered(lambda controller: controller.apply_by(anew, entry(controller))):  # noqa: B023
                     return
-        self.do(kind, call, lambda turn: turn.controller.apply(entry(turn.controller)))
+        self.run_once(kind, call, lambda turn: turn.controller.apply(entry(turn.controller)))
 
     def _learned_beside(self, entry: Callable[[FollowingController], Entry]) -> Relearning | None:
         """Return everything learned anew, but for the last few rewards; None where nothing has to be by now."""
         with self.mutex:
-            controller = self.caught_up()
+            controller = self.up_to_date()
             wanted = entry(controller)
             if not isinstance(wanted, Taught):
                 return None
@@ -395,7 +421,7 @@ class Turns:
                 )
             self.refresh()
             with self.mutex:
-                further = anew.further(self.caught_up().journal)
+                further = anew.further(self.up_to_date().journal)
             if further is None or further <= _FEW:
                 return anew
 
@@ -419,7 +445,7 @@ class Turns:
         with self.ledger.writing() as writer:
             if unless(writer):
                 return False
-            unseen = _FEW + 1 if shown is None else writer.last - shown[0]
+            unseen = _FEW + 1 if shown is None else writer.last - shown.seq
             act = Act(writer, call)
             if act.answered("switch") is None:
                 act.note("switch", payload, station=station)
@@ -433,7 +459,7 @@ class Turns:
     def snapshot(self) -> bool:
         """Store what is believed and shown at present; False where the policy's beliefs cannot be stored."""
         with self.mutex:
-            self.caught_up()
+            self.up_to_date()
             taken = self._taken()
         if taken is None:
             return False
@@ -443,15 +469,15 @@ class Turns:
     def _taken(self) -> "tuple[int, Stored, Callable[[], Shown]] | None":
         """Take down how things stand after the last event; None where that cannot be stored, or others go ahead."""
         with self._read_model.lock:
-            memory, seq = self.present().stored(), self._seen[0]
-            if memory is None or self._shown is None or self._shown[0] != seq:
+            memory, seq = self.loaded().stored(), self._learned.seq
+            if memory is None or self._shown is None or self._shown.seq != seq:
                 return None
             return seq, memory, self._read_model.stored()
 
     def _store(self, seq: int, memory: Stored, shown: Callable[[], Shown]) -> None:
         """Write down how things stood; one writes at a time, and nobody who decides waits."""
         with self._storing:
-            self._snapshot = seq, write_snapshot(self.ledger, seq, memory, shown())
+            self._snapshotted = Snapshotted(seq, write_snapshot(self.ledger, seq, memory, shown()))
             try_to_archive(self.ledger, keep=self._keep)
 
     def _check_after_failure(self) -> None:
@@ -459,17 +485,16 @@ class Turns:
         if self._failed:
             self.writable.check()
 
-    def _caught_up(self, reader: Reader) -> FollowingController:
+    def _follow(self, reader: Reader) -> None:
         """Take in what others have recorded since the last turn."""
         self._check_not_back(reader)
-        if reader.last > self._seen[0]:
-            self._take_in(reader.read(after=self._seen[0]))
-        return self.present()
+        if reader.last > self._learned.seq:
+            self._take_in(reader.read(after=self._learned.seq))
 
     def _check_not_back(self, reader: Reader) -> None:
         """Refuse to go on where the ledger does not hold what was seen."""
-        seq, checksum = self._seen
-        if reader.last < seq or (reader.last == seq and reader.checksum != checksum):
+        seq = self._learned.seq
+        if reader.last < seq or (reader.last == seq and reader.head != self._learned):
             self._controller = None
             raise LedgerUnavailableError(
                 f"the ledger {self.ledger.name} went back to event {reader.last} from {seq}, perhaps restored from a "
@@ -479,11 +504,11 @@ class Turns:
     def _overtaken(self, writer: Writer) -> bool:
         """Take in what was recorded while somebody acted; whether that took back what was decided."""
         self._check_not_back(writer)
-        events = writer.read(after=self._seen[0]) if writer.last > self._seen[0] else []
+        events = writer.read(after=self._learned.seq) if writer.last > self._learned.seq else []
         if all(event.kind == "access" for event in events):  # tokens, which no decision depends on
             back = False
         else:
-            back = self.present().take_back(self._mark)
+            back = self._undo()
             if not back and any(event.kind in ENTRIES for event in events):
                 raise LedgerUnavailableError(
                     f"the ledger {self.ledger.name} is busy: another process did not wait for its turn", code="busy"
@@ -491,33 +516,33 @@ class Turns:
         self._take_in(events)
         return back
 
-    def _too_late(self, turn: Turn) -> bool:
-        """Take back what was decided at a time that holds no longer, as of a process that was paused meanwhile."""
-        return not turn.holds() and self.present().take_back(self._mark)
+    def _undo(self) -> bool:
+        """Take back what was decided and is not on record; False where beliefs rest on it."""
+        return self.loaded().take_back(self._recorded)
 
     def _take_in(self, events: list[Event]) -> None:
         """Follow events that others have recorded; half of them taken in is as good as none."""
-        controller, (seq, checksum) = self.present(), self._seen
+        controller = self.loaded()
         try:
-            seen = check_chain(events, after=seq, checksum=checksum)
+            learned = Head(*check_chain(events, after=self._learned.seq, checksum=self._learned.checksum))
             read = [(event, self._reader.maybe(event)) for event in events]
             entries = [entry for _, entry in read if entry is not None]
             follow(controller, entries, name=self.ledger.name)
         except BaseException:
             self._controller = None
             raise
-        self._seen, self._mark = seen, self._mark + len(entries)
+        self._learned, self._recorded = learned, self._recorded + len(entries)
         self._show_all(read)
 
     def _look_back(self) -> None:
         """Have the read model begin anew where the ledger no longer holds what it was shown."""
         with self._read_model.lock:
             if self._shown is not None:
-                seq, checksum = self._shown
+                seq, checksum = self._shown.seq, self._shown.checksum
                 if seq == 0 or [e.checksum for e in self.ledger.read(after=seq - 1, before=seq + 1)] == [checksum]:
                     return
             self._read_model.begin()
-            self._shown = 0, FIRST
+            self._shown = _NOTHING
 
     def _show_all(self, read: Iterable[tuple[Event, Entry | None]]) -> None:
         for event, entry in read:
@@ -526,22 +551,24 @@ class Turns:
     def show(self, event: Event, entry: Entry | None) -> None:
         """Show the read model the event that follows what it has seen; one on which it fails has it begin anew."""
         with self._read_model.lock:
-            if self._shown is None or event.seq != self._shown[0] + 1:
+            if self._shown is None or event.seq != self._shown.seq + 1:
                 return
             try:
                 self._read_model.take(event, entry)
             except BaseException:
                 self._shown = None
                 raise
-            self._shown = event.seq, event.checksum
+            self._shown = Head(event.seq, event.checksum)
 
     def _snapshot_if_due(self) -> None:
-        (seq, size), last = self._snapshot, self._seen[0]
-        self.present().trim()
+        (seq, size), last = self._snapshotted, self._learned.seq
+        self.loaded().trim()
         if not due(last - seq, every=self._every, size=size):
             return
         _log.info("the head of the ledger %s is %s", self.ledger.name, self._read_model.head)
-        self._snapshot = last, size  # one that cannot be stored is tried again as late as if it had been
+        self._snapshotted = Snapshotted(
+            last, size
+        )  # one that cannot be stored is tried again as late as if it had been
         taken = self._taken()
         if taken is None:
             return

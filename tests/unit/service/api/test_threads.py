@@ -49,7 +49,7 @@ def test_requests_that_fill_all_threads_do_not_keep_a_stop_waiting(
 ) -> None:
     service.app.include_router(dashboard_router(service.operations, tokens=service.tokens))
     gate = Gate()
-    monkeypatch.setattr(Operations, "decide", gate)
+    monkeypatch.setattr(Operations, "ask", gate)
     with ThreadPoolExecutor(MANY) as callers, service.client() as client:
         asked = [
             callers.submit(client.post, "/v1/decisions", json={"states": {"a": {"load": 0.5}}}) for _ in range(MANY)
@@ -71,7 +71,7 @@ def test_requests_that_fill_all_threads_do_not_keep_a_stop_waiting(
 
 def test_those_who_wait_to_resume_do_not_keep_a_stop_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
-    monkeypatch.setattr(Turns, "do", gate)  # where resuming takes two people it is a turn behind whoever decides
+    monkeypatch.setattr(Turns, "run_once", gate)  # where resuming takes two people it is a turn behind whoever decides
     rails = "two_people: [resume]\n"
     with served(tmp_path, rails=rails) as service, service.client() as client, ThreadPoolExecutor(9) as callers:
         asked = [callers.submit(client.post, "/v1/resume") for _ in range(8)]

@@ -50,7 +50,7 @@ def last_of(ledger: Ledger) -> int:
 
 
 def stored_of(life: OnRecord) -> Stored:
-    stored = life.operations.turns.present().stored()
+    stored = life.operations.turns.loaded().stored()
     assert stored is not None
     return stored
 

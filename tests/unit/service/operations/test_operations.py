@@ -424,7 +424,7 @@ def test_events_of_others_do_not_disturb_the_picture(ledger: Ledger) -> None:
         turn.append()
         return made
 
-    made = operations.turns.turn(Call("past the guard"), decide)  # and so taken to have run
+    made = operations.turns.run(Call("past the guard"), decide)  # and so taken to have run
     assert (operations.read_model.stations["b"].running, operations.decision(made.id).verdict) == (4, None)
     record = ask(operations, b=4)["b"]
     assert (record.status, record.running) == ("kept", 4)
