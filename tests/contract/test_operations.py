@@ -18,8 +18,8 @@ from kinband.controller.events import entry_to_dict
 from kinband.errors import BadInputError, ConflictError, NotFoundError
 from kinband.guardrails import Stopped
 from kinband.service.ledger import Draft, Ledger, LedgerUnavailableError, replay
+from kinband.service.ledger.asked import fingerprint
 from kinband.service.ledger.engines import LOCK, WRITING
-from kinband.service.ledger.requests import call_digest
 from kinband.service.ledger.store import Writable, Writer
 from kinband.service.operations import Operations
 from kinband.service.operations import clock as operations_clock
@@ -536,7 +536,7 @@ def test_a_key_belongs_to_who_uses_it(ledger: Ledger) -> None:
 
 def test_a_key_of_an_earlier_version_is_known_again(ledger: Ledger) -> None:
     operations = begin(ledger, mode="assist")
-    digest = call_digest("Stopped", why="x")
+    digest = fingerprint("Stopped", why="x")
     event = {"event": Stopped(NOON, why="x").to_dict(), "comment": "x", "call": digest}
     ledger.append([Draft("switch", event, key="k", actor="ada")])
     operations.stop(why="x", key="k", actor="ada")

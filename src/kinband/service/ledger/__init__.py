@@ -1,7 +1,7 @@
 """The ledger: every event of a controller in a database, append-only, from which everything else is rebuilt.
 
 `store` is the ledger, in SQLite or PostgreSQL (`engines`, `schema`), `events` what it holds, chained by checksums;
-`requests` is what decisions were asked with. `restoring` brings a controller back from it with the help of snapshots,
+`asked` is what decisions were asked with. `restoring` brings a controller back from it with the help of snapshots,
 `replaying` decides any decision of the past again, `backups` copies it; `integrity` and `seals` notice
 damage and forgeries. `kinband.service.operations` writes to it.
 """

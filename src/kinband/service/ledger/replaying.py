@@ -15,8 +15,8 @@ from kinband.controller.events import Asked
 from kinband.controller.explain import MOST_ROWS, explain
 from kinband.policies import PolicyFactory, PolicySpec
 from kinband.records import Decision, same_decision
+from kinband.service.ledger.asked import Request, ask_controller
 from kinband.service.ledger.events import Event
-from kinband.service.ledger.requests import Request, ask_controller
 from kinband.service.ledger.restoring import EntryReader, read_setup, restored
 from kinband.service.ledger.store import Ledger, Reader
 

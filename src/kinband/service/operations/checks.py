@@ -10,7 +10,7 @@ from kinband.controller import Controller
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.access.tokens import LOCAL
 from kinband.service.ledger import Event
-from kinband.service.ledger.requests import Request
+from kinband.service.ledger.asked import Request
 from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import DecisionRecord, StationState
 from kinband.space import ConfigurationSpace, in_words

@@ -39,7 +39,7 @@ from kinband.guardrails import (
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
-from kinband.service.ledger.requests import Request, ask_controller, call_digest, requests_of
+from kinband.service.ledger.asked import Request, ask_controller, fingerprint, requests_of
 from kinband.service.ledger.restoring import EntryReader, FollowingController, begin, read_setup
 from kinband.service.ledger.store import Reader
 from kinband.service.operations.checks import (
@@ -234,7 +234,7 @@ class Operations:
                 turn.note(kind, said)
 
         if next(news(), None) is not None:
-            self.turns.run(Call(call_digest("begin"), None, actor), put)
+            self.turns.run(Call(fingerprint("begin"), None, actor), put)
 
     @property
     def ledger(self) -> Ledger:
@@ -337,7 +337,7 @@ class Operations:
             actor: Who asks.
         """
         asked = requests_of(self.space, states, allowed=allowed, running=running, time=time)
-        call = Call(call_digest("ask", requests=asked, slot=slot), key, actor, slot)
+        call = Call(fingerprint("ask", requests=asked, slot=slot), key, actor, slot)
 
         def act(turn: Turn) -> tuple[dict[str, str], bool]:
             made = self._made_before(turn, asked)
@@ -439,7 +439,7 @@ class Operations:
             check_whole(self.read_model, ids)
             turn.controller.tell_all(**said)
 
-        self.turns.run_once("outcome", Call(call_digest("tell", **said), key, actor), learn)
+        self.turns.run_once("outcome", Call(fingerprint("tell", **said), key, actor), learn)
         return self._records(ids)
 
     def correct(
@@ -452,13 +452,13 @@ class Operations:
         actor: str = "",
     ) -> DecisionRecord:
         """Put a reward right that was told before; see `Controller.correct`."""
-        call = Call(call_digest("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
+        call = Call(fingerprint("correct", id=decision_id, reward=reward, kpis=kpis), key, actor)
         self.turns.apply("correction", call, lambda controller: controller.correction(decision_id, reward, kpis=kpis))
         return self.decision(decision_id)
 
     def call_off(self, decision_id: str, *, key: str | None = None, actor: str = "") -> DecisionRecord:
         """Say that a reward will not come."""
-        call = Call(call_digest("call_off", id=decision_id), key, actor)
+        call = Call(fingerprint("call_off", id=decision_id), key, actor)
         self.turns.run_once("outcome", call, lambda turn: turn.controller.call_off(decision_id))
         return self.decision(decision_id)
 
@@ -484,7 +484,7 @@ class Operations:
             actor: Who reports.
         """
         arm = None if configuration is None else _arm_of(configuration, self.space.index)
-        call = Call(call_digest("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
+        call = Call(fingerprint("applied", id=decision_id, arm=arm, comment=checked_comment(comment)), key, actor)
         self.turns.run_once("applied", call, lambda turn: self._report(turn, decision_id, arm, comment=comment))
         return self.decision(decision_id)
 
@@ -538,7 +538,7 @@ class Operations:
         listed = _names(ids, "ids")
         if not listed:
             raise BadInputError("no decision was named: give the ids of those that wait")
-        call = Call(call_digest("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
+        call = Call(fingerprint("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
             if approved and "approve" in self.guard.rails.two_people:
@@ -602,7 +602,7 @@ class Operations:
             actor: Who does it.
         """
         said = {"override": True} if override else {}
-        call = Call(call_digest("roll_back", station=station, comment=checked_comment(comment), **said), key, actor)
+        call = Call(fingerprint("roll_back", station=station, comment=checked_comment(comment), **said), key, actor)
         self.turns.run_once("applied", call, lambda turn: self._roll_back(turn, station, comment, override=override))
         with self.looking() as read_model:
             return read_model.station(station)
@@ -648,7 +648,7 @@ class Operations:
         checked, listed = checked_mode(mode), None if stations is None else _names(stations, "stations")
         if listed == []:
             raise BadInputError("no station was named: name some, or leave stations out for all")
-        call = Call(call_digest("mode", mode=checked, stations=listed, comment=checked_comment(comment)), key, actor)
+        call = Call(fingerprint("mode", mode=checked, stations=listed, comment=checked_comment(comment)), key, actor)
         said = {"mode": checked, "stations": listed, "comment": comment}
 
         def note(turn: Turn) -> None:
@@ -686,7 +686,7 @@ class Operations:
             actor: Who does it.
         """
         self._guard_of(text)
-        call = Call(call_digest("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
+        call = Call(fingerprint("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
         said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
 
         def put(turn: Turn) -> None:
@@ -708,24 +708,24 @@ class Operations:
     def freeze(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Leave a station alone until it is thawed."""
         event = Frozen(self.now(), station, why=checked_comment(why) or _NO_REASON)
-        self._switch(event, why, Call(call_digest("Frozen", station=station, why=why), key, actor))
+        self._switch(event, why, Call(fingerprint("Frozen", station=station, why=why), key, actor))
 
     def thaw(self, station: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Let a station that a person froze be changed again."""
-        said = Call(call_digest("Thawed", station=station, thaw=checked_comment(why)), key, actor)
+        said = Call(fingerprint("Thawed", station=station, thaw=checked_comment(why)), key, actor)
         self._switch(Thawed(self.now(), station), why, said)
 
     def stop(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Stop everything: nothing changes any more, no roll-back either unless somebody overrides that."""
         event = Stopped(self.now(), why=checked_comment(why) or _NO_REASON)
-        self._switch(event, why, Call(call_digest("Stopped", why=why), key, actor))
+        self._switch(event, why, Call(fingerprint("Stopped", why=why), key, actor))
 
     def resume(self, *, why: str = "", key: str | None = None, actor: str = "") -> None:
         """Take a stop back; the stop switch of the rails is another one.
 
         Where the rails want two people for it, the first only puts it on record (`proposed`).
         """
-        call = Call(call_digest("Resumed", resume=checked_comment(why)), key, actor)
+        call = Call(fingerprint("Resumed", resume=checked_comment(why)), key, actor)
         if "resume" not in self.guard.rails.two_people:
             said = {"event": Resumed(self.now()).to_dict(), "comment": why}
             if self.turns.switch(call, said, unless=self._rails_differ):
@@ -774,7 +774,7 @@ class Operations:
             turn.note("switch", {"event": ClockSet(reading.shown, why=why).to_dict(), "comment": why})
             _log.warning("%s says that the clock is right: %s", actor or "somebody", reading.doubt)
 
-        self.turns.run_once("switch", Call(call_digest("ClockSet", why=checked_comment(why)), key, actor), note)
+        self.turns.run_once("switch", Call(fingerprint("ClockSet", why=checked_comment(why)), key, actor), note)
 
     def _switch(self, event: Frozen | Thawed | Stopped | Resumed, why: str, call: Call) -> None:
         station = event.station if isinstance(event, Frozen | Thawed) else ""
@@ -816,13 +816,13 @@ class Operations:
             check_newcomer(name, self.read_model.stations)
             return controller.joining(name, **said)
 
-        self.turns.apply("station", Call(call_digest("add_station", name=name, **said), key, actor), joining)
+        self.turns.apply("station", Call(fingerprint("add_station", name=name, **said), key, actor), joining)
         with self.turns.mutex:
             return similarities_of(self.turns.loaded().current, name)
 
     def remove_station(self, name: str, *, key: str | None = None, actor: str = "") -> list[str]:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
-        call = Call(call_digest("remove_station", name=name), key, actor)
+        call = Call(fingerprint("remove_station", name=name), key, actor)
         with self.turns.mutex:
             self.turns.run_once("station", call, lambda turn: turn.controller.remove_station(name))
             present = self.turns.loaded()

@@ -17,7 +17,7 @@ from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, trie
 from kinband.planning import gain_in
 from kinband.policies.safety import posterior_of
 from kinband.records import Choice, Decision
-from kinband.service.ledger.requests import Request
+from kinband.service.ledger.asked import Request
 from kinband.service.operations.checks import check_known
 from kinband.service.operations.records import DecisionRecord, RailsOnRecord, StationState
 from kinband.service.schemas import Mode, Status

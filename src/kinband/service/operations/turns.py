@@ -13,8 +13,8 @@ from kinband.controller.memory import Relearning, Stored, Taught
 from kinband.errors import BadInputError, ConflictError, KinbandError
 from kinband.service.ledger import Draft, Event, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.archiving import KEEP, try_to_archive
+from kinband.service.ledger.asked import Request
 from kinband.service.ledger.events import ENTRIES, FIRST, Head, check_chain, draft_of
-from kinband.service.ledger.requests import Request
 from kinband.service.ledger.restoring import EntryReader, FollowingController, follow, restored
 from kinband.service.ledger.snapshots import Shown, Snapshot, newest_snapshot, write_snapshot
 from kinband.service.ledger.store import Reader, Writable, Writer
@@ -105,13 +105,13 @@ class Call:
     """A command, as far as it can be told from others: its fingerprint and its idempotency key.
 
     Attributes:
-        digest: Of everything that was said (`ledger.requests.call_digest`).
+        fingerprint: A digest of everything that was said (`ledger.asked.fingerprint`).
         key: The caller's key, under which it is done once; None where it has none. The same key of another is another.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
     """
 
-    digest: str
+    fingerprint: str
     key: str | None = None
     actor: str = ""
     slot: str | None = None
@@ -141,7 +141,7 @@ class Act:
         call = self._call
         known = (self.reader.keyed(kind, key) for key in call.keys)
         found = next((event for event in known if event is not None and event.actor == call.actor), None)
-        if found is not None and found.payload.get("call") != call.digest:
+        if found is not None and found.payload.get("call") != call.fingerprint:
             raise ConflictError(
                 f"the key {call.key!r:.80} was used before for another call (event {found.seq})",
                 hint="give every call its own key",
@@ -161,7 +161,7 @@ class Act:
     def _add(self, draft: Draft, entry: Entry | None) -> None:
         """Keep an event to be written; the first of a call carries its key, under which the call is found again."""
         if not self.drafts and self._call.key is not None:
-            draft = replace(draft, key=self._call.keys[0], payload={**draft.payload, "call": self._call.digest})
+            draft = replace(draft, key=self._call.keys[0], payload={**draft.payload, "call": self._call.fingerprint})
         self.drafts.append((replace(draft, actor=self._call.actor), entry))
 
 

@@ -13,9 +13,9 @@ from sqlalchemy import exc
 from kinband import ConfigurationSpace
 from kinband.errors import BadInputError, ConflictError, KinbandError, SavedStateError
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
+from kinband.service.ledger.asked import Request
 from kinband.service.ledger.engines import ledger_url, name_of, translated
 from kinband.service.ledger.events import FIRST, Event, check_chain
-from kinband.service.ledger.requests import Request
 from kinband.service.operations.turns import due
 
 

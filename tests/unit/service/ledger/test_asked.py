@@ -8,7 +8,7 @@ import pytest
 
 from kinband import ConfigurationSpace
 from kinband.errors import BadInputError
-from kinband.service.ledger.requests import Request, call_digest, requests_of
+from kinband.service.ledger.asked import Request, fingerprint, requests_of
 
 SPACE = ConfigurationSpace(tilt=[2, 4, 7])
 
@@ -69,6 +69,6 @@ def test_a_call_with_the_same_arguments_has_the_same_digest() -> None:
     one, same, other = (
         Request.of("a", {"load": load}, space=SPACE, running={"tilt": 4}, time=1) for load in (0.5, 0.5, 0.6)
     )
-    digests = [call_digest("ask", asked={"a": request}, noise=np.array([0.1])) for request in (one, same, other)]
+    digests = [fingerprint("ask", asked={"a": request}, noise=np.array([0.1])) for request in (one, same, other)]
     assert digests[0] == digests[1] != digests[2]
-    assert call_digest("ask", x=1, y=2) == call_digest("ask", y=2, x=1) != call_digest("tell", x=1, y=2)
+    assert fingerprint("ask", x=1, y=2) == fingerprint("ask", y=2, x=1) != fingerprint("tell", x=1, y=2)

@@ -123,8 +123,8 @@ def ask_controller(controller: Controller, asked: Mapping[str, Request], *, toge
     )
 
 
-def call_digest(call: str, **arguments: Any) -> str:
-    """Return a digest of a call, to see whether a key is used again for the same one."""
+def fingerprint(call: str, **arguments: Any) -> str:
+    """Return the request fingerprint of a call: a digest that tells whether a key comes again with the same one."""
     text = json.dumps([call, arguments], sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
