@@ -21,10 +21,10 @@ from kinband.service.access.tokens import (
     TOKEN,
     WHILE_AWAY,
     Identity,
-    Memory,
     NotAllowedError,
     NotSignedInError,
     Tokens,
+    TtlCache,
     proof_of,
 )
 from kinband.service.ledger import Ledger, LedgerUnavailableError
@@ -154,7 +154,7 @@ class Sessions:
             raise BadInputError(f"a session must last a second at least, got {lifetime}")
         self._tokens = tokens
         self._lifetime = lifetime
-        self._open = Memory[bool](seconds=remembered, most=1000, clock=clock)  # by digest, whether it has not ended
+        self._open = TtlCache[bool](seconds=remembered, most=1000, clock=clock)  # by digest, whether it has not ended
 
     @property
     def max_age(self) -> int:

@@ -285,7 +285,7 @@ def hash_of(proof: str) -> str:
 V = TypeVar("V")
 
 
-class Memory(Generic[V]):
+class TtlCache(Generic[V]):
     """Values by name, for some seconds; threads may share it.
 
     Args:
@@ -386,7 +386,7 @@ class Tokens:
         self, ledger: Ledger, *, remembered: float = REMEMBERED, clock: Callable[[], float] = monotonic
     ) -> None:
         self.ledger = ledger
-        self._known = Memory[tuple[TokenRecord, str]](seconds=remembered, most=_MOST_REMEMBERED, clock=clock)
+        self._known = TtlCache[tuple[TokenRecord, str]](seconds=remembered, most=_MOST_REMEMBERED, clock=clock)
         self._clock, self._pause = clock, remembered
         self._away = float("-inf")  # until when the database is not asked again for those who read
         self._used: dict[str, str] = {}

@@ -31,7 +31,7 @@ _Whole = Annotated[str, Form(max_length=1_000_000)]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RailsDraft:
     """Rails that somebody wrote and that are not in force.
 
     Attributes:
@@ -71,26 +71,26 @@ def add_pages(dashboard: Dashboard) -> None:
         try:
             refused = operations.check_rails(text)
             if check:
-                return _again(dashboard, visitor, Draft(text, comment, refused=refused))
+                return _again(dashboard, visitor, RailsDraft(text, comment, refused=refused))
             known = operations.set_rails(text, comment=comment, replaces=replaces, actor=visitor.name)
         except (BadInputError, ConflictError) as error:
             status = 409 if isinstance(error, ConflictError) else 422
-            return _again(dashboard, visitor, Draft(text, comment, public_words(error)), status=status)
+            return _again(dashboard, visitor, RailsDraft(text, comment, public_words(error)), status=status)
         if known.digest != digest_of(text):
             return redirect("/rails", Flash("On record: it takes a second admin, too."), key=visitor.mark)
         return redirect("/rails", Flash("These rails are in force from the next decision on."), key=visitor.mark)
 
 
-def _again(dashboard: Dashboard, visitor: Visitor, draft: Draft, *, status: int = 200) -> Response:
+def _again(dashboard: Dashboard, visitor: Visitor, draft: RailsDraft, *, status: int = 200) -> Response:
     """Show the page with a draft that is not in force."""
     shown = rails(dashboard.operations, draft)
     return plain_page("rails.html", status=status, visitor=visitor, seen=dashboard.seen(), path="/rails", **shown)
 
 
-def rails(operations: Operations, draft: Draft | None = None) -> dict[str, Any]:
+def rails(operations: Operations, draft: RailsDraft | None = None) -> dict[str, Any]:
     """Return what the page shows, with a draft where there is one."""
     known, inside = operations.rails_in_force()
-    draft = draft or Draft(known.text)
+    draft = draft or RailsDraft(known.text)
     space = names_of(operations).configuration
     events = operations.events(kinds=["rails"], newest_first=True, limit=_LAST)
     with operations.looking() as read_model:

@@ -17,7 +17,7 @@ from kinband.service.dashboard.decision import evidence_shares
 from kinband.service.dashboard.rows import Look, Names, look_of, names_of, row_of, sites_of
 from kinband.service.dashboard.text import BY_WORDS, figure, knobs, time_text, value_text, with_query
 from kinband.service.operations import MODES, DecisionRecord, Operations
-from kinband.service.operations.read_model import Change
+from kinband.service.operations.read_model import ReportedChange
 from kinband.service.operations.records import checked_mode
 from kinband.service.paths import read
 from kinband.stats import counted
@@ -193,7 +193,9 @@ def _reward_chart(points: Sequence[DecisionRecord], name: str) -> Markup:
     return time_chart(times, lines, says=says, height=200, span=(points[0].at, points[-1].at))
 
 
-def _knob_charts(points: Sequence[DecisionRecord], changes: Sequence[Change], names: Names) -> list[tuple[str, Markup]]:
+def _knob_charts(
+    points: Sequence[DecisionRecord], changes: Sequence[ReportedChange], names: Names
+) -> list[tuple[str, Markup]]:
     """Return a chart for every knob that moved, or for the first where none did, all over the same time."""
     seen, space = {point.arm for point in points if point.arm is not None}, names.space
     moved = [knob for knob in space.knobs if len({space[arm][knob] for arm in seen}) > 1]
@@ -202,7 +204,9 @@ def _knob_charts(points: Sequence[DecisionRecord], changes: Sequence[Change], na
     return [(knob, _knob_chart(points, shown, names, knob=knob)) for knob in wanted]
 
 
-def _knob_chart(points: Sequence[DecisionRecord], changes: Sequence[Change], names: Names, *, knob: str) -> Markup:
+def _knob_chart(
+    points: Sequence[DecisionRecord], changes: Sequence[ReportedChange], names: Names, *, knob: str
+) -> Markup:
     """Return the chart of a knob; a category stands at its place in the list of values."""
     values = names.space.knobs[knob]
     categorical = list(names.space.knobs).index(knob) in names.space.categorical
@@ -227,7 +231,7 @@ def _knob_chart(points: Sequence[DecisionRecord], changes: Sequence[Change], nam
     )
 
 
-def _change_words(change: Change, names: Names) -> str:
+def _change_words(change: ReportedChange, names: Names) -> str:
     who = f" ({change.actor})" if change.actor else ""
     came = "" if change.before is None else f" from {names.text(change.before)}"
     by = BY_WORDS.get(change.by, change.by)

@@ -41,7 +41,7 @@ ENTRIES = ("decision", "ran", "outcome", "correction", "station", "similarity")
 """Kinds whose payload holds an entry of the journal."""
 
 NOTES = ("observation", "verdict", "approval", "applied", "mode", "switch", "proposal", "rails", "access")
-"""Kinds that a service adds around the controller."""
+"""Kinds that a service adds around the controller; "observation" is for programs of your own, kinband writes none."""
 
 KINDS = ("started", *ENTRIES, *NOTES)
 """Every kind of event."""

@@ -70,7 +70,7 @@ KEPT_CHANGES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReportedChange:
     """What a station was reported to run, by whomever.
 
     Attributes:
@@ -97,7 +97,7 @@ Report = tuple[str | None, int | None, str]
 """What the network said of a decision: its id, the arm that runs, the comment."""
 
 
-def _last_changes() -> deque[Change]:
+def _last_changes() -> deque[ReportedChange]:
     return deque(maxlen=KEPT_CHANGES)
 
 
@@ -154,7 +154,7 @@ class ReadModel:
         self._waiting: dict[str, None] = {}  # ids, in order
         self._tally = Tally()
         self._trails: dict[str, Trail] = {}
-        self._changes: dict[str, deque[Change]] = defaultdict(_last_changes)
+        self._changes: dict[str, deque[ReportedChange]] = defaultdict(_last_changes)
         self._refused: Counter[date] = Counter()  # decisions that the guard refused, by the day of their slot
         self._recent: dict[str, deque[float]] = {}  # by station, what its last slots with a known reward earned
         self._learned: dict[str, float] = {}  # by decision, where that is something else than its reward
@@ -291,7 +291,7 @@ class ReadModel:
         self._tally.take_up(values["sums"], summed, slots)
         self._trails = {name: trail_of(one) for name, one in values["trails"].items()}
         for name, made in values["changes"].items():
-            self._changes[name].extend(Change(datetime.fromisoformat(at), *rest) for at, *rest in made)
+            self._changes[name].extend(ReportedChange(datetime.fromisoformat(at), *rest) for at, *rest in made)
         self._refused = Counter({date.fromisoformat(day): count for day, count in values["refused"]})
         self._slots = {name: datetime.fromisoformat(at) for name, at in values["slot_names"]}
         self._history = history_of(Shown(values["history"], without(arrays, "history")))
@@ -384,7 +384,7 @@ class ReadModel:
         """Return what was gained over the fixed configuration, by a station or by all."""
         return self._tally.gain(None if station is None else self.station(station).station)
 
-    def changes(self, station: str) -> list[Change]:
+    def changes(self, station: str) -> list[ReportedChange]:
         """Return the last changes of a station, oldest first."""
         return list(self._changes.get(self.station(station).station, ()))
 
@@ -539,7 +539,7 @@ class ReadModel:
         station_state, at = self.stations[event.station], datetime.fromisoformat(said["at"])
         arm, before, by = said["arm"], said["before"], said["by"]
         self._pass(at)
-        self._changes[station_state.station].append(Change(at, arm, before, by, event.actor))
+        self._changes[station_state.station].append(ReportedChange(at, arm, before, by, event.actor))
         trail = self._trails.get(station_state.station, Trail())
         known = before is not None or by != "network"  # else it was only found out what the station runs
         if said.get("taken_back"):

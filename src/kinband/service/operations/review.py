@@ -199,20 +199,20 @@ class Review:
         for shadow in (False, True):
             together = {one.station: one for one in order if (self.stations[one.station].mode == "shadow") == shadow}
             verdicts |= self._verdicts(together, asked)
-        reviewed = [self._settled(decision, verdicts[station]) for station, decision in decisions.items()]
+        reviewed = [self._outcome_of_mode(decision, verdicts[station]) for station, decision in decisions.items()]
         for one in reviewed:
             check_known(one.decision.station, one.arm, why="the guard lets it go on with it")
         return reviewed
 
-    def _verdicts(self, proposals: dict[str, Proposal], asked: Mapping[str, Request]) -> dict[str, Verdict]:
+    def _verdicts(self, proposals: Mapping[str, Proposal], asked: Mapping[str, Request]) -> dict[str, Verdict]:
         """Review proposals; where all that they name is out of reach, others are held against the rails too."""
         verdicts = self._reviewed(proposals)
         short = [s for s, verdict in verdicts.items() if self._wants_more(verdict, proposals[s])]
-        for station in short:
-            further = self._chosen_again if self._under_rules else self._ranked
-            arms = further(proposals[station], asked[station])
-            proposals[station] = replace(proposals[station], arms=(*proposals[station].arms, *arms))
-        return self._reviewed(proposals) if short else verdicts
+        if not short:
+            return verdicts
+        further = self._chosen_again if self._under_rules else self._ranked
+        longer = {s: replace(proposals[s], arms=(*proposals[s].arms, *further(proposals[s], asked[s]))) for s in short}
+        return self._reviewed({**proposals, **longer})
 
     @property
     def _under_rules(self) -> bool:
@@ -261,7 +261,8 @@ class Review:
             proposal.station, request.state, allowed=allowed, running=running, time=request.time
         )
 
-    def _settled(self, decision: Decision, verdict: Verdict) -> Reviewed:
+    def _outcome_of_mode(self, decision: Decision, verdict: Verdict) -> Reviewed:
+        """Return what becomes of a decision with its verdict in shadow, in assist or in autonomous."""
         mode = self.stations[decision.station].mode
         if mode == "shadow":
             status: Status = "shadow" if decision.arm != verdict.running else "kept"

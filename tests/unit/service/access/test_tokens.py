@@ -13,7 +13,7 @@ from tests.support.ledger_stores import OnRecord, new_controller
 from kinband.errors import BadInputError, ConflictError, NotFoundError, SavedStateError
 from kinband.service.access import Identity, NotAllowedError, NotSignedInError, Role, Tokens
 from kinband.service.access.sessions import signing_key
-from kinband.service.access.tokens import Memory
+from kinband.service.access.tokens import TtlCache
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
 
 
@@ -277,7 +277,7 @@ def test_a_wrong_secret_is_looked_up_like_an_unknown_id(tokens: Tokens, ledger: 
 
 
 def test_what_is_looked_up_while_it_changes_is_not_remembered() -> None:
-    memory = Memory[int](seconds=60, most=10, clock=lambda: 0.0)
+    memory = TtlCache[int](seconds=60, most=10, clock=lambda: 0.0)
     turn = memory.turn
     memory.forget("a")  # between the query and its answer
     memory.keep("a", 1, turn=turn)
@@ -287,7 +287,7 @@ def test_what_is_looked_up_while_it_changes_is_not_remembered() -> None:
 
 
 def test_the_memory_is_bounded_and_drops_the_oldest() -> None:
-    memory = Memory[int](seconds=60, most=3, clock=lambda: 0.0)
+    memory = TtlCache[int](seconds=60, most=3, clock=lambda: 0.0)
     for number in range(5):
         memory.keep(str(number), number, turn=memory.turn)
     assert [memory.recall(str(number)) for number in range(5)] == [None, None, 2, 3, 4]
