@@ -428,7 +428,7 @@ def _parsed(data: Any, form: TextFormat, types: Mapping[str, str]) -> tuple[Any,
         start += end.end() if end else 0
     head = bytes(view[start : start + LOOKED_AT]).strip()
     if not head or not (form.wide or b"\n" in head or b"\r" in head):  # which pyarrow may end the process over
-        raise ValueError("it has one line, which may be a header, and no rows: export it again")
+        raise ValueError("it has one line, perhaps a header: columns but no rows, export it again")
     kinds = {name: pa.type_for_alias(kind) for name, kind in types.items()}
     table = csv.read_csv(
         pa.BufferReader(pa.py_buffer(view[start:])),

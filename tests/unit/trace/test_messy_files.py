@@ -378,7 +378,7 @@ def test_a_few_dates_far_from_all_others_are_a_problem(wrong: str, tmp_path: Pat
 @pytest.mark.parametrize("line", ['{"a": [1,2,3]}', "cell;tilt;thp", "cell;tilt;thp;"])
 def test_a_file_of_one_line_has_no_rows(line: str, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(line)
-    with pytest.raises(BadInputError, match="one line, which may be a header, and no rows"):
+    with pytest.raises(BadInputError, match="one line, perhaps a header: columns but no rows"):
         Trace.read(tmp_path / "log.csv", {"configuration": ["tilt"]})
 
 
