@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements-service.txt"
-EXTRAS = ("service",)
+EXTRAS = ("service", "oidc", "telemetry")
 _HEAD = """\
-# Exact versions with hashes of all that the service needs, made by python tools/lock.py.
+# Exact versions with hashes of all that the service and its extras need, made by python tools/lock.py.
 # pip install --require-hashes -r requirements-service.txt, then: pip install --no-deps kinband
 """
 _FILE = re.compile(r'href="(?:[^"#]*/)?([^"#/]+)#sha256=([0-9a-f]{64})"')

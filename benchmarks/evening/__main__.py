@@ -89,7 +89,8 @@ def judged(log: Log, seed: int, out: Path, *, limit: float, **handed: bool) -> l
     files.log.unlink()  # a city's takes 100 MB, and the seed draws it again
     scores = [score(log.name, seed, world, plan=plan, answer=answer)]
     if log.also is not None:
-        scores.append(score(f"{log.name}: its first {log.also}", seed, world.first(log.also), plan=plan, answer=answer))
+        part = f"{log.name}: its first {log.also}", seed, world.first(log.also)
+        scores.append(score(*part, plan=plan, answer=answer, rows=scores[0].rows))
     left = {} if answer.failed else dict(reasons(folder / "plan"))
     print(_line(scores[0], left), file=sys.stderr, flush=True)
     return scores

@@ -234,8 +234,8 @@ def _together(said: Mapping[str, Any]) -> bool:
     return any(change.get("around") is not None for change in said.get("changes", []))
 
 
-def score(name: str, seed: int, world: World, *, plan: Plan, answer: Answer) -> Score:
-    """Judge a plan on the stations of a world, which may be the first of those that it was made for."""
+def score(name: str, seed: int, world: World, *, plan: Plan, answer: Answer, rows: int | None = None) -> Score:
+    """Judge a plan on the stations of a world, which may be the first of those that it was made for, from `rows`."""
     M = len(world.names)
     ours = plan.who < M
     mine = Plan(plan.chosen[:M], plan.who[ours], plan.what[ours], plan.low[ours], plan.high[ours])
@@ -249,7 +249,7 @@ def score(name: str, seed: int, world: World, *, plan: Plan, answer: Answer) -> 
         held=int(kept.sum()),
         stated=len(kept),
         answer=answer,
-        rows=world.arms.size,
+        rows=world.arms.size if rows is None else rows,
         used=int(answer.said.get("rows_used", 0)),
     )
 

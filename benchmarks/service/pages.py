@@ -22,7 +22,7 @@ from math import isnan, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import numpy as np
@@ -46,6 +46,8 @@ class Looks:
         past: What is on record.
         times: How often every page is looked at, at first and again.
         warm: How often before that, not counted.
+        name: What the names of its lines begin with.
+        aim: What the median of a page may be, against that of the empty page.
 
     Example:
         >>> Looks.quick().times < Looks().times
@@ -55,11 +57,18 @@ class Looks:
     past: Past = field(default_factory=Past)
     times: int = 40
     warm: int = 3
+    name: str = "pages"
+    aim: str = AIM
 
     @classmethod
     def quick(cls) -> "Looks":
         """Return a small one, for a look."""
         return cls(Past.quick(), times=6, warm=1)
+
+    @classmethod
+    def large(cls) -> "Looks":
+        """Return those at a large network."""
+        return cls(Past.large(), times=12, warm=2, name="pages.large", aim="at most 6")
 
 
 def pages_of(recorded: Recorded) -> dict[str, str]:
@@ -75,9 +84,12 @@ def pages_of(recorded: Recorded) -> dict[str, str]:
         "overview": "/",
         "overview.mode": "/?colour=mode",
         "overview.change": "/?colour=change",
+        "overview.filtered": "/?mode=assist&range=24h&zoom=2",
         "stations": "/stations",
         "stations.reward": "/stations?sort=reward",
+        "stations.group": "/stations?group=1&sort=hope&down=1",
         "station": f"/stations/{some}",
+        "station.day": f"/stations/{some}?range=24h",
         "station.shadow": f"/stations/{last}",
         "decision.first": f"/decisions/{made[0]}",
         "decision.middle": f"/decisions/{made[len(made) // 2]}",
@@ -141,6 +153,8 @@ class Browser:
 
     def look(self, path: str) -> float:
         """Return how long a page took, to its last byte; what was seen before is asked for as browsers do."""
+        self._connection.close()  # while news came it was idle for so long that the service may have closed it
+        self._connection.connect()
         begun = perf_counter()
         self._connection.request("GET", path, headers=self._headers | self._seen.get(path, {}))
         answer = self._connection.getresponse()
@@ -165,7 +179,7 @@ class News:
     """
 
     def __init__(self, address: Address, past: Past) -> None:
-        self._caller, self._names = Caller(address), station_names(past.stations)
+        self._address, self._names = address, station_names(past.stations)
         self._rng = np.random.default_rng([past.seed, 5])
         self._ids: list[str] = []
 
@@ -174,17 +188,18 @@ class News:
         if not self._ids:
             self._ask()
         told = {"decision": self._ids.pop(), "reward": self._rng.uniform(0.6, 0.9)}
-        self._caller.post("/v1/outcomes", {"outcomes": [told]})
+        self._post("/v1/outcomes", {"outcomes": [told]})
 
     def _ask(self) -> None:
         loads = self._rng.uniform(size=len(self._names)).tolist()
         states = {name: {"load": load} for name, load in zip(self._names, loads, strict=True)}
-        answer, _ = self._caller.post("/v1/decisions", {"states": states})
+        answer = self._post("/v1/decisions", {"states": states})
         self._ids = [made["id"] for made in answer["decisions"]]
 
-    def close(self) -> None:
-        """Give the connection back."""
-        self._caller.close()
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return an answer; over a connection of its own, since the service closes those that are idle for long."""
+        with closing(Caller(self._address)) as caller:
+            return caller.post(path, body)[0]
 
 
 def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Measured], int]:
@@ -201,13 +216,14 @@ def bench_pages(looks: Looks, *, folder: Path, tick: Tick) -> tuple[list[Measure
         tick("starting a service")
         with hosted("past", url, seed=0, stations=0, rows=0) as address:
             times = _times(address, pages_of(recorded), looks, tick=tick)
-    return list(figures(times)), recorded.events
+    return list(figures(times, name=looks.name, aim=looks.aim)), recorded.events
 
 
 def _times(address: Address, pages: Mapping[str, str], looks: Looks, *, tick: Tick) -> dict[str, Took]:
     """Return what looks at every page took."""
     found = {name: Took([], [], []) for name in pages}
-    with closing(Browser(address)) as browser, closing(News(address, looks.past)) as news:
+    with closing(Browser(address)) as browser:
+        news = News(address, looks.past)
         for number in range(looks.warm + looks.times):
             tick(f"looking at {len(pages)} pages, {number + 1} of {looks.warm + looks.times} times")
             for name, path in pages.items():
@@ -221,21 +237,23 @@ def _times(address: Address, pages: Mapping[str, str], looks: Looks, *, tick: Ti
     return found
 
 
-def figures(times: Mapping[str, Took]) -> Iterator[Measured]:
+def figures(times: Mapping[str, Took], *, name: str = "pages", aim: str = AIM) -> Iterator[Measured]:
     """Return the lines: of every page the median and the slow end, each beside that of the empty page.
 
     Args:
         times: Seconds by page.
+        name: What the names of the lines begin with.
+        aim: What a median may be, against that of the empty page.
     """
     for which, words in _WORDS.items():
-        seconds = {name: tuple(getattr(took, which)) for name, took in times.items()}
+        seconds = {page: tuple(getattr(took, which)) for page, took in times.items()}
         if any(map(isnan, seconds[EMPTY])):
             continue
         empty = Timings(seconds[EMPTY], sum(seconds[EMPTY]))
-        for name, each in seconds.items():
-            ours, beside = Timings(each, sum(each)), "" if name == EMPTY else "the empty page"
+        for page, each in seconds.items():
+            ours, beside = Timings(each, sum(each)), "" if page == EMPTY else "the empty page"
             for end, slow in (("p50", "median"), ("p95", "95 of 100")):
-                aim = AIM if beside and end == "p50" and which != "work" else ""
+                wanted = aim if beside and end == "p50" and which != "work" else ""
                 reference = float(getattr(empty, end)) if beside else nan
-                line, what = f"pages.{name}.{which}.{end}", f"{name}, {words}, {slow}"
-                yield Measured(line, what, float(getattr(ours, end)), beside, reference, aim)
+                line, what = f"{name}.{page}.{which}.{end}", f"{page}, {words}, {slow}"
+                yield Measured(line, what, float(getattr(ours, end)), beside, reference, wanted)

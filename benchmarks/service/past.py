@@ -1,4 +1,5 @@
-"""A past to look at: 105 stations that were decided for, hour after hour, until 50,000 events are on record.
+"""A past to look at: 105 stations that were decided for, hour after hour, until 50,000 events are on record; or 1,500
+and 500,000 events.
 
 It is made by operations themselves on a clock of its own that ends now, so that the ledger holds what any other does:
 decisions with their scores, verdicts, approvals, changes, rewards, a few refusals, a frozen station, and changes that
@@ -56,6 +57,11 @@ class Past:
     def quick(cls) -> "Past":
         """Return a small one, for a look."""
         return cls(stations=21, slots=24)
+
+    @classmethod
+    def large(cls) -> "Past":
+        """Return one of a large network; to record it takes ten minutes."""
+        return cls(stations=1500, slots=82)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.soak.plan import FULL, QUICK, do, line, table, tasks
@@ -19,12 +20,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="five minutes instead of up to two hours")
     parser.add_argument("--folder", type=Path, help="where results are kept; out/soak, or out/soak-quick, if not given")
     parser.add_argument("--only", nargs="+", default=[], help="these faults alone, such as kill or flips")
+    parser.add_argument("--sessions", type=int, help="so many of each fault on each store")
     parser.add_argument("--workers", type=int, default=2, help="sessions that run beside each other")
     parser.add_argument("--hours", type=float, default=2.0, help="after which nothing new is begun")
     given = parser.parse_args()
     folder = given.folder or Path("out/soak-quick" if given.quick else "out/soak")
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = tasks(QUICK if given.quick else FULL, only=given.only)
+    size = QUICK if given.quick else FULL
+    if given.sessions is not None:
+        size = replace(size, sessions=dict.fromkeys(size.sessions, given.sessions))
+    wanted = tasks(size, only=given.only)
     results = _done(wanted, folder, workers=given.workers, seconds=3600 * given.hours)
     print()
     print(*table(results), sep="\n")

@@ -8,7 +8,10 @@ follows from the operations of clients (`history`) and from the rows.
 - **In order.** An operation that began after another was answered has later events.
 - **Answered from what was there.** A question that is asked again has the same answer, as far as nothing holds it; how
   many rewards a decision knew is how many there were before it.
-- **Stopped.** Once a stop is acknowledged, no question that is asked before somebody resumes is answered with a change.
+- **Stopped.** Once a stop is acknowledged, no question that is asked before somebody resumes is answered with a change,
+  and no order is listed as one to be made.
+
+What becomes of orders is judged in `orders`, the guard rails in `oracle`.
 """
 
 import hashlib
@@ -20,8 +23,9 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
-from benchmarks.soak.history import Operation, Row, Sighting
+from benchmarks.soak.history import Course, Operation, Row, Sighting
 from benchmarks.soak.oracle import Limits, Times, broken
+from benchmarks.soak.orders import acknowledged_faults, life_faults, listed_faults
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,10 @@ def checked(
         "once": once_faults(rows, operations),
         "nothing seen is lost": seen_faults(rows, sightings),
         "order of real time": order_faults(rows, operations),
-        "answers follow from what is on record": answer_faults(rows, operations, sightings),
+        "answers follow from what is on record": answer_faults(rows, operations, sightings, values=limits.values),
+        "life of an order": life_faults(rows, times, slack=limits.slack),
+        "orders are acknowledged": acknowledged_faults(rows, operations),
+        "orders are listed as they stand": listed_faults(rows, operations, sightings),
         "stop": stop_faults(rows, operations, sightings),
         "rails in true time": broken(limits, rows, times),
     }
@@ -100,7 +107,7 @@ def once_faults(rows: Sequence[Row], operations: Sequence[Operation]) -> Iterato
             for outcome in one.body["outcomes"]:
                 if rewards.get(outcome["decision"]) != outcome["reward"]:
                     yield f"the reward {outcome} was acknowledged ({one.key}) and is not on record"
-        elif one.what != "report" and one.key not in known:
+        elif one.what not in ("report", "orders", "confirm", "fail") and one.key not in known:
             yield f"{one.what} was acknowledged ({one.key}) and is not on record"
 
 
@@ -157,27 +164,56 @@ def _first_of_own(rows: Sequence[Row], one: Operation, numbers: Sequence[int]) -
 # --- Answered from what was there ----------------------------------------------------------------------------------
 
 
-def answer_faults(rows: Sequence[Row], operations: Sequence[Operation], sightings: Sequence[Sighting]) -> Iterator[str]:
+def answer_faults(
+    rows: Sequence[Row], operations: Sequence[Operation], sightings: Sequence[Sighting], *, values: Sequence[float]
+) -> Iterator[str]:
     """Say which answers differ from the record, or knew of another past."""
     told = 0
     for row in rows:
         told += row.kind == "outcome"
         if row.kind == "decision" and row.payload["entry"]["known"] != told:
             yield f"{row.decision} knew {row.payload['entry']['known']} rewards, and {told} were on record"
-    verdicts = {row.decision: row.payload["verdict"] for row in rows if row.kind == "verdict"}
+    verdicts: dict[str | None, list[Any]] = {}
+    for row in rows:
+        if row.kind in ("verdict", "approval", "order") and row.payload.get("verdict"):
+            said = row.payload["verdict"]
+            verdicts.setdefault(row.decision, []).append({part: said[part] for part in _SAID})
     chosen = {row.decision: row.payload["entry"]["configuration"] for row in rows if row.kind == "decision"}
-    present = _Present(rows, sightings)
+    present, ran = _Present(rows, sightings), _ran(rows, sightings, values)
     for one, item in _answers(operations):
         name = item["id"]
         if item["chosen"] != chosen.get(name):
             yield f"{one.key}: {name} chose {item['chosen']}, on record is {chosen.get(name)}"
-        elif name not in verdicts or any(item["verdict"][part] != verdicts[name][part] for part in _SAID):
+        elif item["verdict"] not in verdicts.get(name, ()):
             yield f"{one.key}: the verdict on {name} is not that on record"
-        elif item["held"] is None and item["run"] != item["proposed"] and present.at(one, item):
+        elif item["held"] is not None:
+            continue
+        elif item["status"] in _MADE and item["run"] != item["proposed"] and present.at(one, item):
             yield f"{one.key}: {name} is held by nothing, and is to run {item['run']}, not {item['proposed']}"
+        elif item["station"] in ran and (runs := _value(item["run"])) not in (
+            known := ran[item["station"]].within(one.began, one.ended or one.began)
+        ):
+            yield f"{one.key}: {item['station']} is to run {runs} ({name}), and on record is one of {known}"
 
 
 _SAID = ("outcome", "reason")
+_MADE = ("applied", "rolled back", "kept")
+
+
+def _value(configuration: Mapping[str, float]) -> float:
+    """Return what the one knob is set to."""
+    [value] = configuration.values()
+    return value
+
+
+def _ran(rows: Sequence[Row], sightings: Sequence[Sighting], values: Sequence[float]) -> dict[str, Course]:
+    """Return what stations ran, as far as anything ever changed there."""
+    seen, found = {one.seq: one for one in sightings}, dict[str, Course]()
+    for row in rows:
+        if row.kind == "applied":
+            course = found.setdefault(row.station, Course(values[row.payload["before"]]))
+            course.add(values[row.payload["arm"]], seen.get(row.seq))
+    return found
 
 
 def _answers(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Mapping[str, Any]]]:
@@ -188,22 +224,23 @@ def _answers(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Mappi
 
 
 class _Present:
-    """Tells whether a decision surely was the present one of its station, and nobody had said what runs instead."""
+    """Tells whether a decision surely was the present one of its station, and nothing else changed that or was said."""
 
     def __init__(self, rows: Sequence[Row], sightings: Sequence[Sighting]) -> None:
         seen = {one.seq: one.after for one in sightings}
         last: dict[str, str] = {}
-        self._over: dict[str, float] = {}  # by decision, the earliest that another can have followed it
+        self._over: dict[str, float] = {}  # by decision, the earliest that another, or a word of it, can have followed
         for row in rows:
+            told = row.kind == "applied" and (row.payload.get("reported") or row.payload.get("order", row.decision))
+            if row.station in last and (row.kind == "decision" or told not in (False, last[row.station])):
+                self._over.setdefault(last[row.station], seen.get(row.seq, 0.0))
             if row.kind == "decision":
-                if row.station in last:
-                    self._over[last[row.station]] = seen.get(row.seq, 0.0)
                 last[row.station] = str(row.decision)
 
     def at(self, one: Operation, item: Mapping[str, Any]) -> bool:
         """Whether it was when an operation ended."""
         over = self._over.get(item["id"], float("inf")) <= (one.ended or 0.0)
-        return bool(item["open"]) and not over and not item["reported"]
+        return bool(item["open"]) and not over
 
 
 # --- Stopped -------------------------------------------------------------------------------------------------------
@@ -219,6 +256,10 @@ def stop_faults(rows: Sequence[Row], operations: Sequence[Operation], sightings:
             yield f"{one.key}: nothing is said to hold {item['station']} ({item['id']}) while all is stopped"
         elif item["run"] != item["before"] and present.at(one, item):
             yield f"{one.key} orders {item['run']} for {item['station']} ({item['id']}) while all is stopped"
+    for one in operations:
+        if one.what == "orders" and one.done and any(b < one.began and (one.ended or 0.0) < e for b, e in spells):
+            free = [item["id"] for item in one.answer["orders"] if item["status"] == "ordered" and not item["held"]]
+            yield from (f"{one.key}: {name} is listed as an order while all is stopped" for name in free)
 
 
 def _spells(rows: Sequence[Row], operations: Sequence[Operation]) -> Iterator[tuple[float, float]]:

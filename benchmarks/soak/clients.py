@@ -1,4 +1,5 @@
-"""Who talks to the services: clients that ask, tell and report for a network, and a person at the stop switch.
+"""Who talks to the services: clients that ask, tell and report for a network, and a person at the stop switch; where
+orders are confirmed also a network manager, which makes them, cannot make them, or is late.
 
 Each sends the same again under its key until it is answered, at the other host where one does not answer, and writes
 down when it began and what it heard. The network does what it is told as long as an answer is valid, and reports what
@@ -29,14 +30,16 @@ class Network:
 
     Attributes:
         names: The stations.
+        confirmed: Whether orders alone change that, and are confirmed.
         runs: What each runs, as far as it was told.
-        reported: What was reported, by decision.
+        late: Orders that the manager has put off, by decision.
         refused: How often which status was answered.
     """
 
     names: Sequence[str]
+    confirmed: bool = False
     runs: dict[str, Any] = field(default_factory=dict)
-    reported: dict[str, Any] = field(default_factory=dict)
+    late: dict[str, Any] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)
 
 
@@ -111,11 +114,11 @@ class Sender:
 
 
 class Crowd:
-    """Clients and a person, each in a thread of its own.
+    """Clients, a person and perhaps a network manager, each in a thread of its own.
 
     Args:
         bases: Gives where the hosts listen now.
-        tokens: Texts of tokens by name; the last is the person's.
+        tokens: Texts of tokens by name; the last is the person's, or the network manager's if there is one.
         network: What is run.
         log: Keeps operations.
         pace: How time passes.
@@ -138,7 +141,8 @@ class Crowd:
         self._network, self._log, self._pace, self._seed = network, log, pace, seed
         self.over, self._front, self._crashed = threading.Event(), 0, list[str]()
         self._senders = [Sender(bases, token, actor=name, log=log, over=self.over) for name, token in tokens.items()]
-        lives = [self._ask_and_tell] * (len(tokens) - 1) + [self._switch]
+        further = [self._switch, *([self._manage] if network.confirmed else [])]
+        lives = [self._ask_and_tell] * (len(tokens) - len(further)) + further
         self._threads = [
             threading.Thread(target=self._live, args=(life, i), daemon=True) for i, life in enumerate(lives)
         ]
@@ -161,10 +165,10 @@ class Crowd:
         """Answers that should not have been, and threads that ended."""
         return [*self._crashed, *(error for sender in self._senders for error in sender.errors)]
 
-    def wait_for(self, more: int, *, seconds: float = 60.0) -> bool:
-        """Wait until so many more operations were acknowledged; False where they were not."""
-        wanted, until = self._log.acknowledged + more, time.monotonic() + seconds
-        while self._log.acknowledged < wanted:
+    def wait_for(self, more: int, what: str = "", *, seconds: float = 60.0) -> bool:
+        """Wait until so many more operations, perhaps of one kind, were acknowledged; False where they were not."""
+        wanted, until = self._log.acknowledged(what) + more, time.monotonic() + seconds
+        while self._log.acknowledged(what) < wanted:
             if time.monotonic() > until or self._crashed:
                 return False
             time.sleep(0.01)
@@ -202,7 +206,6 @@ class Crowd:
             "decisions": [
                 {name: item[name] for name in kept}
                 | {"verdict": {name: item["verdict"][name] for name in ("outcome", "reason")}}
-                | {"reported": self._network.reported.get(item["id"])}
                 for item in said["decisions"]
             ]
         }
@@ -212,7 +215,7 @@ class Crowd:
         now, rewards = self._pace.at(time.monotonic()), dict[str, float]()
         for item in one.answer["decisions"]:
             name, valid = item["station"], datetime.fromisoformat(item["valid_until"]) > now
-            if item["held"] is None and valid:
+            if item["held"] is None and valid and not self._network.confirmed:
                 self._network.runs[name] = item["run"]
             runs = self._network.runs.get(name, item["before"])
             if item["held"] is not None and item["status"] == "applied" and item["open"] and rng.random() < 0.5:
@@ -224,10 +227,42 @@ class Crowd:
             body, key = {"outcomes": outcomes}, f"tell-{rng.integers(1 << 60):x}"
             sender.send("tell", "/v1/outcomes", body=body, key=key, host=int(rng.integers(2)))
 
-    def _report(self, sender: Sender, rng: np.random.Generator, decision: str, runs: Any) -> None:
-        self._network.reported[decision] = runs
+    def _report(self, sender: Sender, rng: np.random.Generator, decision: str, runs: Any) -> bool:
         body, key = {"configuration": runs}, f"report-{rng.integers(1 << 60):x}"
-        sender.send("report", f"/v1/decisions/{decision}/applied", body=body, key=key, host=int(rng.integers(2)))
+        path, host = f"/v1/decisions/{decision}/applied", int(rng.integers(2))
+        return sender.send("report", path, body=body, key=key, host=host).done
+
+    def _manage(self, sender: Sender, rng: np.random.Generator, _: int) -> None:
+        """Look what is ordered, and make it, fail, or put it off until its time is over."""
+        self.over.wait(float(rng.uniform(0.1, 0.6)))
+        key, host = f"orders-{rng.integers(1 << 60):x}", int(rng.integers(2))
+        listed = sender.send("orders", "/v1/orders", body={}, key=key, host=host, method="GET", heard=_listed)
+        late, now = self._network.late, self._pace.at(time.monotonic())
+        for item in listed.answer["orders"] if listed.done else ():
+            if item["status"] != "ordered" or item["held"] or item["id"] in late:
+                continue
+            match rng.choice(["confirm", "report", "fail", "late"], p=[0.6, 0.15, 0.1, 0.15]):
+                case "fail":
+                    self._say(sender, rng, "fail", item["id"])
+                case "late":
+                    late[item["id"]] = item
+                case how:
+                    self._make(sender, rng, item, reporting=how == "report")
+        for item in [one for one in late.values() if datetime.fromisoformat(one["until"]) < now]:
+            del late[item["id"]]
+            self._make(sender, rng, item, reporting=False)
+
+    def _make(self, sender: Sender, rng: np.random.Generator, item: Mapping[str, Any], *, reporting: bool) -> None:
+        """Carry an order out and say so; it is undone where nobody wants it any more."""
+        self._network.runs[item["station"]] = item["proposed"]
+        told = reporting and self._report(sender, rng, item["id"], item["proposed"])
+        if not told and not self._say(sender, rng, "confirm", item["id"]):
+            self._network.runs[item["station"]] = item["back"]
+
+    def _say(self, sender: Sender, rng: np.random.Generator, what: str, decision: str) -> bool:
+        key, path = f"{what}-{rng.integers(1 << 60):x}", f"/v1/orders/{decision}/{what}"
+        heard = lambda said: {"id": said["id"], "status": said["status"]}  # noqa: E731
+        return sender.send(what, path, body={}, key=key, host=int(rng.integers(2)), heard=heard).done
 
     def _switch(self, sender: Sender, rng: np.random.Generator, _: int) -> None:
         """Stop everything for a moment, or freeze a station, at either host."""
@@ -243,6 +278,12 @@ class Crowd:
                 if sender.send(what, path, body=body, key=key, host=host, method=method).done or self.over.is_set():
                     break
             self.over.wait(float(rng.uniform(0.3, 1.0)))
+
+
+def _listed(said: Any) -> Mapping[str, Any]:
+    """Keep what counts of a list of orders."""
+    kept = ("id", "station", "status", "proposed", "back", "until", "held")
+    return {"orders": [{name: item[name] for name in kept} for item in said["orders"]]}
 
 
 def reward_of(decision: str, load: float, tilt: float) -> float:

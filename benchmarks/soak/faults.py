@@ -188,7 +188,7 @@ def lose_writes(world: World) -> None:
         for host in world.hosts:
             host.kill()
         mixing = world.rng if world.rng.random() < 0.5 else None
-        for file in sorted(files.iterdir()):
+        for file in sorted(path for path in files.iterdir() if path.is_file()):
             if file.name.endswith("-shm"):
                 file.unlink()  # it is in memory alone
             elif not file.name.endswith("-turn"):

@@ -25,7 +25,7 @@ class Operation:
     """What one client did, and what it heard.
 
     Attributes:
-        what: "ask", "tell", "report", "stop", "resume", "freeze", "thaw" or "clock".
+        what: "ask", "tell", "report", "orders", "confirm", "fail", "stop", "resume", "freeze", "thaw" or "clock".
         key: As it stands in the ledger.
         body: What was sent.
         began: When it was first sent.
@@ -63,11 +63,10 @@ class Log:
             self.operations.append(operation)
             self._file.write(json.dumps(asdict(operation)) + "\n")
 
-    @property
-    def acknowledged(self) -> int:
-        """How many operations were acknowledged."""
+    def acknowledged(self, what: str = "") -> int:
+        """Return how many operations were acknowledged, of a kind if one is named; a list promises nothing."""
         with self._lock:
-            return sum(one.done for one in self.operations)
+            return sum(one.done and one.what != "orders" and what in ("", one.what) for one in self.operations)
 
     def close(self) -> None:
         """Close the file."""
@@ -136,6 +135,27 @@ class Sighting:
     checksum: str
     after: float
     by: float
+
+
+class Course:
+    """What something was when, as far as sightings tell; `first` is what it was before all that was seen.
+
+    Args:
+        first: What it was before.
+    """
+
+    def __init__(self, first: Any) -> None:
+        self._steps: list[tuple[float, float, Any]] = [(0.0, 0.0, first)]
+
+    def add(self, value: Any, sighting: Sighting | None) -> None:
+        """Note what it became when an event came to be."""
+        after, by = (0.0, float("inf")) if sighting is None else (sighting.after, sighting.by)
+        self._steps.append((after, by, value))
+
+    def within(self, began: float, ended: float) -> list[Any]:
+        """Return what it may have been at some moment between two."""
+        ends = [*(by for _, by, _ in self._steps[1:]), float("inf")]
+        return [v for (after, _, v), end in zip(self._steps, ends, strict=True) if after <= ended and end >= began]
 
 
 class Watcher:

@@ -50,11 +50,15 @@ ON_ONE = {"lost": "sqlite", "away": "postgresql"}
 
 
 def tasks(size: Size, *, only: Sequence[str] = ()) -> list[Session | Damage]:
-    """Return everything that is to be tried, the stores in turn."""
+    """Return everything that is to be tried, the stores in turn; every other session has its orders confirmed."""
     found: list[Session | Damage] = []
-    for fault, number in size.sessions.items():
+    for turn, (fault, number) in enumerate(size.sessions.items()):
         stores = (ON_ONE[fault],) if fault in ON_ONE else STORES
-        found += [Session(fault, store, i, size.times[fault]) for i in range(number) for store in stores]
+        found += [
+            Session(fault, store, i, size.times[fault], confirmed=(turn + i + STORES.index(store)) % 2 == 1)
+            for i in range(number)
+            for store in stores
+        ]
     found += [Damage("flips", store, times) for store, times in size.flips.items()]
     found.append(Damage("cuts", "sqlite", size.cuts))
     return [one for one in found if not only or one.fault in only]

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,20 @@ LIMITS = Limits(
 )  # fmt: skip
 """The rails below, for the oracle."""
 
-_WINDOWS = "\n".join(
-    f'  - {{days: mon-sun, from: "{begin // 60:02}:{begin % 60:02}", to: "{end // 60:02}:{end % 60:02}"}}'
-    for begin, end in LIMITS.windows
-)
+BY_NIGHT = replace(LIMITS, maintenance=tuple(
+    (60 * hour + minute, 60 * hour + minute + 4) for hour in (0, 1, 2, 10, 11, 12, 13, 23)
+    for minute in (2, 8, 18, 24, 30, 36, 48, 54)
+))  # fmt: skip
+"""The same with maintenance windows, which open and close during a session: for those whose orders are confirmed."""
+
+
+def _lines(windows: Sequence[tuple[int, int]]) -> str:
+    return "\n".join(
+        f'  - {{days: mon-sun, from: "{begin // 60:02}:{begin % 60:02}", to: "{end // 60:02}:{end % 60:02}"}}'
+        for begin, end in windows
+    )
+
+
 RAILS = f"""\
 zone: UTC
 knobs: {{tilt: {{max: 8, step: 4}}}}
@@ -61,7 +71,12 @@ neighbours: {{a: [b], d: [e]}}
 freeze: [f]
 fallback: {{drop: 0.25, slots: 2, before: 6, within: 1h, retry_after: 10min}}
 forbidden:
-{_WINDOWS}
+{_lines(LIMITS.windows)}
+"""
+RAILS_BY_NIGHT = f"""\
+{RAILS.replace("10min}", "10min, outside_windows: yes}")}\
+maintenance:
+{_lines(BY_NIGHT.maintenance)}
 """
 
 
@@ -74,17 +89,19 @@ class Session:
         store: "sqlite" or "postgresql".
         number: Of the session among those of its kind; it draws everything.
         times: How often the fault comes.
+        confirmed: Whether a network manager confirms orders, in maintenance windows; else they count as carried out.
     """
 
     fault: str
     store: str
     number: int
     times: int
+    confirmed: bool = False
 
     @property
     def name(self) -> str:
         """What its files are called."""
-        return f"{self.fault}-{self.store}-{self.number:02}-{self.times}"
+        return f"{self.fault}-{self.store}-{self.number:02}-{self.times}{'-confirmed' * self.confirmed}"
 
     @property
     def seed(self) -> list[int]:
@@ -171,8 +188,8 @@ def _store(session: Session, folder: Path, stack: ExitStack) -> _Store:
 @contextmanager
 def _host(store: _Store, clock: Path, folder: Path, session: Session) -> Iterator[ServiceProcess]:
     options = Options(
-        store.url, timeout=4.0, rails=RAILS, seed=session.number + 1, names=list(NAMES), snapshot_every=60,
-        pace=str(clock),
+        store.url, timeout=4.0, rails=RAILS_BY_NIGHT if session.confirmed else RAILS, seed=session.number + 1,
+        names=list(NAMES), snapshot_every=60, pace=str(clock), manner="confirmed" if session.confirmed else "assumed",
     )  # fmt: skip
     process = ServiceProcess(options, folder / f"{clock.name}.log", environment=store.environment)
     try:
@@ -195,10 +212,11 @@ def _between(
     found: Result,
 ) -> None:
     names = {f"nms-{i}": "operator" for i in range(CLIENTS)} | {"ann": "operator", "root": "admin"}
+    names |= {"manager": "operator"} if session.confirmed else {}
     tokens = make_tokens(store.url, names)
     bases = lambda: [host.base for host in hosts]  # noqa: E731
-    crowd = Crowd(bases, {k: v for k, v in tokens.items() if k != "root"}, Network(NAMES), log=log, pace=pace,
-                  seed=session.number)  # fmt: skip
+    crowd = Crowd(bases, {k: v for k, v in tokens.items() if k != "root"}, Network(NAMES, session.confirmed),
+                  log=log, pace=pace, seed=session.number)  # fmt: skip
     admin = Sender(bases, tokens["root"], actor="root", log=log, over=crowd.over)
     begin, watcher = time.monotonic(), Watcher(store.url)
     world = faults.World(
@@ -215,9 +233,12 @@ def _between(
                 if store.server is not None and session.fault == "kill" and rng.random() < 0.1:
                     faults.kill_server(world)
             crowd.wait_for(30)
+            if session.confirmed:
+                crowd.wait_for(3, "confirm")
         time.sleep(0.3)  # for the last look
     errors = [Anomaly("no answer is an error of the service", error) for error in (*crowd.errors, *admin.errors)]
-    _judge(store, log, watcher, pace, begin=begin, found=found, errors=errors, rng=rng)
+    limits = BY_NIGHT if session.confirmed else LIMITS
+    _judge(store, log, watcher, pace, limits, begin=begin, found=found, errors=errors, rng=rng)
     _check_ended(hosts, found)
     if found.anomalies:
         (folder / "rows.json").write_text(json.dumps([asdict(row) for row in rows_of(store.url)]))
@@ -230,6 +251,7 @@ def _judge(
     log: Log,
     watcher: Watcher,
     pace: Pace,
+    limits: Limits,
     *,
     begin: float,
     found: Result,
@@ -239,10 +261,13 @@ def _judge(
     """Have everything checked."""
     rows = rows_of(store.url)
     times = times_of(rows, watcher.sightings, pace.at, begin=begin - 60, end=time.monotonic())
-    anomalies = [*errors, *checked(rows, log.operations, watcher.sightings, limits=LIMITS, times=times)]
+    anomalies = [*errors, *checked(rows, log.operations, watcher.sightings, limits=limits, times=times)]
     anomalies += _decided_again(store.url, rows, rng, found)
     found.anomalies = [asdict(one) for one in anomalies[:50]]
-    found.acknowledged, found.events = log.acknowledged, len(rows)
+    found.acknowledged, found.events = log.acknowledged(), len(rows)
+    for what in ("approved", "ordered", "failed", "expired"):
+        count = sum(row.kind in ("verdict", "order") and row.payload["status"] == what for row in rows)
+        found.counts |= {what: count} if count else {}
     found.changes = sum(row.kind == "applied" and row.payload["arm"] != row.payload["before"] for row in rows)
 
 

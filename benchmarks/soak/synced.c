@@ -1,5 +1,5 @@
-/* What a disk would still have after a loss of power: whenever a file below $SOAK_SYNCED_FROM is synced, its content is
- * copied to the same place below $SOAK_SYNCED_TO before the caller goes on. Loaded by LD_PRELOAD; see synced.py. */
+/* What a disk would still have after a loss of power: whenever a file in $SOAK_SYNCED_FROM is synced, its content is
+ * copied into $SOAK_SYNCED_TO before the caller goes on. Loaded by LD_PRELOAD; see synced.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static void note(int fd) {
     if (length < 0) return;
     path[length] = 0;
     size_t n = strlen(root);
-    if (strncmp(path, root, n) || path[n] != '/') return;
+    if (strncmp(path, root, n) || path[n] != '/' || strchr(path + n + 1, '/')) return;
     if (snprintf(copied, sizeof copied, "%s%s", to, path + n) >= (int)sizeof copied) _exit(97);
     copy(fd, copied);
 }

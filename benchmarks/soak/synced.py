@@ -3,7 +3,8 @@
 A small library (`synced.c`), preloaded by the processes of a service, keeps of every file what it held when it was last
 synced. After they were killed, `lose` puts that in the place of the files. A disk may have written anything else since,
 in any order, so half of the times every block of 512 bytes that differs is drawn from either. Not covered: folders
-(a file that was synced once is there), and blocks that are neither the old nor the new.
+(a file that was synced once is there), what is in them, such as snapshots, and blocks that are neither the old nor the
+new.
 """
 
 import shutil

@@ -70,9 +70,12 @@ def measured_pages(*, quick: bool, folder: Path, tick: Callable[[str], None]) ->
         from benchmarks.service.pages import Looks, bench_pages
     except ModuleNotFoundError as error:
         raise BadInputError(f"the service needs {error.name}: pip install 'kinband[service]'") from error
-    looks = Looks.quick() if quick else Looks()
-    found, events = bench_pages(looks, folder=folder, tick=tick)
-    record = f"{looks.past.stations} stations, {events:,} events"
+    found, records = list[Measured](), list[str]()
+    for looks in [Looks.quick()] if quick else [Looks(), Looks.large()]:
+        lines, events = bench_pages(looks, folder=folder, tick=tick)
+        found += lines
+        records.append(f"{looks.past.stations:,} stations, {events:,} events")
+    record = "; then ".join(records)
     return [replace(line, aim="") for line in found] if quick else found, record
 
 

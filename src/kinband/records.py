@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isnan, nan
+from operator import itemgetter
 from struct import Struct
 from typing import Any, Protocol, overload
 
@@ -270,6 +271,12 @@ class Alternatives(Sequence[Alternative]):
         """Return the alternative of an arm, the others left packed; None where it is not among these."""
         return next((self._unpacked(*row) for row in _ROW.iter_unpack(self._packed) if row[0] == arm), None)
 
+    @property
+    def best(self) -> Alternative | None:
+        """The alternative of the largest mean, the others left packed; None where no mean is known."""
+        known = [row for row in _ROW.iter_unpack(self._packed) if not isnan(row[1])]
+        return self._unpacked(*max(known, key=itemgetter(1))) if known else None
+
     def __iter__(self) -> Iterator[Alternative]:
         return (self._unpacked(*row) for row in _ROW.iter_unpack(self._packed))
 
@@ -395,6 +402,20 @@ def alternative_of(decision: Decision, arm: int) -> Alternative | None:
     if isinstance(others, Alternatives):
         return others.of(arm)
     return next((other for other in others if other.arm == arm), None)
+
+
+def best_of(decision: Decision) -> Alternative | None:
+    """Return the alternative that was expected to earn most when a decision was made; None where none was scored.
+
+    Example:
+        >>> others = Alternatives([(1, 0.8, 0.2, 1.2), (0, 0.9, 0.05, 1.0)])
+        >>> best_of(Decision("d1", "a", 1, None, 0.8, 0.2, 1.2, others)).arm
+        0
+    """
+    others = decision.alternatives
+    if isinstance(others, Alternatives):
+        return others.best
+    return max((one for one in others if one.mean is not None), key=lambda one: one.mean or 0.0, default=None)
 
 
 # --- A replay is judged by tolerance: other machines, versions and thread counts round otherwise --------------------

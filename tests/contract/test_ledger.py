@@ -491,3 +491,7 @@ def test_a_token_made_before_the_first_start_does_not_cost_the_journal(ledger: L
     controller = new_controller(3)
     live(controller, np.random.default_rng(1), 12)
     assert Written(OnRecord(ledger, controller).controller) == Written(controller)
+
+
+def test_a_ledger_tells_how_many_bytes_it_takes(ledger: Ledger) -> None:
+    assert ledger.size()["database"] > 10_000

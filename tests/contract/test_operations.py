@@ -179,10 +179,10 @@ def test_an_approval_is_held_against_the_rails_of_its_own_time(ledger: Ledger) -
     operations = begin(ledger, text=text, mode="assist", clock=clock)
     made = ask(operations, a=3)
     clock.pass_(hours=2)
-    refused = operations.approve([made["a"].id], actor="ada")[0]
-    assert (refused.status, refused.arm, refused.decided_by) == ("refused", 0, "ada")
-    assert refused.verdict is not None
-    assert refused.verdict.codes == ("maintenance",)
+    late = operations.approve([made["a"].id], actor="ada")[0]
+    assert (late.status, late.arm, late.decided_by) == ("approved", 0, "ada")
+    assert late.verdict is not None
+    assert (late.verdict.codes, late.due) == (("maintenance",), NOON + timedelta(hours=23))
     operations.tell({made["a"].id: 0.5})
     assert learned(operations) == [(0, 0, 0.5)]
     check_the_record(operations)

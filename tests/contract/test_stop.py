@@ -11,6 +11,7 @@ from kinband.service.ledger import Ledger
 from kinband.service.ledger.restoring import FollowingController
 from kinband.service.ledger.store import Reader
 from kinband.service.operations import Operations
+from kinband.service.operations.orders import Orders
 
 
 @pytest.fixture
@@ -113,15 +114,15 @@ def test_what_waits_and_is_approved_while_somebody_stops_is_refused(
     operations = opened()
     operations.set_mode("assist")
     record = ask(operations, a=2)["a"]
-    reviewed = Operations._reviewed_again
+    reviewed = Orders.review
 
-    def stopped_meanwhile(self: Operations, *given: Any) -> Any:
+    def stopped_meanwhile(self: Orders, *given: Any) -> Any:
         found = reviewed(self, *given)
         if not list(operations.ledger.read(kinds=["switch"])):
             operations.stop()
         return found
 
-    monkeypatch.setattr(Operations, "_reviewed_again", stopped_meanwhile)
+    monkeypatch.setattr(Orders, "review", stopped_meanwhile)
     assert operations.approve([record.id])[0].status == "refused"
     assert kinds(operations) == ["decision", "switch"]
 

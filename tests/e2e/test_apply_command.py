@@ -199,6 +199,28 @@ def test_a_plan_is_not_carried_out_twice(nodes: list[Server], run: Run) -> None:
     assert (code, "was carried out" in said, "kinband rollback plan" in said) == (2, True, True)
 
 
+def test_a_plan_in_waves_goes_out_wave_by_wave(nodes: list[Server], run: Run) -> None:
+    plan = Path("plan/plan.csv")
+    head, *rows = plan.read_text().splitlines()
+    waves = ("1", "2", "held back", "2")  # 7-1, 7-2, 8-1, 8-2
+    plan.write_text("\n".join([f"{head},wave", *(f"{row},{wave}" for row, wave in zip(rows, waves, strict=True))]))
+    code, said = run("apply", "plan", "--map", "map.yaml")
+    assert (code, "name one of 1 to 2 with --wave" in said) == (2, True), said
+    code, said = run("apply", "plan", "--map", "map.yaml", "--wave", "2")
+    assert (code, "wave 1 of the plan in plan has not been carried out" in said) == (2, True), said
+    assert unchanged(nodes)
+    code, said = run("apply", "plan", "--map", "map.yaml", "--wave", "1", "--json")
+    told, _ = json.JSONDecoder().raw_decode(said)  # a slow run says on standard error how far it is
+    assert (code, told["wave"], told["files_written"]) == (0, 1, ["plan/wave-1/applied.csv"])
+    assert (nodes[0].cells(), nodes[1].cells()) == ({1: AFTER[1], 2: BEFORE[2]}, BEFORE)
+    assert run("confirm", "plan/wave-1")[0] == 0
+    code, said = run("apply", "plan", "--map", "map.yaml", "--wave", "2")
+    assert (code, "Confirm: kinband confirm plan/wave-2" in said) == (0, True), said
+    assert (nodes[0].cells(), nodes[1].cells()) == (AFTER, {1: BEFORE[1], 2: AFTER[2]})
+    assert run("rollback", "plan/wave-2")[0] == 0
+    assert (nodes[0].cells(), nodes[1].cells()) == ({1: AFTER[1], 2: BEFORE[2]}, BEFORE)
+
+
 # --- Refused before anything is sent --------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.support.service_crowd import load_of, reward_of
 from tests.support.service_process import ROOT, Options, ServiceProcess, make_tokens, service
@@ -30,9 +31,11 @@ PAGES = [
     "/stations",
     f"/stations/{STATIONS[1]}",
     "/plan",
+    "/plan?show=done",
     "/similarity",
     "/rails",
     "/audit",
+    "/digest",
     "/help",
     "/decisions/d000030",
 ]
@@ -237,20 +240,24 @@ def check_plan(page: Page, shots: Path) -> str:
     assert sorted(names) == STATIONS[:12]  # the largest gain first
     photograph(page, shots / "plan.png")
     page.get_by_role("button", name=f"Approve {names[0]}", exact=True).click()
-    expect(page.locator(".flash")).to_have_text("1 change was approved and carried out.")
+    expect(page.locator(".flash")).to_have_text(re.compile(rf"^Carried out: {names[0]} \(tilt 4 → \d\)\.$"))
     assert waiting(page) == names[1:]
     page.get_by_label(f"Tick {names[1]}", exact=True).check()
     page.get_by_label("Comment").fill("not before the match")
     page.get_by_role("button", name="Reject ticked").click()
-    expect(page.locator(".flash")).to_have_text("1 change was rejected.")
+    expect(page.locator(".flash")).to_contain_text(f"Rejected: {names[1]} (")
     page.locator(f"tr:has-text('{names[2]}') small a").click()  # one by the page of the decision
     page.get_by_label("Comment").fill("agreed")
     page.get_by_role("button", name="Approve", exact=True).click()
-    expect(page.locator(".flash")).to_have_text("1 change was approved and carried out.")
+    expect(page.locator(".flash")).to_contain_text(f"Carried out: {names[2]} (")
     page.get_by_label("Tick all").check()
     expect(page.locator("[data-ticked]")).to_have_text(f"{len(names) - 3} ticked")
     page.get_by_role("button", name="Approve ticked").click()
-    expect(page.locator(".flash")).to_have_text(f"{len(names) - 3} changes were approved and carried out.")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Approve {len(names) - 3} changes?")
+    photograph(page, shots / "approve.png")
+    page.get_by_role("button", name=f"Approve {len(names) - 3} changes").click()
+    expect(page.locator(".flash")).to_contain_text("Carried out: ")
+    expect(page.locator(".flash")).to_contain_text(f"and {len(names) - 7} more")
     expect(page.locator("main")).to_contain_text("Nothing waits")
     return names[0]
 
@@ -290,13 +297,145 @@ def check_stop(page: Page, shots: Path) -> None:
 def check_audit(page: Page, approved: str, shots: Path) -> None:
     """All that was done is in the log, with who and why."""
     page.get_by_role("link", name="Audit", exact=True).click()
-    page.get_by_label("Who").fill("Ada")
+    page.get_by_role("textbox", name="Who").fill("Ada")
     page.get_by_role("button", name="Filter").click()
     log = page.locator("table.log-table")
     for words in ("not before the match", "agreed", "users complained", "storm", "over", approved, "Ada"):
         expect(log).to_contain_text(words)
     assert log.locator("tbody tr").count() > 15
     photograph(page, shots / "audit.png")
+
+
+# --- From the afternoon to the morning: approved by day, carried out by night ----------------------------------------
+
+NIGHT = "maintenance:\n  - {from: '00:00', to: '05:00'}\nzone: UTC\n"
+
+
+@pytest.fixture(scope="module")
+def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    """A service whose window opens at midnight and whose orders are confirmed; at 18:32 something waits."""
+    folder = tmp_path_factory.mktemp("evening")
+    options = Options(
+        str(folder / "ledger.db"), mode="assist", rails=NIGHT, names=STATIONS[:9], placed=True, manner="confirmed",
+        clock=str(folder / "clock"),
+    )  # fmt: skip
+    clock = folder / "clock"
+    clock.write_text("2026-11-20T15:00:00+00:00")
+    with service(options, folder) as process:
+        tokens = make_tokens(options.url, {"nms": "operator", "Ada": "operator", "Bo": "operator"})
+        with process.client(tokens["nms"]) as client:
+            for hour in (15, 16, 17, 18):
+                clock.write_text(f"2026-11-20T{hour}:00:00+00:00")
+                ask(client, clock, tell=hour < 18)
+        clock.write_text("2026-11-20T18:32:00+00:00")
+        yield Network(process, tokens)
+        assert process.stop() == 0
+        assert "Traceback" not in process.log_text()
+
+
+def ask(client: httpx.Client, clock: Path, *, tell: bool) -> None:
+    """Ask for all of them, and tell what they earned."""
+    slot = clock.read_text()
+    allowed = {} if tell else {name: {"tilt": [2, 6, 8]} for name in STATIONS[:9]}  # what runs is 4
+    body = {"slot": slot, "states": {n: {"load": load_of(slot, n)} for n in STATIONS[:9]}, "allowed": allowed}
+    made = client.post("/v1/decisions", json=body).raise_for_status().json()["decisions"]
+    if tell:
+        outcomes = [{"decision": d["id"], "reward": reward_of(d["id"], d["run"]["tilt"])} for d in made]
+        client.post("/v1/outcomes", json={"outcomes": outcomes}).raise_for_status()
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])
+def test_what_is_approved_by_day_is_carried_out_by_night(
+    evening: Network, browser: Browser, shots: Path, script: bool
+) -> None:
+    clock = Path(evening.process.options.clock)
+    looks = {"viewport": {"width": 1366, "height": 768}, "java_script_enabled": script}
+    still = {**looks, "java_script_enabled": False}  # a page that does not follow what others do
+    with visitor(evening, browser, "Ada", **looks) as (ada, watch), visitor(evening, browser, "Bo", **still) as (bo, _):
+        if script:
+            names = check_an_evening(ada, bo, shots)
+            check_a_night(ada, evening, clock, names, shots)
+            watch.check(evening)
+        else:  # by then most is over: what is left is filtered, looked at and rejected
+            ada.goto("/plan?sort=station")
+            names = waiting(ada)
+            ada.get_by_label("Station contains").fill(names[-1])
+            ada.get_by_role("button", name="Show", exact=True).click()
+            assert waiting(ada) == [names[-1]]
+            ada.get_by_label(f"Tick {names[-1]}", exact=True).check()
+            ada.get_by_role("button", name="Approve ticked").click()
+            expect(ada.get_by_role("heading", level=1)).to_have_text("Approve 1 change?")
+            ada.get_by_role("link", name="Back").click()
+            ada.get_by_role("button", name=f"Reject {names[-1]}", exact=True).click()
+            expect(ada.locator(".flash")).to_contain_text(f"Rejected: {names[-1]}")
+
+
+def check_an_evening(ada: Page, bo: Page, shots: Path) -> list[str]:
+    """Ada approves five and takes one back; Bo, who looks at an older page, is told who was first."""
+    bo.goto("/plan?sort=station")
+    ada.goto("/plan")
+    ada.get_by_label("Sort by").select_option("station")
+    ada.get_by_role("button", name="Show", exact=True).click()
+    expect(ada).to_have_url(re.compile("sort=station"))
+    names = waiting(ada)
+    assert len(names) >= 6
+    ada.get_by_role("link", name="Station", exact=True).click()
+    assert waiting(ada) == names[::-1]
+    for name in names[:5]:
+        ada.get_by_label(f"Tick {name}", exact=True).check()
+    ada.get_by_label("Comment").fill("quiet night")
+    ada.get_by_role("button", name="Approve ticked").click()
+    expect(ada.locator("main")).to_contain_text("5 wait for their window and are due 21 Nov 2026 00:00 UTC")
+    photograph(ada, shots / "night-approve.png")
+    ada.get_by_role("button", name="Approve 5 changes").click()
+    expect(ada.locator(".flash")).to_contain_text("Approved, due 21 Nov 2026 00:00 UTC: ")
+    photograph(ada, shots / "night-approved.png")
+    bo.get_by_role("button", name=f"Reject {names[0]}", exact=True).click()
+    expect(bo.locator(".flash.bad")).to_contain_text(f"{names[0]} was decided about before: approved")
+    expect(bo.locator(".flash.bad")).to_contain_text("by Ada at 20 Nov 2026 18:32 UTC (“quiet night”)")
+    ada.get_by_role("link", name=re.compile("^Approved")).click()
+    assert sorted(waiting(ada)) == names[:5]
+    ada.get_by_role("button", name=f"Take {names[4]} back", exact=True).click()
+    expect(ada.locator(".flash")).to_contain_text(f"Waits for a person again: {names[4]}")
+    return names[:4]
+
+
+def check_a_night(ada: Page, evening: Network, clock: Path, names: list[str], shots: Path) -> None:
+    """The window opens: what was approved is ordered; one is confirmed, one fails, and one is rolled back."""
+    clock.write_text("2026-11-21T00:01:00+00:00")
+    ada.goto("/plan?show=ordered&sort=station")
+    expect(ada.locator("tbody th[scope=row] > a")).to_have_count(4)  # by itself, without loading the page again
+    assert waiting(ada) == names
+    photograph(ada, shots / "night-ordered.png")
+    with evening.process.client(evening.tokens["nms"]) as client:
+        orders = {one["station"]: one["id"] for one in client.get("/v1/orders").json()["orders"]}
+        assert sorted(orders) == names
+        client.post(f"/v1/orders/{orders[names[0]]}/confirm").raise_for_status()
+        client.post(f"/v1/orders/{orders[names[1]]}/fail", json={"why": "cell locked"}).raise_for_status()
+        client.post(f"/v1/orders/{orders[names[2]]}/confirm").raise_for_status()
+    ada.get_by_role("button", name=f"Confirm {names[3]}", exact=True).click()
+    expect(ada.locator(".flash")).to_contain_text(f"Carried out: {names[3]}")
+    ada.get_by_role("link", name="Done today").click()
+    assert sorted(waiting(ada)) == names
+    expect(ada.locator("tr", has_text=names[1])).to_contain_text("could not be carried out: cell locked")
+    photograph(ada, shots / "night-done.png")
+    ada.locator(f"tr:has-text('{names[0]}') small a").first.click()
+    steps = ada.locator("ol.steps li")
+    expect(steps).to_have_count(4)
+    for number, words in enumerate(("waits for approval", "by Ada", "ordered", "by nms")):
+        expect(steps.nth(number)).to_contain_text(words)
+    photograph(ada, shots / "night-decision.png")
+    ada.locator(".crumbs").get_by_role("link", name=names[0], exact=True).click()
+    runs = ada.locator(".facts div", has_text="Runs").locator("dd")
+    expect(runs).not_to_have_text("tilt 4")
+    photograph(ada, shots / "night-station.png")
+    ada.locator("main a[href^='/changes?']").first.click()
+    expect(ada.get_by_role("heading", level=1)).to_contain_text(names[0])
+    photograph(ada, shots / "night-change.png")
+    ada.go_back()
+    ada.locator("summary", has_text="Roll back").click()
+    ada.get_by_role("button", name="Roll back now").click()
+    expect(runs).to_have_text("tilt 4")
 
 
 def check_signing_out(page: Page) -> None:
@@ -316,7 +455,7 @@ def test_a_viewer_finds_no_buttons_and_forged_forms_are_refused(network: Network
             page.goto(path)
             for name in ("Approve", "Reject", "Roll back", "Freeze", "Stop", "Mode", "Set the mode", "Resume"):
                 assert page.get_by_role("button", name=name).count() == 0, (path, name)
-            assert page.locator("summary.button").count() == 0
+            assert page.locator("summary.button:not(.times summary)").count() == 0
         watch.check(network)
         page.goto("/plan")
         csrf = page.locator("input[name=csrf]").first.get_attribute("value") or ""
@@ -355,6 +494,90 @@ def test_the_policy_of_pages_lets_nothing_in_from_elsewhere(network: Network, br
         assert ran == [True, False, False]
         assert sum("Content Security Policy" in text for text in watch.complaints) >= 3
         assert page.evaluate("document.cookie") == ""  # the session is not for scripts
+
+
+def grave(page: Page) -> list[tuple[str, str, str]]:
+    """What axe finds on a page that is serious or critical, with every menu open: the rule, what it says, where."""
+    for details in page.locator("details").all():
+        details.evaluate("one => { one.open = true; }")
+    found = Axe().run(page).response["violations"]
+    return [
+        (one["id"], one["help"], node["html"])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_any_page(network: Network, browser: Browser, scheme: str) -> None:
+    with visitor(network, browser, None, viewport={"width": 1366, "height": 768}, color_scheme=scheme) as (page, _):
+        page.goto("/sign-in")
+        assert grave(page) == []
+        sign_in(page, network.tokens["boss"])
+        expect(page.locator(".who")).to_be_visible()
+        chosen = ["/?mode=assist&zoom=2&x=0.4&range=6h", "/?q=nobody", "/stations?q=nobody", "/stations/nobody"]
+        for path in [*PAGES, *chosen]:
+            page.goto(path)
+            assert grave(page) == [], path
+        page.set_content("<html><img src='/x.png'></html>")
+        assert grave(page) != []  # it does look
+
+
+def test_time_filters_and_map_go_with_the_address(network: Network, browser: Browser, shots: Path) -> None:
+    with visitor(network, browser, "guest", viewport={"width": 1366, "height": 768}) as (page, watch):
+        page.goto("/")
+        plot = page.locator("#fleet-title + [data-live=fleet] svg.plot[data-first]")
+        box = plot.bounding_box()
+        assert box is not None
+        long = int(plot.get_attribute("data-long") or 0)
+        page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 50)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60, steps=4)
+        page.mouse.up()
+        expect(page).to_have_url(re.compile(r"[?&]since=[^&]+&until="))
+        assert int(plot.get_attribute("data-long") or 0) < 0.4 * long
+        page.locator("summary", has_text="Filter stations").click()
+        page.locator("select[name=mode]").select_option("assist")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator(".chips")).to_contain_text("12 of 21 stations")
+        assert "since=" in page.url
+        expect(page.locator("svg.map a.faded")).to_have_count(len(STATIONS) - 12)
+        photograph(page, shots / "filtered.png")
+        page.get_by_role("link", name="Stations", exact=True).first.click()
+        assert "since=" in page.url  # the range goes along
+        page.goto("/?q=nobody")
+        expect(page.locator("#map")).to_contain_text("No station fits these filters.")
+        watch.check(network)
+
+
+def test_the_map_is_zoomed_and_moved_by_mouse_and_by_keyboard(network: Network, browser: Browser, shots: Path) -> None:
+    with visitor(network, browser, "guest", viewport={"width": 1366, "height": 768}) as (page, watch):
+        page.goto("/")
+        closest = page.locator("svg.map[data-zoom='4']")
+        page.locator("svg.map").dblclick(position={"x": 300, "y": 200})
+        expect(page).to_have_url(re.compile("zoom=2"))
+        expect(page.locator("svg.map[data-zoom='2']")).to_be_visible()
+        page.get_by_role("link", name="Closer").focus()
+        page.keyboard.press("Enter")
+        expect(closest).to_be_visible()
+        assert page.evaluate("document.activeElement.id") == "map-closer"  # and stays where one was
+        before = closest.get_attribute("viewBox")
+        place = closest.bounding_box()
+        assert place is not None
+        page.mouse.move(place["x"] + 350, place["y"] + 200)
+        page.mouse.down()
+        page.mouse.move(place["x"] + 250, place["y"] + 150, steps=4)
+        page.mouse.up()
+        expect(closest).not_to_have_attribute("viewBox", before or "")
+        expect(page).to_have_url(re.compile("zoom=4"))
+        photograph(page, shots / "map-close.png")
+        page.get_by_label("Station to find on the map").fill(STATIONS[4])
+        page.keyboard.press("Enter")
+        expect(page.locator("svg.map a.found title")).to_contain_text(STATIONS[4])
+        page.get_by_role("link", name="The whole map").click()
+        expect(page.locator("svg.map[data-zoom='1']")).to_be_visible()
+        watch.check(network)
 
 
 def sideways(page: Page) -> list[str]:

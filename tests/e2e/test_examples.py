@@ -2,11 +2,16 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support import netconf
+
+from kinband.cli import main
+from kinband.impact.changes import read_orders
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -16,7 +21,7 @@ def run(name: str, folder: Path) -> str:
     command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, cwd=folder, env=environment
+        command, capture_output=True, text=True, check=False, timeout=500, cwd=folder, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -68,6 +73,77 @@ def test_the_comparison_example_compares_both_with_ours_on_real_tables(tmp_path:
     assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
     rows = (tmp_path / "runs.csv").read_text().splitlines()[1:]
     assert len(rows) == 2 * 5 * 5 * 5  # problems, learners, seeds, rounds
+
+
+def test_the_example_from_files_to_impact_plans_writes_and_judges(tmp_path: Path) -> None:
+    printed = run("files_to_impact.py", tmp_path)
+    city = tmp_path / "out" / "files-to-impact"
+    settings = re.findall(r"a2ThresholdRsrp>(\d+)<", (city / "change.xml").read_text(encoding="utf-8"))
+    planned = re.findall(r"^\d{4},.*", (city / "tonight" / "plan.csv").read_text(encoding="utf-8"), re.M)
+    assert "$ kinband counters pm --map map.yaml" in printed
+    assert 2 <= len(planned) <= 4
+    assert len(settings) == len(planned)
+    assert f"{len(planned)} changes of {len(planned)} judged" in printed
+    assert "<script" not in (city / "impact" / "impact.html").read_text(encoding="utf-8")
+
+
+CELL = "/c:ManagedElement[id={ManagedElement}]/ENBFunction[id=1]/EUtranCellFDD[id={id}]/attributes"
+NETCONF = f"""
+netconf:
+  namespaces: {{c: "{netconf.SPACE}"}}
+  paths: {{handover_threshold_dbm: "{CELL}/a2ThresholdRsrp"}}
+"""
+
+
+@pytest.mark.skipif(bool(netconf.MISSING), reason=netconf.WHY)
+def test_the_example_from_files_to_impact_goes_out_to_a_real_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "files_to_impact.py"))
+    example["make_a_plan"]()
+    with Path("map.yaml").open("a") as mapping:
+        mapping.write(NETCONF)
+    present = settings_at_the_end(Path("cm.csv"))
+    planned = read_orders(Path("tonight"))
+    wanted = present | {int(order.station): int(order.set["handover_threshold_dbm"]) + 140 for order in planned}
+    with netconf.network(1) as (server,):
+        (server.home / "startup.xml").write_text(node_of_all_sites(Path("inventory.csv"), present))
+        server.start(fresh=False)
+        assert server.cells() == present
+        key = ["--ssh-config", str(server.ssh_config)]
+        assert main(["apply", "tonight", "--map", "map.yaml", "--netconf", server.name, "--confirm", "60", *key]) == 0
+        assert main(["confirm", "tonight", *key]) == 0
+        assert server.cells() == wanted != present
+    example["judge"]()
+    said = capsys.readouterr().out
+    n = len(planned)
+    assert f"{n} values of {n} stations on 1 node: confirmed and read back." in " ".join(said.split())
+    assert f"{n} changes of {n} judged" in said
+    assert settings_at_the_end(Path("cm-later.csv")) == wanted
+
+
+def settings_at_the_end(changes: Path) -> dict[int, int]:
+    """Cell to its threshold as it is coded."""
+    rows = re.findall(r'EUtranCellFDD=(\d+)",[^,]+,(\d+)$', changes.read_text(encoding="utf-8"), re.M)
+    return {int(cell): int(value) for cell, value in rows}
+
+
+def node_of_all_sites(inventory: Path, cells: dict[int, int]) -> str:
+    """The configuration of one node that manages all sites."""
+    found = re.findall(r"ManagedElement=(\d+),.*EUtranCellFDD=(\d+)", inventory.read_text(encoding="utf-8"))
+    sites: dict[str, list[str]] = {}
+    for site, cell in found:
+        sites.setdefault(site, []).append(
+            f"<EUtranCellFDD><id>{cell}</id><attributes><a2ThresholdRsrp>{cells[int(cell)]}</a2ThresholdRsrp>"
+            "</attributes></EUtranCellFDD>"
+        )
+    elements = "".join(
+        f'<ManagedElement xmlns="{netconf.SPACE}"><id>{site}</id><ENBFunction><id>1</id>{"".join(own)}'
+        "</ENBFunction></ManagedElement>"
+        for site, own in sites.items()
+    )
+    return f'<?xml version="1.0"?><config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">{elements}</config>'
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -63,6 +63,21 @@ def test_a_plan_says_what_was_predicted(tmp_path: Path, capsys: pytest.CaptureFi
     assert gains[LOSER]["low"] < -0.06 < gains[LOSER]["high"]
 
 
+def test_a_plan_in_waves_is_told_to_go_on_or_to_stop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path)
+    plan = tmp_path / "plan.csv"
+    for stations, said in ((("s00", "s02"), "go on: what was carried out of the plan gained."), (("s01",), "stop: ")):
+        plan.write_text(
+            "station,set_tilt,wave\n" + "".join(f"{name},4,1\n" for name in (*stations,)) + "s09,4,held back\n"
+        )
+        assert run(tmp_path, "--changes", str(plan)) == 0
+        printed = capsys.readouterr().out
+        assert said in printed
+        assert "s09" not in printed
+        assert run(tmp_path, "--changes", str(plan), "--json") == 0
+        assert json.loads(capsys.readouterr().out)["go_on"] is said.startswith("go on")
+
+
 def test_one_change_alone_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_log(tmp_path)
     assert run(tmp_path, "--only", LOSER, "--before", "3d", "--after", "24 slots", "--json") == 0

@@ -12,6 +12,7 @@ from tests.support.ledger_stores import OnRecord
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli.app import main
+from kinband.cli.ledger import with_password
 from kinband.service.ledger import Ledger
 
 
@@ -144,3 +145,24 @@ def test_what_is_no_ledger_is_left_alone(command: str, tmp_path: Path, capsys: p
     other.write_text("not a database, but long enough to be taken for one by somebody in a hurry\n" * 20)
     assert main(["ledger", command, str(other)]) == 2
     assert "kinband:" in capsys.readouterr().err
+
+
+def test_the_password_of_a_database_comes_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, nobody = tmp_path / "password", "postgresql://kinband@127.0.0.1:1/kinband"
+    monkeypatch.setenv("KINBAND_LEDGER_PASSWORD_FILE", str(file))
+    assert with_password("ledger.db") == "ledger.db"
+    assert with_password(None) is None
+    assert main(["ledger", "info", nobody]) == 2
+    assert f"KINBAND_LEDGER_PASSWORD_FILE names {file}, which cannot be read" in capsys.readouterr().err
+    for text in ("", "two\nlines\n"):
+        file.write_text(text)
+        assert main(["ledger", "info", nobody]) == 2
+        assert "has to hold one line, the password" in capsys.readouterr().err
+    file.write_text("a:b@c/d%\n")
+    assert with_password(nobody) == "postgresql://kinband:a%3Ab%40c%2Fd%25@127.0.0.1:1/kinband"
+    assert main(["ledger", "info", nobody]) == 2
+    said = capsys.readouterr().err
+    assert "the ledger cannot be reached at postgresql://kinband:***@127.0.0.1:1/kinband" in said
+    assert "a:b" not in said

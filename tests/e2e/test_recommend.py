@@ -107,6 +107,19 @@ def test_steps_and_limits_hold(folder: Path, capsys: pytest.CaptureFixture[str])
     assert abs(change["proposed"]["threshold_dbm"] - change["present"]["threshold_dbm"]) <= 3
 
 
+def test_a_plan_goes_out_in_waves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert recommend(folder, "--waves", "2", "--hold-back", "0.01", "--similarity", "prediction") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "In 1 wave of 1; 1 held back by lot." in printed
+    assert f"kinband apply {folder / 'plan'} --wave 1".replace(" ", "") in printed.replace(" ", "")
+    assert sorted(row["wave"] for row in rows_of(folder / "plan" / "plan.csv")) == ["1", "held back"]
+    assert len(rows_of(folder / "plan" / "rollback.csv")) == 2
+    assert recommend(folder, "--hold-back", "10%", "--replace") == 2
+    assert "--hold-back needs --waves" in capsys.readouterr().err
+    assert recommend(folder, "--waves", "2", "--hold-back", "ten", "--replace") == 2
+    assert "takes a share such as 10% or 0.1" in capsys.readouterr().err
+
+
 def test_a_plan_where_nothing_is_worth_it_still_writes_its_files(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,9 +51,13 @@ def test_a_demonstration_shows_everything_and_runs_what_a_person_approves(tmp_pa
                 rails = chief.set_rails(chief.rails().text + "# looked at by a person\n").rails
             waiting = eventually(lambda: plan_of(client))
             [approved] = client.approve([waiting.id], comment="go on")
-            assert approved.status in ("applied", "refused")
+            runs = {
+                "applied": [waiting.proposed],
+                "refused": [waiting.before],
+                "approved": [waiting.before, waiting.proposed],
+            }
             ended = eventually(lambda: None if (now := client.decision(waiting.id)).open else now)
-            assert ended.run == (waiting.proposed if approved.status == "applied" else waiting.before)
+            assert ended.run in runs[approved.status]  # a full round or its window may keep it for a while
             assert ended.reward is not None or ended.called_off
         code, errors = service.end()
     assert code == 0, errors

@@ -57,3 +57,31 @@ def test_nonsense_is_refused_before_anything_is_simulated(
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_the_network_make_the_same_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    city, log = tmp_path / "city.parquet", tmp_path / "log.parquet"
+    pm, cm, mapping = (str(tmp_path / name) for name in ("pm", "cm.csv", "map.yaml"))
+    written = simulated_answer(city, capsys, "--period", "1", "--pm", pm, "--cm", cm, "--map", mapping)["files_written"]
+    assert written == [pm, cm, mapping, str(tmp_path / "inventory.csv")]
+    assert main(["counters", pm, "--cm", cm, "--map", mapping, "--out", str(log)]) == 0
+    ours, back = Trace.read(city), Trace.read(log)
+    assert sorted(back.reward.tolist()) == sorted(ours.reward.tolist())
+    assert back.state.sum() == pytest.approx(ours.state.sum(), abs=1e-3)
+
+
+def simulated_answer(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, object]:
+    capsys.readouterr()
+    simulated(path, *more)
+    answer: dict[str, object] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+@pytest.mark.parametrize("options", [["--pm", "pm"], ["--cm", "cm.csv"], ["--map", "map.yaml"], ["--gzip"]])
+def test_measurements_and_configuration_go_together(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", "city.csv", *options]) == 2
+    assert "give both --pm and --cm" in " ".join(capsys.readouterr().err.split())
+    assert not list(tmp_path.iterdir())

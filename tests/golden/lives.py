@@ -52,7 +52,9 @@ def round_of(operations: Operations, name: str, number: int, clock: Clock) -> li
     present = operations.controller.stations
     states = {station: {"load": load_at(9 * number + i)} for i, station in enumerate(present)}
     when: dict[str, Any] = {"time": BEGUN + timedelta(hours=number)} if name == "newcomers" else {}
-    running = {} if number or name in ("budget", "kpis", "newcomers") else {"running": dict.fromkeys(present, TODAY)}
+    running: dict[str, Any] = (
+        {} if number or name in ("budget", "kpis", "newcomers") else {"running": dict.fromkeys(present, TODAY)}
+    )
     items = operations.ask(states, slot=f"slot {number}", key=f"ask {number}", actor="clock", **when, **running)
     told: dict[str, Any] = {}
     for i, item in enumerate(items):

@@ -30,6 +30,7 @@ from kinband.guardrails import Changed, Rails, Rewarded, event_from
 from kinband.records import TOLERANCE
 from kinband.service.ledger import Event, Ledger, replay
 from kinband.service.operations import Mode, Operations
+from kinband.service.schemas import MANNERS
 
 # --- The referee --------------------------------------------------------------------------------------------
 
@@ -47,11 +48,14 @@ class Referee:
     station: dict[str, str] = field(default_factory=dict)
     learned: dict[str, float] = field(default_factory=dict)
     ordered: list[tuple[Event, dict[str, Any]]] = field(default_factory=list)  # changes of the review being read
+    pending: dict[str, tuple[str, Changed]] = field(default_factory=dict)  # by station, orders that are not made yet
 
     def read(self, event: Event) -> None:
         payload = event.payload
         if event.kind in ("decision", "outcome", "mode", "switch"):
             self.judge()
+        if event.kind in ("verdict", "approval", "order"):
+            self.approved(event, payload)
         match event.kind:
             case "mode":
                 for name in payload["stations"] or STATIONS:
@@ -63,16 +67,35 @@ class Referee:
             case "verdict":
                 key = str(event.decision)
                 self.ran[key], self.began[key] = self.runs[event.station], datetime.fromisoformat(payload["at"])
-            case "approval":
-                if payload["approved"]:
-                    self.said_yes.add(str(event.decision))
             case "applied":
                 self.take(event, payload)
             case "outcome" | "correction" if "reward" in payload["entry"]:
                 self.earned(str(event.decision), payload["entry"]["reward"])
 
+    def approved(self, event: Event, payload: dict[str, Any]) -> None:
+        """Judge what is ordered as if it were made, beside all else that is ordered; the network makes it later."""
+        if event.kind == "approval" and payload["approved"]:
+            self.said_yes.add(str(event.decision))
+        if self.pending.get(event.station, ("",))[0] == event.decision:
+            del self.pending[event.station]
+        if payload["status"] != "ordered":
+            return
+        self.judge()
+        assert event.station not in self.pending
+        now, verdict, earlier = datetime.fromisoformat(payload["at"]), payload["verdict"], list(self.pending.values())
+        by = "roll-back" if verdict["outcome"] == "rolled back" else "controller"
+        others = [replace(change, at=now) for _, change in earlier]
+        self.check(event.station, str(event.decision), verdict["running"], verdict["arm"], by, now, others)
+        made = Changed(now, event.station, verdict["arm"], verdict["running"], by)  # type: ignore[arg-type]
+        self.pending[event.station] = str(event.decision), made
+
     def take(self, event: Event, payload: dict[str, Any]) -> None:
-        if payload["by"] in ("controller", "roll-back"):
+        if self.pending.get(event.station, ("",))[0] == payload.get("order"):
+            del self.pending[event.station]
+        if payload.get("reported") and "order" in payload:
+            self.judge()
+            self.log(event, payload)
+        elif payload["by"] in ("controller", "roll-back"):
             if self.ordered and self.ordered[-1][1]["at"] != payload["at"]:
                 self.judge()  # no two calls are made at the same moment
             self.ordered.append((event, payload))
@@ -103,19 +126,26 @@ class Referee:
         ordered, self.ordered = self.ordered, []
         for event, payload in sorted(ordered, key=lambda pair: pair[1]["by"] != "roll-back"):
             station, now = event.station, datetime.fromisoformat(payload["at"])
-            mode, key = self.modes[station], str(event.decision)
-            if payload["by"] == "roll-back":
-                assert mode != "shadow"
-                fallback, latest = self.witness.rails.fallback, self.witness.of(station)[-1]
-                assert fallback is not None
-                assert self.witness.fell(station)
-                assert (latest.arm, self.witness.back(station)) == (payload["before"], payload["arm"])
-                assert self.witness.quiet(station, now, windows=not fallback.outside_windows)
-                assert self.witness.in_range(station, payload["arm"])
-            else:
-                assert mode == "autonomous" or (mode == "assist" and key in self.said_yes)
-                assert self.witness.may(station, payload["arm"], now=now, earlier=[])
+            key = str(payload.get("order", event.decision))
+            self.check(station, key, payload["before"], payload["arm"], payload["by"], now, [])
             self.log(event, payload)
+
+    def check(
+        self, station: str, key: str, before: int, arm: int, by: str, now: datetime, earlier: list[Changed]
+    ) -> None:
+        """Hold one change against the witness."""
+        mode = self.modes[station]
+        if by == "roll-back":
+            assert mode != "shadow"
+            fallback, latest = self.witness.rails.fallback, self.witness.of(station)[-1]
+            assert fallback is not None
+            assert self.witness.fell(station)
+            assert (latest.arm, self.witness.back(station)) == (before, arm)
+            assert self.witness.quiet(station, now, windows=not fallback.outside_windows)
+            assert self.witness.in_range(station, arm)
+        else:
+            assert mode == "autonomous" or (mode == "assist" and key in self.said_yes)
+            assert self.witness.may(station, arm, now=now, earlier=earlier)
 
     def earned(self, key: str, reward: float) -> None:
         """Take note of a reward: the guard is to see it, and it is to be learned for what ran."""
@@ -150,7 +180,7 @@ def loose_rails(draw: st.DrawFn) -> Rails:
 
 KINDS = (
     ["ask"] * 9 + ["tell"] * 9 + ["approve"] * 6 + ["mode", "reject", "correct", "call off", "applied", "hand"]
-    + ["stop"] + ["resume"] * 4 + ["freeze"] + ["thaw"] * 4 + ["roll back"]
+    + ["stop"] + ["resume"] * 4 + ["freeze"] + ["thaw"] * 4 + ["roll back"] + ["confirm"] * 5 + ["fail", "withdraw"]
 )  # fmt: skip
 SOME_MODES: list[Mode] = ["shadow", "assist", "assist", "assist", "autonomous", "autonomous"]
 REFUSALS = (BadInputError, ConflictError, NotFoundError)
@@ -160,11 +190,11 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
     """Do something; what is drawn depends on nothing but the generator and what can be seen."""
     kind, station = rng.choice(KINDS), rng.choice(STATIONS)
     picked = rng.sample(STATIONS, rng.choice([1, 1, 1, 2, 4]))
-    clock.now += timedelta(minutes=rng.choice(MINUTES), microseconds=1)
     with operations.looking() as read_model:
         open_ = [key for key, record in read_model.decisions.items() if record.open]
         told = [key for key, record in read_model.decisions.items() if record.reward is not None]
         waiting = [record.id for record in read_model.waiting()]
+        orders = [record.id for record in read_model.orders()]
     kind = "approve" if waiting and rng.random() < 0.4 else kind
     some = rng.sample(waiting, rng.choice([1, len(waiting), len(waiting)])) if waiting else []
     states = {name: {"load": rng.choice([0.1, 0.5, 0.9])} for name in picked}
@@ -181,6 +211,12 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
             operations.approve(some, key=f"yes {some[0]}")
         case "reject" if some:
             operations.reject(some)
+        case "confirm" if orders:
+            operations.confirm(rng.choice(orders))
+        case "fail" if orders:
+            operations.fail(rng.choice(orders), why="locked")
+        case "withdraw" if orders:
+            operations.withdraw([rng.choice(orders)])
         case "correct" if told:
             operations.correct(rng.choice(told), reward)
         case "call off" if open_:
@@ -201,6 +237,8 @@ def act(operations: Operations, rng: Random, clock: Clock) -> None:
 
 def tried(operations: Operations, rng: Random, clock: Clock) -> None:
     """Do something that may be refused; then nothing may have happened."""
+    clock.now += timedelta(minutes=rng.choice(MINUTES), microseconds=1)
+    operations.orders.settle()
     before = operations.read_model.seq
     try:
         act(operations, rng, clock)
@@ -245,7 +283,10 @@ def led(ledger: Ledger, rails: Rails, seed: int, *, restarts: bool) -> tuple[Ope
     controller, running = settings_of(rng)
 
     def opened(start: Controller | None = None) -> Operations:
-        return Operations.open(ledger, start, rails=rails, clock=clock, mode=SOME_MODES[seed % 6], snapshot_every=25)
+        return Operations.open(
+            ledger, start, rails=rails, clock=clock, mode=SOME_MODES[seed % 6], manner=MANNERS[seed % 2],
+            snapshot_every=25,
+        )  # fmt: skip
 
     hands = [opened(controller)]
     if restarts:

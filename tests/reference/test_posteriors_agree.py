@@ -244,6 +244,27 @@ def test_joint_covariance_agrees_with_the_reference(engine: type[Engine], proble
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(problem=problems(blocks=True, max_rows=30), seed=st.integers(0, 2**32 - 1))
+def test_weighted_sums_agree_with_the_reference(engine: type[Engine], problem: Problem, seed: int) -> None:
+    """Each of one task, over half of the points, with weights of either sign."""
+    rng, half = np.random.default_rng(seed), len(problem.X) // 2
+    tasks, W = rng.integers(0, len(problem.K_Z), size=2), rng.normal(size=(2, half))
+    X = np.stack([problem.X[:half], problem.X[half : 2 * half]])
+    mean, std = learned(engine, problem).sums(tasks, X, W)
+    scale = np.abs(W).sum(axis=1).max()
+    digits = TOLERANCE * (max(1.0, 1e-4 * (problem.k / problem.data.noise.min(initial=problem.k)) ** 2))
+    for i, task in enumerate(tasks):
+        of = np.full(half, task)
+        arguments = (problem.data, problem.slow, problem.K_Z, of, X[i])
+        expected = W[i] @ naive.posterior_mean(*arguments, mean=problem.mean)
+        variance = W[i] @ naive.posterior_covariance(*arguments) @ W[i]
+        allowed = digits if engine is SchurPosterior else TOLERANCE
+        assert mean[i] == pytest.approx(expected, abs=allowed * problem.reward_scale * scale)
+        assert std[i] ** 2 == pytest.approx(variance, abs=TOLERANCE * problem.k * scale**2)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, BlockedPosterior])
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(problem=problems(max_rows=25))
 def test_one_noise_for_all_rows_may_be_a_number_a_vector_or_the_default(engine: type[Engine], problem: Problem) -> None:

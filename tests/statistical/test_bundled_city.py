@@ -1,11 +1,19 @@
 """The bundled trace is what the simulator makes today: its first period, simulated again."""
 
-from itertools import islice
+from datetime import timedelta
 
 import numpy as np
 
-from kinband.environments.radio import KNOB, STATE_NAMES, Parameters, build_map, draw_layout
-from kinband.environments.radio.trace_writer import REWARD, SAMPLES, _day_rows, _period_bounds, _random_thresholds
+from kinband.environments.radio import KNOB, STATE_NAMES, Network, Parameters, build_map, draw_layout
+from kinband.environments.radio.trace_writer import (
+    FIRST_DAY,
+    REWARD,
+    SAMPLES,
+    _day,
+    _period_bounds,
+    _random_thresholds,
+    _rows,
+)
 from kinband.trace import Trace
 
 
@@ -15,7 +23,10 @@ def test_the_first_period_of_the_bundled_trace_is_simulated_again() -> None:
     plan = _random_thresholds(stations, days * periods, 12 / periods, np.random.default_rng((0, 5)))
     parameters = Parameters()
     city = build_map(draw_layout(stations, seed=0), parameters)
-    (rows,) = islice(_day_rows(city, parameters, plan[:periods], bounds, day=0, seed=0, first_hour=14.0), 1)
+    network = Network(city, parameters, seed=(0, 0), hour=14.0 - bounds[1] / 3600)
+    held = np.vstack([np.full(stations, parameters.start_threshold_dbm), plan[:1]])
+    before, period = _day(network, held, bounds, start=FIRST_DAY + timedelta(hours=14))
+    rows = _rows(city.layout.names, before.report, period)
     bundled = Trace.bundled()
     first = bundled.select(np.arange(stations))
     assert bundled.sample_count is not None

@@ -82,9 +82,9 @@ class Network:
             dashboard_router(operations, tokens=None if insecure_local else self.tokens, insecure_local=insecure_local)
         )
 
-    def browser(self, role: str | None = "admin") -> Browser:
-        """Return a browser that is signed in with a new token of a role, or not at all."""
-        client = Browser(self.app)
+    def browser(self, role: str | None = "admin", *, app: FastAPI | None = None) -> Browser:
+        """Return a browser that is signed in with a new token of a role, or not at all, on another application too."""
+        client = Browser(app or self.app)
         if role is not None:
             token = self.tokens.create(f"{role} {len(self.tokens.list())}", role).token
             client.cookies.set(COOKIE, self.sessions.new_session(token), domain="kinband.example")

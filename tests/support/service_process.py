@@ -33,6 +33,7 @@ from kinband.service.access import Limiter, Role, Tokens
 from kinband.service.api import Limits
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Mode, Operations
+from kinband.service.schemas import Manner
 from kinband.service.starting import setup_on_record
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +67,7 @@ class Options:
         placed: Whether they stand somewhere.
         patience: Seconds that a request may take to arrive.
         clock: A file that says what time it is, in ISO's form; the system's clock if empty.
+        manner: Who says that orders are carried out.
         pace: A file that says how time passes for this process (`tests.support.pace`), its stopwatch too; as it does if
             empty.
     """
@@ -83,13 +85,22 @@ class Options:
     patience: float = 30.0
     clock: str = ""
     pace: str = ""
+    manner: Manner = "assumed"
+
+    def true_time(self) -> datetime:
+        """What time it truly is at the pace of the file."""
+        return read_pace(Path(self.pace))[0].at(time.monotonic())
 
     def now(self) -> datetime:
-        """What time it is."""
+        """What the clock shows."""
         if self.pace:
             pace, ahead = read_pace(Path(self.pace))
             return pace.at(time.monotonic()) + timedelta(seconds=ahead)
-        return datetime.fromisoformat(Path(self.clock).read_text()) if self.clock else datetime.now(UTC)
+        if not self.clock:
+            return datetime.now(UTC)
+        while not (shown := Path(self.clock).read_text()):  # a test is writing it just now
+            time.sleep(0.001)
+        return datetime.fromisoformat(shown)
 
 
 def new_controller(options: Options) -> Controller:
@@ -118,7 +129,7 @@ def open_operations(ledger: Ledger, options: Options, **further: Any) -> Operati
     start = new_controller(options) if setup_on_record(ledger) is None else None
     rails = rails_from_text(options.rails, SPACE, stations=options.names)
     return Operations.open(
-        ledger, start, rails=rails, rails_text=options.rails, mode=options.mode, actor="service",
+        ledger, start, rails=rails, rails_text=options.rails, mode=options.mode, manner=options.manner, actor="service",
         snapshot_every=options.snapshot_every, **further,
     )  # fmt: skip
 
@@ -134,6 +145,8 @@ def serve(options: Options) -> None:
         closing(Ledger.open(options.url, timeout=options.timeout, clock=options.now)) as ledger,
     ):
         stopwatch = read_pace(Path(options.pace))[0].seconds if options.pace else None
+        if options.pace and "://" in options.url:  # the server is a third machine, whose clock is right
+            ledger.server_time = options.true_time  # type: ignore[method-assign]
         operations = open_operations(ledger, options, clock=options.now, stopwatch=stopwatch)
         app = running.application(operations, tokens=Tokens(real), limits=free if options.free else None)
         try:

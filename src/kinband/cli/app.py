@@ -28,6 +28,7 @@ COMMANDS = {
     "similarity": "similarity:similarity",
     "simulate": "simulate:simulate",
     "evaluate": "evaluate:evaluate",
+    "conform": "conform:conform_command",
     "design": "design:design",
     "recommend": "recommend:recommend",
     "apply": "apply:apply_command",
@@ -38,6 +39,7 @@ COMMANDS = {
     "replay": "replay:replay",
     "ledger": "ledger:ledger_app",
     "serve": "serve:serve",
+    "notify": "notify:notify",
     "token": "token:token_app",
 }
 """Where each command is: a module of this package, and a function or a group of commands in it."""

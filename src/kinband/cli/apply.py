@@ -23,6 +23,7 @@ from kinband.deploy import (
     items_of,
     read_orders,
     roll_back,
+    wave_folder,
     write_bulk_cm,
 )
 from kinband.errors import BadInputError, ConflictError, KinbandError
@@ -69,6 +70,10 @@ def apply_command(
         Path | None,
         typer.Option(metavar="FILE", help="Send nothing: write change and roll-back as bulk CM files."),
     ] = None,
+    wave: Annotated[
+        int | None,
+        typer.Option(min=1, help="Which wave of a plan with --waves; its receipt is PLAN/wave-N.", show_default=False),
+    ] = None,
     max_age: Annotated[float, typer.Option(metavar="DAYS", min=0.0, help="How old the plan may be.")] = 3.0,
     user: UserOption = "",
     ssh_config: SshOption = None,
@@ -85,7 +90,7 @@ def apply_command(
     if bulk_cm is not None and (netconf or dry_run):
         raise BadInputError("--bulk-cm writes files and sends nothing: leave out --netconf and --dry-run")
     read = CounterMap.read(mapping)
-    orders = read_orders(plan, now=_now(), max_age=timedelta(days=max_age))
+    orders = read_orders(plan, now=_now(), max_age=timedelta(days=max_age), wave=wave)
     items = items_of(orders, read, node=netconf)
     if bulk_cm is not None:
         files = write_bulk_cm(items, bulk_cm, read.writing.bulk_cm, now=_now())
@@ -99,7 +104,8 @@ def apply_command(
         _tell(items, [line], as_json=as_json)
         return
     with stage("comparing and changing"):
-        receipt = apply(items, plan, access, seconds=seconds, clock=_now)
+        receipt = apply(items, plan, access, seconds=seconds, clock=_now, wave=wave)
+    plan = plan if wave is None else wave_folder(plan, wave)
     until = f"{receipt.until.astimezone():%H:%M:%S}"
     lines = [
         f"{_count(items)} changed and read back. Undone by itself at {until} unless confirmed.",
@@ -184,6 +190,7 @@ def _tell(
         ]  # fmt: skip
         told: dict[str, Any] = {"changes": changes, "files_written": [str(file) for file in files]}
         if receipt is not None:
+            told |= {"wave": int(receipt.wave)} if receipt.wave else {}
             told |= {"persist_id": receipt.persist, "until": receipt.until.isoformat(), "states": dict(receipt.states)}
         echo_json(told)
         return
@@ -239,8 +246,9 @@ def _tell_one(client: Any, station: str, configuration: Mapping[str, Any], recei
     known = client.station(station)
     if known.last is None:
         raise ConflictError(f"station {station} has no decision yet, by which it could be told")
-    comment, key = f"read back from the network, {receipt.persist}", f"{receipt.persist}-{receipt.at.timestamp():.0f}"
-    client.applied(known.last, {**(known.running or {}), **configuration}, comment=comment, key=f"{key}-{station}")
+    state = next(receipt.states[item.node] for item in receipt.items if item.station == station)
+    comment, key = f"read back from the network, {receipt.persist}", f"{receipt.persist}-{state}-{known.last}"
+    client.applied(known.last, {**(known.running or {}), **configuration}, comment=comment, key=key)
 
 
 def _runs(receipt: Receipt) -> dict[str, dict[str, Any]]:

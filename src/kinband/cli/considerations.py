@@ -197,8 +197,8 @@ def _as_text(path: Path, columns: LogOptions) -> tuple[Any, tuple[str, ...]]:
     """A small table whose every column is text, so that station 0012 stays one, and its columns."""
     check_file(path)
     with located(path, delimiter=columns.marks["delimiter"]):
-        names = read_table(path, **columns.written, noted=False).cleaned.table.column_names
-        table = read_table(path, text=names, **columns.written, noted=False).cleaned.table
+        names = read_table(path, **columns.beside(path), noted=False).cleaned.table.column_names
+        table = read_table(path, text=names, **columns.beside(path), noted=False).cleaned.table
     return table_of(table, what=str(path)), tuple(names)
 
 
@@ -237,7 +237,9 @@ def descriptors_of(path: Path, columns: LogOptions) -> dict[str, Descriptors]:
     check_file(path)
     station = columns.station_in(path)
     with located(path, delimiter=columns.marks["delimiter"]):
-        table = table_of(read_table(path, text=[station], **columns.written, noted=False).cleaned.table, what=str(path))
+        table = table_of(
+            read_table(path, text=[station], **columns.beside(path), noted=False).cleaned.table, what=str(path)
+        )
     if station not in table.names:
         has = ", ".join(map(repr, table.names))
         raise BadInputError(f"{path} has no column {station!r} for the stations; it has {has}")

@@ -48,6 +48,7 @@ from kinband.similarity.shards import Shards
 from kinband.space import Categories, ConfigurationSpace
 from kinband.stats import REACH, counted
 from kinband.trace.answers import LogQuestions
+from kinband.trace.problems import check_knobs
 from kinband.trace.table import station_numbers
 
 
@@ -94,6 +95,7 @@ def design(
     with noted(notes):
         trace = columns.read(log)
         check_log(trace)
+        check_knobs(trace)
         space = _with_values(trace.space(), values or [])
         steps, hard = steps_of(step or [], space), rails_of(rails, space, trace.stations)
         alike = similarity_of(similarity)

@@ -115,7 +115,7 @@ def impact(
         if neighbours is not None:
             with about(neighbours):
                 pairs = neighbours_of(neighbours, trace.stations, trace.space(), columns, notes)
-        made, missing = _changes(panel, changes, columns)
+        made, missing, staged = _changes(panel, changes, columns)
         made = _chosen(panel, made, month, station_only)
         missing = [one for one in missing if not station_only or one[0].station in station_only]
         if not made and not missing:
@@ -132,23 +132,37 @@ def impact(
     notes = [note for note in notes if "state" not in note]  # states play no part here
     files = found.write(out, origin=log.name, notes=notes, made_at=datetime.now().astimezone())
     if as_json:
-        echo_json({**found.to_dict(), "files": [str(file) for file in files], "notes": notes})
+        waves = {"go_on": found.goes_on} if staged else {}
+        echo_json({**found.to_dict(), **waves, "files": [str(file) for file in files], "notes": notes})
         return
     _print(found)
     echo_lines(*found.in_words(), *_kpis(found), notes=notes)
+    if staged:
+        echo_lines(_next_wave(found))
     echo_lines(f"Open: {files[0]}, then {files[1]}.")
+
+
+def _next_wave(found: Impact) -> str:
+    """Whether the next wave of a plan may come."""
+    if found.goes_on:
+        sure = "gained" if found.gain.side(0.0) > 0 else "did not lose for certain"
+        return f"go on: what was carried out of the plan {sure}."
+    return "stop: what was carried out of the plan lost for certain; kinband rollback undoes it."
 
 
 def _reward_name(trace: Trace, log: Path) -> str:
     return "good_throughput_share" if str(log) == "bundled" else trace.reward_name
 
 
-def _changes(panel: Panel, file: Path | None, columns: LogOptions) -> tuple[list[Change], list[tuple[Order, str]]]:
+def _changes(
+    panel: Panel, file: Path | None, columns: LogOptions
+) -> tuple[list[Change], list[tuple[Order, str]], bool]:
+    """The changes that were made, those that were not seen, and whether they are of a plan in waves."""
     if file is None:
-        return found_changes(panel), []
+        return found_changes(panel), [], False
     with about(file):
-        station = columns.station or "station"
-        return ordered_changes(panel, read_orders(file, station=station, **columns.written))
+        orders = read_orders(file, station=columns.station or "station", **columns.beside(file))
+        return *ordered_changes(panel, orders), any(order.wave for order in orders)
 
 
 def _chosen(panel: Panel, made: list[Change], month: str | None, only: list[str] | None) -> list[Change]:

@@ -1,8 +1,10 @@
 """`kinband ledger`: look after the record: how it stands, whether it is intact, a copy of it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,9 @@ from kinband.progress import stage
 
 if TYPE_CHECKING:
     from kinband.service.ledger import Ledger
+    from kinband.service.operations.preview import Preview
+
+_LISTED = 20  # decisions that a preview of rails prints
 
 ledger_app = typer.Typer(
     help="Check, back up and upgrade the record of a service.\n\nExample: kinband ledger verify ledger.db",
@@ -22,10 +27,33 @@ ledger_app = typer.Typer(
     add_completion=False,
 )
 
+_PASSWORD = "KINBAND_LEDGER_PASSWORD_FILE"  # noqa: S105 - the name of a variable
+
+
+def with_password(ledger: str | None) -> str | None:
+    """Return the address of a database with the password of a file, where the environment names one."""
+    file = os.environ.get(_PASSWORD)
+    if ledger is None or not file or "://" not in ledger:
+        return ledger
+    with needs_service():
+        from kinband.service.ledger.engines import ledger_url
+    try:
+        password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"{_PASSWORD} names {file:.200}, which cannot be read: check the file") from error
+    if not password or "\n" in password:
+        raise BadInputError(f"{_PASSWORD} names {file:.200}, which has to hold one line, the password")
+    url = ledger_url(ledger)
+    if url.get_backend_name() == "sqlite":
+        return ledger
+    return url.set(drivername="postgresql", password=password).render_as_string(hide_password=False)
+
+
 LEDGER: dict[str, Any] = {
     "metavar": "LEDGER",
     "envvar": "KINBAND_LEDGER",
     "help": "The ledger of the service: an SQLite file, or postgresql://user@host/name.",
+    "callback": with_password,
 }
 """What a ledger is called, as an argument and as an option."""
 KeyOption = Annotated[
@@ -162,24 +190,82 @@ def archive(
 def check_rails(
     ledger: LedgerArgument,
     rails: Annotated[Path, typer.Argument(metavar="FILE", help="The file of guard rails.")],
+    days: Annotated[
+        int, typer.Option(min=0, max=31, help="On how many days to try them; 0 to read the file alone.")
+    ] = 7,
 ) -> None:
     """Check a file of guard rails against what stations there are and can run; nothing is put in force.
 
-    What is wrong is told with its line, and exit code 2: look before the service is started with it.
+    What is wrong is told with its line, and exit code 2: look before the service is started with it. Then the decisions
+    of the last days are reviewed again by them, each against the past as of then.
 
     Example: kinband ledger check-rails ledger.db rails.yaml
     """
     from kinband.guardrails import Guard
+    from kinband.service.operations import Operations
+    from kinband.service.operations.preview import previewed
     from kinband.service.starting import rails_in, setup_on_record, stations_on_record
 
     with opened_ledger(ledger) as opened:
         setup = setup_on_record(opened)
         if setup is None:
             raise BadInputError(f"the ledger {opened.name} has no controller yet: start the service with it first")
-        stations = stations_on_record(opened, setup)
-    found, _ = rails_in(rails, setup, stations=stations)
-    Guard(found, setup.encoder.space)
-    typer.echo(f"{rails} can be put in force: every knob and every station that it names is known")
+        found, text = rails_in(rails, setup, stations=stations_on_record(opened, setup))
+        Guard(found, setup.encoder.space)
+        typer.echo(f"{rails} can be put in force: every knob and every station that it names is known")
+        if days:
+            with stage(f"reviewing the decisions of the last {days} days again"):
+                tried = previewed(Operations.open(opened), text, days=days)
+            typer.echo("\n".join(preview_lines(tried)))
+
+
+def preview_lines(tried: "Preview") -> list[str]:
+    """Return in words what rails would have made of the last days."""
+    if tried.since is None:
+        return ["no decision of these days is on record"]
+    only = " (the latest of them)" if tried.cut else ""
+    counts = tried.counts
+    lines = [
+        f"of {tried.decisions:,} decisions since {tried.since:%F %H:%M} UTC{only}, {tried.changes:,} of which changed "
+        f"something, they would have refused {counts['refused']:,}, let through {counts['let through']:,} that were "
+        f"not, {counts['later']:,} for a later time, and made {counts['another']:,} another change"
+    ]
+    rails = ", ".join(f"{code} {count:+,}" for code, count in sorted(tried.rails.items()) if count)
+    lines += [f"decisions that a rail refuses something of: {rails}"] if rails else []
+    return lines + [
+        f"  {one.at:%F %H:%M} {one.station}: {one.fate}, {one.verdict.reason}" for one in tried.listed[:_LISTED]
+    ]
+
+
+@ledger_app.command()
+def digest(
+    ledger: LedgerArgument,
+    week: Annotated[
+        str | None, typer.Option(metavar="WEEK", help="Such as 2026-W47; the last one that is over if not given.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as one HTML file, too.")] = None,
+) -> None:
+    """Say what a week brought: changes, gain, refusals, drift, missing rewards, and who did what.
+
+    Example: kinband ledger digest ledger.db --week 2026-W47 --to digest.html
+    """
+    with opened_ledger(ledger) as opened:
+        from kinband.service.digest import digest_file, digest_of, week_named, week_of
+        from kinband.service.operations import Operations
+
+        if week is not None:
+            week_named(week)
+        with stage("reading the week"):
+            operations = Operations.open(opened)
+            found = digest_of(operations, week or week_of(operations.now() - timedelta(days=7)))
+        if to is not None:
+            try:
+                to.write_text(digest_file(found, operations), encoding="utf-8")
+            except OSError as error:
+                raise BadInputError(f"{to} cannot be written: {error.strerror}") from error
+    typer.echo("\n".join([f"week {found.week}, {found.since:%F} to {found.until:%F %H:%M} UTC", *found.words]))
+    if to is not None:
+        typer.echo(f"written: {to}")
 
 
 @ledger_app.command()

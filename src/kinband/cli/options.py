@@ -34,7 +34,7 @@ from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of, without_leaks
-from kinband.trace.files import read_table
+from kinband.trace.files import read_table, told_encoding
 from kinband.trace.guesses import station_column
 from kinband.trace.rewards import is_sum, mixes_units, summed_columns
 from kinband.trace.table import read_log, station_numbers, understood_columns
@@ -172,11 +172,16 @@ class LogOptions:
         """How a file is written, all of it."""
         return {**self.marks, "encoding": self.encoding, "date_format": self.date_format}
 
+    def beside(self, path: Path) -> dict[str, Any]:
+        """How another file is written: as the log, but for an encoding that its own bytes tell."""
+        eight_bits = None if (self.encoding or "utf").lower().startswith("utf") else self.encoding
+        return {**self.written, "encoding": told_encoding(path) or eight_bits}
+
     def station_in(self, path: Path) -> str:
         """Return the column of the stations in another file beside the log."""
         if self.station:
             return self.station
-        table = read_table(path, **self.written, noted=False).cleaned.table
+        table = read_table(path, **self.beside(path), noted=False).cleaned.table
         return station_column(table)[0] or "station"
 
     def last_rows(self, path: Path, trace: Trace) -> dict[str, Present]:

@@ -47,6 +47,7 @@ from kinband.planning import (
     Origin,
     Period,
     Present,
+    Staging,
     check_folder,
     latest,
     learn_network,
@@ -61,6 +62,7 @@ from kinband.planning.design import trial_stations
 from kinband.planning.network import NetworkModel, planning_cost
 from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
+from kinband.planning.waves import lacks_controls
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
 from kinband.stats import counted, listed
@@ -68,7 +70,7 @@ from kinband.trace import Trace
 from kinband.trace.answers import LogQuestions, some_of
 from kinband.trace.files import located, names_in
 from kinband.trace.guesses import guessed_places
-from kinband.trace.problems import MANY
+from kinband.trace.problems import MANY, check_knobs
 from kinband.trace.table import station_numbers
 
 _SHOWN = 20  # lines of a table on the screen; the files list all stations
@@ -143,6 +145,49 @@ class ChangeOptions:
 
 
 @dataclass(frozen=True)
+class WaveOptions:
+    """In how many steps a plan is carried out, as given on the command line."""
+
+    waves: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Make the changes in so many waves, first those from which the others learn most.",
+            show_default=False,
+        ),
+    ] = None
+    hold_back: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With --waves: share of the changes, drawn by lot, that is held back as a control group, such as 10%.",
+            show_default=False,
+        ),
+    ] = None
+
+    def read(self, *, seed: int) -> Staging | None:
+        """Return how the plan is rolled out; None for all at once."""
+        share = 0.0 if self.hold_back is None else _share(self.hold_back)
+        if self.waves is None:
+            if self.hold_back is not None:
+                raise BadInputError("--hold-back needs --waves: --waves 1 makes all other changes at once")
+            return None
+        return Staging(self.waves, hold_back=share, seed=seed)
+
+
+def _share(text: str) -> float:
+    """A share as people write it, 10% or 0.1."""
+    percent = text.strip().endswith("%")
+    try:
+        share = float(text.strip().removesuffix("%")) / (100.0 if percent else 1.0)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        raise BadInputError(f"--hold-back takes a share such as 10% or 0.1, below 100 %, got {text!r:.40}")
+    return share
+
+
+@dataclass(frozen=True)
 class OutOptions:
     """Where a plan goes, as given on the command line."""
 
@@ -171,6 +216,7 @@ def recommend(
     columns: LogOptions = LogOptions(),
     allowed: ChangeOptions = ChangeOptions(),
     considered: ConsiderationOptions = ConsiderationOptions(),
+    waves: WaveOptions = WaveOptions(),
     similarity: SimilarityOption = None,
     rows: Rows = None,
     seed: Seed = 0,
@@ -188,10 +234,12 @@ def recommend(
     notes: list[str] = []
     with noted(notes):
         considered.check()
+        staging = waves.read(seed=seed)
         if ray is not None:
             reach(ray, timeout=PATIENCE)
         trace = columns.read(log, kpis=considered.kpis)
         check_log(trace)
+        check_knobs(trace)
         space = _tried(trace.space())
         stations, meant = aim.stations(log, trace, columns, notes)
         limits = allowed.read(space, trace.stations, notes)
@@ -204,7 +252,8 @@ def recommend(
         with stage(f"learning from {len(used):,} rows of {counted(len(trace.stations), 'station')}"):
             network = learn_network(used, space, similarity=alike, seed=seed, considered=extras)
         about_plan = {"reward": columns.reward or trace.reward_name, "period": meant}
-        plan = _planned(network, stations, workers=workers, ray=ray, **limits, **about_plan)
+        plan = _planned(network, stations, workers=workers, ray=ray, staging=staging, **limits, **about_plan)
+    notes += [] if staging is None else lacks_controls(plan, staging)
     said = [*notes, *few_rows(asked)]
     origin = _origin(log, trace, network, asked, aim=aim, skip_bad=columns.skip_bad, places=places, notes=said)
     files = plan.write(target.out, replace=target.replace, origin=origin)
@@ -255,15 +304,18 @@ def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOpt
     """Where stations are: by a file of its own, that of the present states, or the log, whichever says so first."""
     if positions is not None:
         with about(positions):
-            found = read_places(positions, station=columns.station_in(positions), **columns.written)
+            found = read_places(positions, station=columns.station_in(positions), **columns.beside(positions))
         if found is None:
             problem = f"{positions} does not say where stations are"
             raise BadInputError(problem, hint="name two columns longitude and latitude, or x and y", code="no_places")
         return found
     for path in (now, log):
-        if path is None or not path.is_file() or guessed_places(names_in(path, **columns.written)) is None:
+        if path is None or not path.is_file():
             continue
-        if (found := read_places(path, station=columns.station_in(path), **columns.written)) is not None:
+        written = columns.written if path == log else columns.beside(path)
+        if guessed_places(names_in(path, **written)) is None:
+            continue
+        if (found := read_places(path, station=columns.station_in(path), **written)) is not None:
             return found
     return Places({})
 
@@ -335,6 +387,12 @@ def _files_in_words(plan: ChangePlan, files: Sequence[Path]) -> list[str]:
         lines.append("Trials: `kinband design` plans those that the log lacks.")
     if plan.changes:
         lines.append(f"Undo: {rollback} sets {counted(len(plan.changes), 'station')} back to what runs now.")
+    if plan.waves:
+        folder = made.parent
+        lines += [
+            f"First wave: kinband apply {folder} --wave 1 --map MAPPING",
+            f"Then, with its rows in the log: kinband impact LOG --changes {folder / 'wave-1'} says go on or stop.",
+        ]
     return lines
 
 
@@ -346,9 +404,9 @@ def _present(log: Path, trace: Trace, now: Path | None, columns: LogOptions, *, 
     if now is None:
         return columns.last_rows(log, trace) if columns.skip_bad else latest(trace)
     with located(now, delimiter=columns.marks["delimiter"]), about(now):
-        named = set(names_in(now, **columns.written)) if not instant else set(trace.state_names)
+        named = set(names_in(now, **columns.beside(now))) if not instant else set(trace.state_names)
         state = [name for name in trace.state_names if name in named]
-        return read_present(now, trace.space(), state=state, station=columns.station_in(now), **columns.written)
+        return read_present(now, trace.space(), state=state, station=columns.station_in(now), **columns.beside(now))
 
 
 def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) -> tuple[dict[str, Period], str]:
@@ -370,7 +428,7 @@ def _periods(trace: Trace, period: str, hours: str | None, columns: LogOptions) 
     with located(file, delimiter=columns.marks["delimiter"]), about(file):
         found = read_periods(
             file, state=trace.state_names, station=columns.station_in(file), time=columns.time, hours=chosen,
-            **columns.written,
+            **columns.beside(file),
         )  # fmt: skip
     return found, f"the states of {file.name}{when}"
 
@@ -456,10 +514,12 @@ def _captioned(made: Table, more: int, file: str) -> Table:
 
 def _changes_table(plan: ChangePlan) -> Table:
     what = plan.knobs[0] if len(plan.knobs) == 1 else "change"
-    made = table("station", what, numbers=("gain", "95 % interval", "borrowed"), more=("most from",))
+    more = ("most from", "wave") if plan.waves else ("most from",)
+    made = table("station", what, numbers=("gain", "95 % interval", "borrowed"), more=more)
     made.columns[1].justify = "right"
     for change in plan.changes[:_SHOWN]:
-        made.add_row(*map(Text, _cells(change, digits=plan.decimals)))
+        wave = [plan.waves.label(change.station)] if plan.waves else []
+        made.add_row(*map(Text, [*_cells(change, digits=plan.decimals), *wave]))
     return _captioned(made, len(plan.changes) - _SHOWN, "plan.csv")
 
 

@@ -32,6 +32,7 @@ from kinband.cli.options import (
 )
 from kinband.controller import Controller
 from kinband.errors import BadInputError
+from kinband.guardrails.yaml import entry_of, text_of
 from kinband.progress import stage
 from kinband.similarity import TaskMatrix
 from kinband.similarity.shards import Shards
@@ -41,8 +42,12 @@ from kinband.trace.table import rows_by_station
 if TYPE_CHECKING:
     from kinband.cluster import OnRay
     from kinband.service.access import Tokens
+    from kinband.service.access.oidc import Provider
     from kinband.service.operations import Mode, Operations
+    from kinband.service.operations.feeds import Feed
+    from kinband.service.operations.records import Called
     from kinband.service.running import Place
+    from kinband.service.schemas import Manner
 
 
 # --- What an empty ledger of a service starts with: a saved controller, or a log to learn from ----------------------
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
 
 
 _USUAL, _NOTHING = LogOptions(), ConsiderationOptions()
+_FED = ("station", "time", "reward", "samples", "per_cent", "delimiter", "decimal_point", "encoding", "date_format",
+        "profile")  # fmt: skip  # which say how counters are read, too, at every start
 _EXACT_SHARDS = 8  # up to which each may be exact: a quarter of a gigabyte with 8,000 rows
 _start_option = partial(typer.Option, rich_help_panel="Starting an empty ledger")
 
@@ -82,6 +89,22 @@ class StartOptions:
     similarity: SimilarityOption = None
     considered: ConsiderationOptions = _NOTHING
     columns: LogOptions = _USUAL
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What measurement files sent to /v1/counters hold: the YAML file of kinband counters.",
+            rich_help_panel="Counters as they come",
+        ),
+    ] = None
+    period: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How long a period of counters lasts, such as 15min; as in the log, else 1h, if not given.",
+            rich_help_panel="Counters as they come",
+        ),
+    ] = None
     rows: Rows = None
     shards: ShardSize = None
     seed: Seed = 0
@@ -90,10 +113,26 @@ class StartOptions:
         """Return the options that were given and count only while a ledger is empty, --reward-range apart."""
         names = ("start", "mode", "running", "similarity", "rows", "shards", "seed")
         found = [name for name in names if getattr(self, name)]
-        named = [one.name for one in fields(LogOptions) if one.name != "reward_range"]
+        named = [one.name for one in fields(LogOptions) if one.name not in ("reward_range", *_FED)]
         found += [name for name in named if getattr(self.columns, name) not in (getattr(_USUAL, name), [])]
         found += [one.name for one in fields(ConsiderationOptions) if getattr(self.considered, one.name)]
         return [f"--{name.replace('_', '-')}" for name in found]
+
+    def feed(self) -> "Feed | None":
+        """Return how counters are read that are sent to the service; None where nothing was said of it."""
+        from kinband.service.operations.feeds import Feed
+
+        said = {name: getattr(self.columns, name) for name in ("station", "time", "reward", "samples")}
+        written = {name: value for name, value in self.columns.written.items() if value is not None}
+        made = Feed(
+            {name: value for name, value in said.items() if value},
+            written,
+            self.columns.per_cent,
+            "" if self.mapping is None else text_of(self.mapping),
+            None if self.period is None else _seconds(self.period),
+        )
+        made.check(source=str(self.mapping))
+        return None if made == Feed() else made
 
     def check(self) -> Path:
         """Return where to start from, or refuse what cannot be started from before anything is read."""
@@ -110,14 +149,16 @@ class StartOptions:
         self.considered.check()
         return path
 
-    def controller(self) -> Controller:
-        """Return the controller, loaded or learned."""
+    def controller(self, learned: dict[str, str] | None = None) -> Controller:
+        """Return the controller, loaded or learned; what its log calls the reward is noted in `learned`."""
         path, notes = self.check(), list[str]()
         if path.is_dir():
             return Controller.load(path)
         with noted(notes):
             trace = self.columns.read(path, kpis=self.considered.kpis)
             check_log(trace)
+            if learned is not None:
+                learned["reward"] = trace.reward_name
             space = trace.space()
             heeded = self.considered.read(trace, space, self.columns, notes)
             used = used_rows(trace, self.rows, seed=self.seed)
@@ -168,7 +209,7 @@ class StartOptions:
         if options := self.given():
             typer.echo(f"note: the ledger has a controller already; not used: {', '.join(options)}", err=True)
 
-    def made_before_the_file(self, where: str, rails: Path | None) -> Controller | None:
+    def made_before_the_file(self, where: str, rails: Path | None, learned: dict[str, str]) -> Controller | None:
         """Return the controller of a ledger whose file is not there yet: what cannot be started leaves no file."""
         from kinband.service.ledger.engines import ledger_url
         from kinband.service.starting import rails_in
@@ -181,10 +222,18 @@ class StartOptions:
                 f"there is no ledger {url.database}: check its name, or give --start with a log, or with a folder of "
                 "Controller.save"
             )
-        made = self.controller()
+        made = self.controller(learned)
         if rails is not None:
             rails_in(rails, made.setup, stations=made.stations)
         return made
+
+
+def _seconds(text: str) -> float:
+    """Return a length of time with its unit, in seconds."""
+    seconds = entry_of(text or "''", source="--period").duration().total_seconds()
+    if not seconds:
+        raise BadInputError(f"--period must be longer than nothing, got {text!r:.40}: write one such as 15min")
+    return seconds
 
 
 def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
@@ -218,6 +267,25 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Hard limits, a YAML file; those on record stay in force if not given."),
     ] = None,
+    notify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Whom to tell of what happens, a YAML file (kinband notify).")
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=NAME",
+            help="What pages call the reward, a knob or a feature, with a unit behind a comma: 'reward=Good users', "
+            "'handover_threshold_dbm=HO threshold, dBm'; repeat for several. Those on record stay if none is given.",
+        ),
+    ] = None,
+    orders: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MANNER",
+            help="When an order counts as carried out: assumed, at once (at first), or confirmed, once the network "
+            "manager says so; on record from then on.",
+        ),
+    ] = None,
     said: StartOptions = StartOptions(),
     ray: RayAddress = None,
     host: Annotated[str, _door(help="An address of this machine.")] = "127.0.0.1",
@@ -230,6 +298,12 @@ def serve(
     proxy_headers: Annotated[
         bool, _door("--proxy-headers", help="Believe the X-Forwarded headers of a proxy on this machine.")
     ] = False,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="KINBAND_OIDC", help="An identity provider that people sign in through, a YAML file."
+        ),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error; info if not given.")
     ] = None,
@@ -246,12 +320,20 @@ def serve(
     """
     if not demo and ledger is None:
         raise BadInputError("a service needs a ledger: give --ledger, or --demo for a look at a simulated network")
-    others = {"--rails": rails, "--reward-range": said.columns.reward_range, "--ray": ray}
-    alien = [*replace(said, seed=0).given(), *(option for option, given in others.items() if given)]
+    if oidc is not None and insecure_local:
+        raise BadInputError("--oidc is for a service with access control: leave out --insecure-local")
+    others = {
+        "--oidc": oidc, "--orders": orders, "--rails": rails, "--notify": notify, "--name": name,
+        "--reward-range": said.columns.reward_range, "--ray": ray,
+    }  # fmt: skip
+    fed = [
+        f"--{name}" for name in ("mapping", "period", *_FED) if getattr(said, name, getattr(said.columns, name, None))
+    ]
+    alien = [*replace(said, seed=0).given(), *fed, *(option for option, given in others.items() if given)]
     if demo and alien:
         raise BadInputError(f"--demo brings a network of its own: leave out {alien[0]}")
     with needs_service():
-        from kinband.service.operations.records import checked_mode
+        from kinband.service.operations.records import checked_manner, checked_mode
         from kinband.service.running import LEVELS, Place
     level = log_level or ("warning" if demo else "info")  # a demonstration has enough to look at
     if level not in LEVELS:
@@ -264,9 +346,12 @@ def serve(
         serve_demo(DemoOptions(stations, speed, said.seed, ledger), place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
         mode = None if said.mode is None else checked_mode(said.mode)
+        manner = None if orders is None else checked_manner(orders)
         _serve(
-            ledger, said, place, key=key, rails=rails, mode=mode, ray=ray, insecure_local=insecure_local, level=level
-        )
+            ledger, said, place, key=key, rails=rails, notify=notify, names=name or [], mode=mode, manner=manner,
+            ray=ray, oidc=oidc,
+            insecure_local=insecure_local, level=level,
+        )  # fmt: skip
 
 
 def _serve(
@@ -276,8 +361,12 @@ def _serve(
     *,
     key: Path | None,
     rails: Path | None,
+    notify: Path | None,
+    names: list[str],
     mode: "Mode | None",
+    manner: "Manner | None",
     ray: str | None,
+    oidc: Path | None,
     insecure_local: bool,
     level: str,
 ) -> None:
@@ -285,26 +374,75 @@ def _serve(
     from kinband.service import running
     from kinband.service.access.tokens import Tokens
     from kinband.service.ledger import Key, Ledger
+    from kinband.service.notify.notifier import Deliveries, Notifier
+    from kinband.service.notify.settings import read_settings
     from kinband.service.starting import open_operations, setup_on_record
+    from kinband.service.tracing import tracing
 
+    told = None if notify is None else read_settings(notify)
     with ExitStack() as stack:
+        stack.enter_context(tracing())
+        provider = None if oidc is None else stack.enter_context(closing(_provider_in(oidc)))
+        feed = said.feed()
         taken = stack.enter_context(running.take_socket(place))
-        made = said.made_before_the_file(where, rails)
+        learned = dict[str, str]()
+        made = said.made_before_the_file(where, rails, learned)
         ledger = stack.enter_context(closing(Ledger.open(where, key=None if key is None else Key.read(key))))
         if (setup := setup_on_record(ledger)) is not None:
             said.tell_unused(setup.config.reward_range)
-        start = None if said.start is None else said.controller if made is None else lambda: made
+        start = None if said.start is None else partial(said.controller, learned) if made is None else lambda: made
         on = None if ray is None else stack.enter_context(_cluster_at(ray))
-        operations = open_operations(ledger, start=start, rails=rails, mode=mode, on=on)
+        operations = open_operations(
+            ledger, start=start, rails=rails, names=lambda: _names(names, learned), mode=mode, manner=manner, feed=feed,
+            on=on,
+        )  # fmt: skip
         tokens = None if insecure_local else Tokens(ledger)
-        app, url = running.application(operations, tokens=tokens, insecure_local=insecure_local), place.url(taken)
+        url = place.url(taken)
+        app = running.application(operations, tokens=tokens, insecure_local=insecure_local, provider=provider)
+        notifier = None if told is None else Notifier(operations, told)
+        if notifier is not None:
+            app.state.metrics.registry.register(Deliveries(notifier))
+            stack.callback(notifier.end)
+
+        def ready() -> None:
+            _announce(url, operations, tokens, place)
+            if notifier is not None:
+                notifier.start()
+
         try:
             running.run(
-                app, place, taken, level=level, ready=lambda: _announce(url, operations, tokens, place),
+                app, place, taken, level=level, ready=ready,
                 ending=operations.turns.end,
             )  # fmt: skip
         finally:
             running.store_beliefs(operations)
+
+
+def _provider_in(file: Path) -> "Provider":
+    """Return the identity provider of a file; whether it answers is seen when somebody signs in."""
+    try:
+        from kinband.service.access.oidc import Provider
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"--oidc needs {error.name}: pip install 'kinband[oidc]'") from error
+    from kinband.service.access.provider import read_provider
+
+    return Provider(read_provider(file))
+
+
+def _names(given: list[str], learned: dict[str, str]) -> "dict[str, Called]":
+    """Return what pages call things: as options say, and the reward as its log does where they do not."""
+    from kinband.service.operations.records import Called
+
+    found = dict[str, Called]()
+    for text in given:
+        column, sign, name = text.partition("=")
+        if not sign:
+            raise BadInputError(f"--name takes COLUMN=NAME, such as 'reward=Good users', got {text!r:.60}")
+        found[column.strip()] = Called.parse(name)
+    called = learned.get("reward", "reward")
+    if "reward" not in found and called != "reward":
+        found["reward"] = Called(called[:40])
+    return found
 
 
 def _cluster_at(address: str) -> "OnRay":

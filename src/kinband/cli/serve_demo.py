@@ -5,7 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +28,7 @@ from kinband.service.access.tokens import Tokens
 from kinband.service.client import KinbandClient, ServiceError
 from kinband.service.ledger import Ledger
 from kinband.service.operations import DecisionRecord, Mode, Operations
-from kinband.service.operations.records import StationState
+from kinband.service.operations.records import Called, StationState
 from kinband.service.running import Place
 from kinband.service.schemas import Decision, shown
 from kinband.service.starting import rails_for, setup_on_record
@@ -94,6 +94,14 @@ class DemoClock:
 LEAST, MOST = 6, 105
 """How many sectors there can be: few enough to be in the bundled city, enough for every mode."""
 
+_NAMES = {
+    "reward": Called("good-user share"),
+    "handover_threshold_dbm": Called("HO threshold", "dBm"),
+    "cqi_share": Called("good CQI"),
+    "small_packet_sdu_share": Called("small SDUs"),
+    "small_packet_volume_share": Called("volume of these"),
+    "active_users": Called("active users"),
+}
 _LOG_ROWS = 20  # of a station, as in `kinband demo`; the similarity takes time that grows with their cube
 _NEAREST = 5  # rows whose mean is what is earned, as in environments.trace
 _SCATTER = 0.02  # standard deviation of what is earned
@@ -135,7 +143,7 @@ class DemoNetwork:
         trace = whole.select(np.isin(whole.station, self.stations))
         self._rng = np.random.default_rng([seed, 7])
         logged = _logged(trace, self._rng)
-        self.log = trace.select(logged)
+        self.log = replace(trace.select(logged), time=None)  # measured years before the hours that are played
         self.space: ConfigurationSpace = trace.space()
         self.today = {self.space.feature_names[0]: int(city.threshold)}
         self.descriptors = {name: _descriptors(city, name) for name in self.stations}
@@ -597,7 +605,7 @@ def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, *, seed:
     text = demo_rails(network)
     found = rails_from_text(text, network.space, stations=network.stations)
     operations = Operations.open(
-        ledger, controller, rails=found, rails_text=text, mode="autonomous", clock=clock, actor="demo"
+        ledger, controller, rails=found, rails_text=text, names=_NAMES, mode="autonomous", clock=clock, actor="demo"
     )
     set_the_stage(operations, network)
     return operations

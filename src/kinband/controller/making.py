@@ -13,6 +13,7 @@ import numpy as np
 from kinband.arrays import FloatArray, finite_array
 from kinband.contexts import ContextEncoder, StateScaler, checked_names
 from kinband.controller.config import ControllerConfig, refuse_beyond_paper, with_log, without_log
+from kinband.controller.logged import Logged
 from kinband.controller.setup import Setup
 from kinband.controller.stations import arm_of, nothing_to_hold_against
 from kinband.drift import (
@@ -124,12 +125,13 @@ def setup_from_trace(
         trace = config.neighbours.in_log(trace)
     encoder, kernel, drift = trace.encoder(), config.kernel, config.drift
     samples = trace.samples(encoder)
+    logged = Logged.of(samples.tasks, trace.time, samples.arms, rewards)
     encoder = timed_encoder(encoder, drift)
     if drift is not None and drift.forgets:
         samples, kernel, drift = timed_trace(trace, samples, drift, kernel=kernel, columns=encoder.features)
     return _learned(
         samples, encoder, config.replace(drift=drift), kernel=kernel, log=trace, rewards=rewards, start=start,
-        running=running, descriptors=descriptors, on=on,
+        running=running, descriptors=descriptors, logged=logged, on=on,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from kinband.arrays import finite_number
 from kinband.contexts import ContextEncoder
 from kinband.controller.config import ControllerConfig
+from kinband.controller.logged import Logged
 from kinband.drift import TIME_COLUMN
 from kinband.errors import BadInputError, NotFoundError
 from kinband.kernels import BlockMatrix, Kernel, TaskCovariance
@@ -46,6 +47,7 @@ class Setup:
         running: Arms of the configurations declared for stations, by station.
         descriptors: What is known of stations, by station; see `kinband.similarity.newcomers`.
         notes: How the setup came about (fits, similarity), for people.
+        logged: The latest rows of the log, with their times; for people, too.
         on: The cluster that blocks of the posterior live on, None for this process; where it runs is never stored.
 
     Example:
@@ -68,6 +70,7 @@ class Setup:
     running: Mapping[str, int] = field(default_factory=dict)
     descriptors: Mapping[str, Descriptors] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    logged: Logged | None = None
     on: "OnRay | None" = None
 
     def __post_init__(self) -> None:
@@ -179,6 +182,8 @@ def setup_to_parts(setup: Setup) -> tuple[dict[str, Any], dict[str, Any]]:
         "descriptors": {station: dict(known) for station, known in setup.descriptors.items()},
         "notes": dict(setup.notes),
     }
+    if setup.logged is not None:
+        arrays |= setup.logged.arrays()
     if start is not None:
         arrays |= {"tasks": start.tasks, "X": start.X, "y": start.y}
         optional = {"noise": start.noise, "arms": start.arms}
@@ -212,6 +217,7 @@ def setup_from_parts(values: Mapping[str, Any], arrays: Mapping[str, Any], *, po
         running=values["running"],
         descriptors=values["descriptors"],
         notes=notes,
+        logged=Logged.from_arrays(arrays),
     )
 
 

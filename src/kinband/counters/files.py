@@ -3,14 +3,18 @@
 import glob
 import gzip
 import re
+import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from tarfile import TarInfo
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO
+from weakref import finalize
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from kinband.errors import BadInputError
@@ -22,24 +26,25 @@ from kinband.trace.files import TIMES, USUAL
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A file inside a zip archive; as text the path of the archive and its own name below it."""
+    """A file inside an archive; as text the path of the archive and its own name below it."""
 
     path: Path
-    archive: ZipFile
-    inside: ZipInfo
+    name: str
+    open: Callable[[], Any]
 
     def __str__(self) -> str:
-        return f"{self.path}/{self.inside.filename}"
+        return f"{self.path}/{self.name}"
 
 
 MOST_PACKED = 100_000
-"""Files that a zip archive may hold."""
+"""Files that an archive may hold."""
+_TARS = (".tar", ".tar.gz", ".tgz")
 
 
 def files_of(paths: Any) -> list[Path | Packed]:
     """Return the files of paths, of directories and those below, and of patterns such as `pm/*.xml.gz`, sorted.
 
-    Those of a zip archive count one by one.
+    Those of an archive, zip or tar, count one by one.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found = {file for path in given for file in _files(str(path))}
@@ -62,7 +67,9 @@ def _files(path: str) -> Iterable[Path]:
 
 
 def _unpacked(path: Path) -> Iterable[Path | Packed]:
-    """The files of a zip archive, one that is damaged itself, and any other file itself."""
+    """The files of an archive, one that is damaged itself, and any other file itself."""
+    if path.name.lower().endswith(_TARS):
+        return _untarred(path)
     if path.suffix.lower() != ".zip":
         return [path]
     try:
@@ -70,10 +77,55 @@ def _unpacked(path: Path) -> Iterable[Path | Packed]:
     except (OSError, BadZipFile):
         return [path]
     inside = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
-    if len(inside) > MOST_PACKED:
-        problem = f"{path} holds {len(inside):,} files, and at most {MOST_PACKED:,} are read"
+    _check_count(path, len(inside))
+    return [Packed(path, one.filename, partial(_in_zip, archive, one)) for one in inside] or [path]
+
+
+def _untarred(path: Path) -> Iterable[Path | Packed]:
+    """The files of a tar archive; where its end is missing, those before it and the archive itself."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(TemporaryFile())
+        whole = _unzipped(path, plain)
+        size, inside = plain.tell(), list[TarInfo]()
+        plain.seek(0)
+        try:
+            archive = stack.enter_context(tarfile.open(fileobj=plain, mode="r:"))
+            for one in archive:
+                if one.isfile() and not Path(one.name).name.startswith("."):
+                    inside.append(one)
+                    _check_count(path, len(inside))
+        except (tarfile.TarError, OSError):
+            whole = False
+        kept = [one for one in inside if one.offset_data + one.size <= size]
+        damaged = [] if whole and kept and len(kept) == len(inside) else [path]
+        if not kept:
+            return damaged
+        stack.pop_all()
+        finalize(archive, plain.close)  # with the last of its files
+        return [*(Packed(path, one.name, partial(archive.extractfile, one)) for one in kept), *damaged]
+
+
+def _unzipped(path: Path, plain: IO[bytes]) -> bool:
+    """Write what a file holds, gzipped or not, and return whether it came to its end."""
+    most = max(USUAL, TIMES * path.stat().st_size)
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        stream = gzip.GzipFile(fileobj=file) if packed else file
+        try:
+            while part := stream.read(_CHUNK):
+                plain.write(part)
+                if plain.tell() > most:
+                    raise BadInputError(f"{path} unpacks to many times its size: unpack it", code="too_large")
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            return False
+    return True
+
+
+def _check_count(path: Path, files: int) -> None:
+    if files > MOST_PACKED:
+        problem = f"{path} holds more than {MOST_PACKED:,} files, the most that are read"
         raise BadInputError(problem, hint="cut it into smaller archives", code="too_large")
-    return [Packed(path, archive, one) for one in inside] or [path]
 
 
 # --- XML that nobody has to trust -----------------------------------------------------------------------------------
@@ -107,22 +159,21 @@ class Rest:
 @contextmanager
 def opened(path: Path | Packed) -> Iterator[BinaryIO]:
     """Open a file, gzipped or not, whatever its name says."""
-    with _open(path) as file:
+    with path.open("rb") if isinstance(path, Path) else path.open() as file:
         head = file.read(4)
         file.seek(0)
-        if head == b"PK\x03\x04" and str(path).lower().endswith(".zip"):
-            raise BadInputError("it is a zip archive that is damaged, or lies in another one", code="damaged")
+        zipped = head == b"PK\x03\x04" and str(path).lower().endswith(".zip")
+        if zipped or str(path).lower().endswith(_TARS):
+            raise BadInputError("it is an archive that is damaged, or lies in another one", code="damaged")
         yield gzip.GzipFile(fileobj=file) if head[:2] == b"\x1f\x8b" else file  # type: ignore[misc]
 
 
-def _open(path: Path | Packed) -> BinaryIO:
-    if isinstance(path, Path):
-        return path.open("rb")
-    if path.inside.file_size > max(USUAL, TIMES * path.inside.compress_size):
-        size = path.inside.file_size / 2**30
+def _in_zip(archive: ZipFile, inside: ZipInfo) -> IO[bytes]:
+    if inside.file_size > max(USUAL, TIMES * inside.compress_size):
+        size = inside.file_size / 2**30
         raise BadInputError(f"it unpacks to {size:.3g} GB, many times what it is packed to", code="too_large")
     try:
-        return path.archive.open(path.inside)  # type: ignore[return-value]
+        return archive.open(inside)
     except (RuntimeError, BadZipFile) as error:  # encrypted, or packed in a way that is not known
         raise BadInputError(f"it cannot be unpacked: {error}", code="damaged") from error
 

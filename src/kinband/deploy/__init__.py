@@ -12,7 +12,7 @@ confirms and rolls back, `receipt` is the record of it, and `bulk` writes files 
 from kinband.deploy.bulk import write_bulk_cm
 from kinband.deploy.node import Access, NodeError
 from kinband.deploy.orders import Item, items_of, read_orders
-from kinband.deploy.receipt import Receipt
+from kinband.deploy.receipt import Receipt, wave_folder
 from kinband.deploy.sending import apply, check, confirm, roll_back
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "items_of",
     "read_orders",
     "roll_back",
+    "wave_folder",
     "write_bulk_cm",
 ]

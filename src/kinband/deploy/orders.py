@@ -13,7 +13,7 @@ from kinband.counters.mapping import CounterMap, Knob
 from kinband.counters.writing import Path as XmlPath
 from kinband.counters.writing import path_of
 from kinband.errors import BadInputError, ConflictError
-from kinband.planning.plan import plain_text
+from kinband.planning.plan import HELD_BACK, plain_text
 from kinband.stats import counted
 
 # --- A plan ---------------------------------------------------------------------------------------------------------
@@ -34,13 +34,14 @@ class Order:
     wanted: Mapping[str, str]
 
 
-def read_orders(plan: Path, *, now: datetime, max_age: timedelta) -> tuple[Order, ...]:
+def read_orders(plan: Path, *, now: datetime, max_age: timedelta, wave: int | None = None) -> tuple[Order, ...]:
     """Return what the plan in a folder orders; one that is too old is refused.
 
     Args:
         plan: The folder that `kinband recommend` wrote.
         now: The time.
         max_age: How old it may be, where it says when it was made.
+        wave: Which of its waves, of a plan that has waves.
 
     Example:
         >>> from datetime import UTC
@@ -57,6 +58,7 @@ def read_orders(plan: Path, *, now: datetime, max_age: timedelta) -> tuple[Order
     if not rows:
         raise BadInputError(f"{file} changes nothing: there is nothing to carry out")
     _check_age(file, rows[0].get("made", ""), now=now, max_age=max_age)
+    rows = _of_wave(file, rows, wave)
     found = [
         Order(row["station"], *({knob: row[f"{side}_{knob}"] for knob in knobs} for side in ("present", "set")))
         for row in rows
@@ -64,6 +66,24 @@ def read_orders(plan: Path, *, now: datetime, max_age: timedelta) -> tuple[Order
     if len({one.station for one in found}) < len(found):
         raise BadInputError(f"{file} has a station twice: remove one of the rows")
     return tuple(found)
+
+
+def _of_wave(file: Path, rows: list[dict[str, str]], wave: int | None) -> list[dict[str, str]]:
+    """The rows of one wave; a plan in waves is never carried out at once, with those that are held back."""
+    names = [row.get("wave", "") for row in rows]
+    if not any(names):
+        if wave is not None:
+            raise BadInputError(f"{file} has no waves: leave --wave out, or plan with --waves", argument="wave")
+        return rows
+    if odd := [name for name in names if name != HELD_BACK and not (name.isdecimal() and int(name))]:
+        raise BadInputError(f"{file} has a wave {odd[0]!r:.20}: a wave is a number from 1 on, or {HELD_BACK}")
+    waves = sorted({int(name) for name in names if name != HELD_BACK})
+    there = f"1 to {waves[-1]}" if waves and waves[-1] > 1 else "1"
+    if wave is None:
+        raise BadInputError(f"{file} is carried out in waves: name one of {there} with --wave", argument="wave")
+    if wave not in waves:
+        raise BadInputError(f"{file} has no wave {wave}: it has {there}", argument="wave", value=wave)
+    return [row for row, name in zip(rows, names, strict=True) if name == str(wave)]
 
 
 def _rows(file: Path) -> list[dict[str, str]]:

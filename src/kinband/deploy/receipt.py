@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kinband.deploy.orders import Item
-from kinband.errors import BadInputError
+from kinband.errors import BadInputError, ConflictError
 from kinband.planning.plan import RECEIPT, plain_text, safe_json, write_csv
 
 State = Literal["sending", "pending", "confirmed", "undone"]
@@ -36,6 +36,7 @@ class Receipt:
         persist: The id to confirm or cancel with.
         until: When nodes undo the change by themselves.
         at: When it was last brought up to date.
+        wave: Which wave of the plan it was, "" for all of it.
 
     Example:
         >>> from datetime import UTC
@@ -50,6 +51,7 @@ class Receipt:
     persist: str
     until: datetime
     at: datetime
+    wave: str = ""
 
     @property
     def in_force(self) -> list[str]:
@@ -71,7 +73,7 @@ class Receipt:
     def write(self, plan: Path) -> Path:
         """Write it into the folder of a plan; what was there stays until the new one is whole."""
         file, new = plan / RECEIPT, plan / f".{RECEIPT}.new"
-        write_csv(new, list(_COLUMNS), map(self._row, self.items))
+        write_csv(new, [*_COLUMNS, *(["wave"] if self.wave else [])], map(self._row, self.items))
         with new.open("rb") as written:
             os.fsync(written.fileno())
         new.replace(file)
@@ -94,6 +96,7 @@ class Receipt:
             "after": item.after,
             "persist_id": self.persist,
             "path": safe_json(json.dumps(item.path)),
+            "wave": self.wave,
         }
 
     @classmethod
@@ -105,6 +108,11 @@ class Receipt:
                 rows = list(csv.DictReader(text))
             return _receipt(rows)
         except FileNotFoundError as error:
+            if waves := sorted(one.parent.name for one in plan.glob(f"wave-*/{RECEIPT}")):
+                raise BadInputError(
+                    f"{plan} was carried out in waves, and each has a receipt of its own",
+                    hint=f"name the wave: {plan / waves[-1]}",
+                ) from error
             raise BadInputError(f"{plan} has no {RECEIPT}: nothing of this plan was carried out") from error
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             raise BadInputError(f"{file} is damaged ({error}): look at what the nodes run") from error
@@ -121,7 +129,7 @@ def _receipt(rows: list[dict[str, str]]) -> Receipt:
     runs = {key_of(item): row["runs"] for item, (row, _) in zip(items, made, strict=True) if row["runs"]}
     first = made[0][0]
     until, at = (datetime.fromisoformat(first[name]) for name in ("until", "at"))
-    return Receipt(items, states, runs, first["persist_id"], until=until, at=at)
+    return Receipt(items, states, runs, first["persist_id"], until=until, at=at, wave=first.get("wave") or "")
 
 
 def _item(row: Mapping[str, str], path: str) -> Item:
@@ -133,3 +141,36 @@ def _item(row: Mapping[str, str], path: str) -> Item:
 def key_of(item: Item) -> str:
     """Return what tells an item from others."""
     return f"{item.node} {item.dn} {item.attribute}"
+
+
+# --- Waves: each has a folder of its own in that of the plan --------------------------------------------------------
+
+
+def wave_folder(plan: Path, wave: int) -> Path:
+    """Return where the receipt of a wave is.
+
+    Example:
+        >>> wave_folder(Path("tonight"), 2).name
+        'wave-2'
+    """
+    return plan / f"wave-{wave}"
+
+
+def check_waves_before(plan: Path, wave: int) -> None:
+    """Refuse a wave whose predecessors are not confirmed.
+
+    Example:
+        >>> check_waves_before(Path("tonight"), 1)
+    """
+    for earlier in range(1, wave):
+        folder = wave_folder(plan, earlier)
+        known = Receipt.read(folder).states if (folder / RECEIPT).exists() else {}
+        if not known or any(state != "confirmed" for state in known.values()):
+            was = "has not been carried out" if not known else "was undone" if "undone" in known.values() else ""
+            raise ConflictError(
+                f"wave {earlier} of the plan in {plan} {was or 'is not confirmed'}, and wave {wave} builds on it",
+                hint="plan again with what runs now" if was == "was undone" else "carry out and confirm it first",
+                code="wave_before",
+                argument="wave",
+                value=wave,
+            )

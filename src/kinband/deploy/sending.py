@@ -17,7 +17,7 @@ from uuid import uuid4
 from kinband.counters.formulas import number_of
 from kinband.deploy.node import Access, Node, NodeError
 from kinband.deploy.orders import Item, same
-from kinband.deploy.receipt import Receipt, State, key_of
+from kinband.deploy.receipt import Receipt, State, check_waves_before, key_of, wave_folder
 from kinband.errors import BadInputError, ConflictError
 from kinband.stats import counted
 
@@ -166,7 +166,9 @@ def _check_items(items: Sequence[Item]) -> None:
             raise BadInputError(f"the mapping does not say where {item.knob} is: add it to netconf.paths")
 
 
-def apply(items: Sequence[Item], plan: Path, access: Access, *, seconds: int, clock: Clock) -> Receipt:
+def apply(
+    items: Sequence[Item], plan: Path, access: Access, *, seconds: int, clock: Clock, wave: int | None = None
+) -> Receipt:
     """Carry out a plan until it is confirmed: after some seconds nodes undo it by themselves.
 
     Args:
@@ -175,6 +177,7 @@ def apply(items: Sequence[Item], plan: Path, access: Access, *, seconds: int, cl
         access: How to come into the nodes.
         seconds: Until a node undoes the change by itself.
         clock: Says the time.
+        wave: Which wave of the plan it is; its receipt goes into a folder of its own there.
 
     Example:
         >>> from datetime import UTC
@@ -184,10 +187,14 @@ def apply(items: Sequence[Item], plan: Path, access: Access, *, seconds: int, cl
         kinband.errors.BadInputError: the plan moves no knob: there is nothing to carry out
     """
     _check_items(items)
+    if wave is not None:
+        check_waves_before(plan, wave)
+        plan = wave_folder(plan, wave)
     _check_not_applied(plan)
     with _sessions(_by_node(items), access) as sessions:
         runs = _compared(items, sessions)
-        return _send(items, plan, sessions, seconds=seconds, clock=clock, runs=runs)
+        name = "" if wave is None else str(wave)
+        return _send(items, plan, sessions, seconds=seconds, clock=clock, runs=runs, wave=name)
 
 
 def _check_not_applied(plan: Path) -> None:
@@ -205,7 +212,14 @@ def _check_not_applied(plan: Path) -> None:
 
 
 def _send(
-    items: Sequence[Item], plan: Path, sessions: Sessions, *, seconds: int, clock: Clock, runs: Mapping[str, str]
+    items: Sequence[Item],
+    plan: Path,
+    sessions: Sessions,
+    *,
+    seconds: int,
+    clock: Clock,
+    runs: Mapping[str, str],
+    wave: str,
 ) -> Receipt:
     """Edit, commit for a while and read back on all nodes; undo everywhere what fails anywhere."""
     moving, persist = _by_node(_moving(items)), _new_id()
@@ -213,7 +227,8 @@ def _send(
         now = clock()
         kept = tuple(item for item in items if item.node in moving)
         states = dict.fromkeys(moving, _SENDING)
-        receipt = Receipt(kept, states, runs, persist, until=now + timedelta(seconds=seconds), at=now)
+        receipt = Receipt(kept, states, runs, persist, until=now + timedelta(seconds=seconds), at=now, wave=wave)
+        plan.mkdir(exist_ok=True)
         receipt.write(plan)
         failed = _each(moving, lambda node: sessions[node].commit(seconds, persist))
         _each(failed, lambda node: sessions[node].leave(discard=True))

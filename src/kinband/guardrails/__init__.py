@@ -2,7 +2,8 @@
 
 - `model`: the limits and their windows, as values; `yaml` makes them from a file.
 - `history`: what happened, rebuilt from an event log.
-- `rules`: one function a rule; `review`: the guard, which holds proposals against them, and its verdicts.
+- `rules`: one function a rule; `openings`: when windows let a station change next; `review`: the guard, which holds
+  proposals against them, and its verdicts.
 
 **The idea.** A learner maximises; what it must never do is no matter of learning. So limits are declared apart and
 held apart, and the guard is a function of rails, proposals, history and time that keeps no state. A refusal is a result
@@ -50,10 +51,11 @@ from kinband.guardrails.history import (
 )
 from kinband.guardrails.model import Fallback, Freeze, KnobLimit, Rails, Window
 from kinband.guardrails.review import Guard, Outcome, Proposal, Verdict, changes_of
-from kinband.guardrails.rules import TOLERANCE, Code, Refusal
+from kinband.guardrails.rules import OF_TIME, TOLERANCE, Code, Pending, Refusal
 from kinband.guardrails.yaml import example_text, rails_from_text, read_rails
 
 __all__ = [
+    "OF_TIME",
     "TOLERANCE",
     "CalledOff",
     "Changed",
@@ -67,6 +69,7 @@ __all__ = [
     "History",
     "KnobLimit",
     "Outcome",
+    "Pending",
     "Proposal",
     "Rails",
     "Refusal",

@@ -12,11 +12,14 @@ from typing import Any, Literal
 from kinband.errors import BadInputError
 from kinband.guardrails.history import Changed, History
 from kinband.guardrails.model import Rails, check_rails, utc
+from kinband.guardrails.openings import Opening, lasting, next_opening, shut
 from kinband.guardrails.rules import (
     FOR_CHANGES,
     FOR_ORDERS,
     FOR_ROLL_BACKS,
+    OF_TIME,
     Code,
+    Pending,
     Refusal,
     Rule,
     Situation,
@@ -24,6 +27,7 @@ from kinband.guardrails.rules import (
     fall_after_change,
     out_of_range,
     out_of_reach,
+    shown,
     tried_in_vain,
     unexplained,
 )
@@ -32,7 +36,7 @@ from kinband.space import ConfigurationSpace, in_words
 
 # --- What is asked of a guard, and what it answers ------------------------------------------------------------------
 
-Outcome = Literal["allowed", "replaced", "refused", "rolled back"]
+Outcome = Literal["allowed", "replaced", "refused", "rolled back", "deferred"]
 
 LISTED = 12
 """How many refusals a verdict lists at most; thousands of configurations may be refused for one reason."""
@@ -46,6 +50,7 @@ class Proposal:
         station: For whom.
         running: Arm of what it runs now; None to go by the history, or where nobody knows.
         arms: What it should run, best first; may hold what it runs, and nothing if nothing is wanted.
+        strange: Why the state that it rests on cannot be trusted; empty if it can. Then nothing changes.
 
     Example:
         >>> Proposal("3714", running=2, arms=(4, 3, 2)).arms[0]
@@ -55,6 +60,7 @@ class Proposal:
     station: str
     running: int | None
     arms: Sequence[int] = ()
+    strange: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "running", None if self.running is None else int(self.running))
@@ -80,12 +86,14 @@ class Verdict:
     Attributes:
         station: For whom.
         outcome: "allowed": what was asked for; "replaced": the next best that may run; "refused": what runs already;
-            "rolled back": what ran before.
+            "rolled back": what ran before; "deferred": what may run later, when a window opens.
         arm: What it is to run; None if that is what runs, and nobody knows what that is.
         running: What it ran when it was asked.
         asked: What was wanted most; None if nothing was.
         reason: One sentence.
         refusals: What was refused on the way, at most `LISTED` of them.
+        due: When what was deferred may run; None for anything else.
+        until: Until when.
 
     Example:
         >>> verdict = Verdict("a", "allowed", arm=3, running=2, asked=3, reason="no rail forbids it")
@@ -100,11 +108,18 @@ class Verdict:
     asked: int | None
     reason: str
     refusals: tuple[Refusal, ...] = ()
+    due: datetime | None = None
+    until: datetime | None = None
 
     @property
     def changes(self) -> bool:
-        """Whether the station is to run something else than now."""
+        """Whether the station is to run something else than now, at once or later."""
         return self.arm != self.running
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it is to run something else from now on."""
+        return self.changes and self.outcome != "deferred"
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -113,12 +128,15 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON-able values."""
-        return {**asdict(self), "refusals": [asdict(refusal) for refusal in self.refusals]}
+        said = {**asdict(self), "refusals": [asdict(refusal) for refusal in self.refusals]}
+        times = {name: said.pop(name) for name in ("due", "until")}
+        return said | {name: at.isoformat() for name, at in times.items() if at is not None}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Verdict":
         """Return the verdict that `to_dict` described."""
-        return cls(**{**saved, "refusals": tuple(Refusal(**refusal) for refusal in saved["refusals"])})
+        times = {name: datetime.fromisoformat(saved[name]) for name in ("due", "until") if name in saved}
+        return cls(**{**saved, **times, "refusals": tuple(Refusal(**refusal) for refusal in saved["refusals"])})
 
 
 def changes_of(verdicts: Iterable[Verdict], at: datetime) -> list[Changed]:
@@ -141,7 +159,7 @@ def changes_of(verdicts: Iterable[Verdict], at: datetime) -> list[Changed]:
             by="roll-back" if verdict.outcome == "rolled back" else "controller",
         )
         for verdict in verdicts
-        if verdict.arm is not None and verdict.changes
+        if verdict.arm is not None and verdict.at_once
     ]
 
 
@@ -173,7 +191,14 @@ class Guard:
         self.rails, self.space = rails, space
 
     def review(
-        self, proposals: Iterable[Proposal], history: History, *, now: datetime, doubt: str = ""
+        self,
+        proposals: Iterable[Proposal],
+        history: History,
+        *,
+        now: datetime,
+        doubt: str = "",
+        pending: Mapping[str, Pending] | None = None,
+        later: bool = False,
     ) -> dict[str, Verdict]:
         """Return what each station is to run, by station and in the order of the proposals.
 
@@ -185,9 +210,12 @@ class Guard:
             now: When changes would be made, with a time zone. Where they wait for approval, review them again then.
             doubt: Why that time cannot be trusted, if it cannot: then nothing changes but by roll-backs. A time before
                 that of the history is in doubt anyway.
+            pending: Changes that were approved before and are not made yet, by station.
+            later: Whether what is refused for the time being alone (`OF_TIME`), at a station whose windows open again
+                within a week, is deferred to then.
         """
         listed = [_informed(proposal, history) for proposal in self._checked(proposals)]
-        situation = Situation(self.rails, self.space, history, utc(now, name="now"), doubt)
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"), doubt, pending or {})
         verdicts: dict[str, Verdict] = {}
         held_up: dict[str, list[Refusal]] = {}
         for proposal in listed:
@@ -196,9 +224,33 @@ class Guard:
                 verdicts[proposal.station] = _counted(verdict, situation)
         for proposal in listed:
             if proposal.station not in verdicts:
-                verdict = self._best_allowed(proposal, situation, held_up[proposal.station])
+                verdict = self._best_allowed(proposal, situation, held_up[proposal.station], later=later)
                 verdicts[proposal.station] = _counted(verdict, situation)
         return {proposal.station: verdicts[proposal.station] for proposal in listed}
+
+    def reach(self, proposals: Iterable[Proposal], history: History, *, now: datetime) -> dict[str, list[bool]]:
+        """Return what one change may lead each station to, now or when its next window opens: one boolean an arm.
+
+        What it runs is among it. Limits on how many change together are not known before it is known what does.
+
+        Example:
+            >>> from datetime import UTC
+            >>> from kinband.guardrails import KnobLimit
+            >>> guard = Guard(Rails(knobs={"tilt": KnobLimit(step=2)}), ConfigurationSpace(tilt=range(0, 10, 2)))
+            >>> guard.reach([Proposal("a", running=1)], History(), now=datetime(2026, 3, 1, 12, tzinfo=UTC))
+            {'a': [True, True, True, False, False]}
+        """
+        situation = Situation(self.rails, self.space, history, utc(now, name="now"))
+        found: dict[str, list[bool]] = {}
+        for proposal in (_informed(one, history) for one in self._checked(proposals)):
+            barred = {refusal.code for refusal in self._against_any(proposal, situation)}
+            later = OF_TIME.issuperset(barred) and next_opening(situation, proposal.station) is not None
+            may = not barred or later
+            found[proposal.station] = [
+                arm == proposal.running or (may and next(self._against(proposal, arm, situation), None) is None)
+                for arm in range(len(self.space))
+            ]
+        return found
 
     def holding(
         self,
@@ -280,19 +332,34 @@ class Guard:
         reason = f"{fall.words}, but it cannot return to {self._words(back)}: {refusals[0].reason}"
         return None, [Refusal("fallback", reason, back), *refusals]
 
-    def _best_allowed(self, proposal: Proposal, situation: Situation, held_up: list[Refusal]) -> Verdict:
+    def shut(self, station: str, history: History, *, now: datetime) -> bool:
+        """Whether a window keeps a station from changing now."""
+        return shut(Situation(self.rails, self.space, history, utc(now, name="now")), station)
+
+    def lasting(self, station: str, history: History, *, now: datetime) -> datetime:
+        """Return until when a change that is ordered now may be made: to the end of its window, else for an hour."""
+        return lasting(Situation(self.rails, self.space, history, utc(now, name="now")), station)
+
+    def _best_allowed(
+        self, proposal: Proposal, situation: Situation, held_up: list[Refusal], *, later: bool
+    ) -> Verdict:
         """Return the verdict on what was proposed: the best that may run, or what runs already."""
         refusals = list(held_up)
         barred: list[Refusal] | None = None  # what refuses any change of the station, looked up when one is wanted
+        opening: Opening | None = None
         for arm in proposal.arms:
             if arm == proposal.running:
                 return self._kept(proposal, refusals)
             if barred is None:
                 barred = list(self._against_any(proposal, situation))
                 refusals += (refusal for refusal in barred if refusal not in held_up)
-            if barred:
+                if barred and later and OF_TIME.issuperset(refusal.code for refusal in barred):
+                    opening = next_opening(situation, proposal.station)
+            if barred and opening is None:
                 break
             against = list(self._against(proposal, arm, situation))
+            if not against and opening is not None:
+                return self._deferred(proposal, arm, barred, refusals, opening)
             if not against:
                 return self._changed(proposal, arm, refusals)
             refusals += against
@@ -305,6 +372,8 @@ class Guard:
                 yield refusal
         if (refusal := unexplained(situation, proposal.station, running=proposal.running)) is not None:
             yield refusal
+        if proposal.strange:
+            yield Refusal("state", proposal.strange)
 
     def _against(self, proposal: Proposal, arm: int, situation: Situation) -> Iterator[Refusal]:
         """What refuses this configuration for this station."""
@@ -322,6 +391,18 @@ class Guard:
             reason = f"{self._words(arm)} in place of {self._words(asked)}: {'; '.join(about[:1])}"
         outcome: Outcome = "allowed" if arm == asked else "replaced"
         return Verdict(proposal.station, outcome, arm, proposal.running, asked, reason, tuple(refusals[:LISTED]))
+
+    def _deferred(
+        self, proposal: Proposal, arm: int, barred: list[Refusal], refusals: list[Refusal], opening: Opening
+    ) -> Verdict:
+        asked, due = proposal.arms[0], shown(opening.due, self.rails.zone)
+        about = [refusal.reason for refusal in refusals if refusal.arm == asked and refusal.code != "fallback"]
+        instead = "" if arm == asked else f" in place of {self._words(asked)} ({'; '.join(about[:1])})"
+        reason = f"{self._words(arm)}{instead} from {due} on: {barred[0].reason}"
+        return Verdict(
+            proposal.station, "deferred", arm, proposal.running, asked, reason, tuple(refusals[:LISTED]),
+            opening.due, opening.until,
+        )  # fmt: skip
 
     def _kept(self, proposal: Proposal, refusals: list[Refusal]) -> Verdict:
         """Return the verdict that leaves a station as it is."""
@@ -377,6 +458,6 @@ def _informed(proposal: Proposal, history: History) -> Proposal:
 
 def _counted(verdict: Verdict, situation: Situation) -> Verdict:
     """Return the verdict after counting its change in the round."""
-    if verdict.arm is not None and verdict.changes:
+    if verdict.arm is not None and verdict.at_once:
         situation.round.append(verdict.station)
     return verdict

@@ -4,12 +4,12 @@ A refusal is a result, not an exception: it has a code for machines and a senten
 decision that it concerns.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 from kinband.guardrails.history import Changed, History, Moment
 from kinband.guardrails.model import Fallback, Rails
@@ -29,11 +29,19 @@ Code = Literal[
     "step",
     "retry",
     "running",
+    "state",
     "fallback",
+    "order",
 ]
 """Which rail refused, named as in the file; "clock" is a time that cannot be trusted, "range" is a knob's `min`, `max`
-or `values`, "retry" the pause after a roll-back, "running" a proposal that contradicts the history, and "fallback" a
-roll-back that was due and could not be made."""
+or `values`, "retry" the pause after a roll-back, "running" a proposal that contradicts the history, "state" one that
+rests on a state far from all that the learner was made for, "fallback" a roll-back that was due and could not be made,
+and "order" another change of the station, approved or ordered before."""
+
+OF_TIME: frozenset[Code] = frozenset(("forbidden", "maintenance", "min_time", "per_day", "per_round", "neighbours"))
+"""Rails that refuse a change for the time being: it may be made later."""
+UNKNOWN = "the time is not known: "
+"""What the reason begins with where a clock is in doubt."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,23 @@ class Refusal:
     code: Code
     reason: str
     arm: int | None = None
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A change of a station that was approved and is not made yet.
+
+    Attributes:
+        why: What it is, as a clause.
+        ordered: Whether the network was told to make it, so that it may be made at any moment.
+
+    Example:
+        >>> Pending("its change d000001 is approved").ordered
+        False
+    """
+
+    why: str
+    ordered: bool = False
 
 
 # --- One function per rail: may this station change now, whatever to; may it change to this -------------------------
@@ -84,6 +109,7 @@ class Situation:
         history: What happened before the review.
         now: When it is, in UTC; where the history has gone further, its time.
         doubt: Why that cannot be trusted; empty if it can.
+        pending: Changes that were approved and are not made yet, by station; those ordered count in the round.
     """
 
     rails: Rails
@@ -91,6 +117,9 @@ class Situation:
     history: History
     now: datetime
     doubt: str = ""
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+
+    openings: dict[Any, tuple[datetime, ...]] = field(default_factory=dict)  # by windows, for those who look for one
 
     def __post_init__(self) -> None:
         clock, self.now = self.now, max(self.now, self.history.time or self.now)
@@ -104,7 +133,8 @@ class Situation:
         """Station of every change of this round, those of the review so far among them."""
         if self.rails.per_round is None and self.rails.neighbours_together:
             return []
-        return [change.station for change in self.history.near(self.now, self.rails.round)]
+        made = [change.station for change in self.history.near(self.now, self.rails.round)]
+        return made + [station for station, one in self.pending.items() if one.ordered]
 
     def local(self, moment: datetime) -> str:
         """Return a moment in words, in the zone of the rails."""
@@ -141,7 +171,13 @@ def frozen(now: Situation, station: str) -> Refusal | None:
 
 def in_doubt(now: Situation, _station: str) -> Refusal | None:
     """A clock that cannot be trusted: how long ago a change was, nobody knows."""
-    return Refusal("clock", f"the time is not known: {now.doubt}") if now.doubt else None
+    return Refusal("clock", f"{UNKNOWN}{now.doubt}") if now.doubt else None
+
+
+def under_way(now: Situation, station: str) -> Refusal | None:
+    """A change that was approved and is not made yet: a station makes one after the other."""
+    pending = now.pending.get(station)
+    return None if pending is None else Refusal("order", pending.why)
 
 
 def forbidden(now: Situation, station: str) -> Refusal | None:
@@ -207,6 +243,7 @@ FOR_CHANGES: tuple[Rule, ...] = (
     stopped,
     frozen,
     in_doubt,
+    under_way,
     forbidden,
     closed,
     too_soon,

@@ -1,7 +1,7 @@
 """Which stations changed when: as a plan or a receipt says, or as the log shows by itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from kinband.errors import BadInputError
 from kinband.impact.judging import LEAST_AFTER, LEAST_BEFORE
 from kinband.impact.panel import Panel
-from kinband.planning.plan import RECEIPT, plain_text
+from kinband.planning.plan import HELD_BACK, RECEIPT, plain_text
 from kinband.stats import Estimate
 from kinband.trace.columns import moment_like, station_names, table_of
 from kinband.trace.files import read_table
@@ -83,6 +83,7 @@ class Order:
         at: When, where the file says so.
         expected: The gain that was expected.
         undone: Whether the file says that it was taken back.
+        wave: Which wave of its plan it belongs to, where the plan has waves.
     """
 
     station: str
@@ -90,6 +91,7 @@ class Order:
     at: Any = None
     expected: Estimate | None = None
     undone: bool = False
+    wave: str = ""
 
 
 PLAN = "plan.csv"
@@ -99,20 +101,26 @@ _TIMES = ("time", "at", "applied_at", "confirmed_at", "date")
 def read_orders(path: Path, *, station: str = "station", **written: Any) -> list[Order]:
     """Return what a file of changes says: a plan, a receipt of what was carried out, a folder with these, or a list.
 
-    Of a folder the receipt counts, with the gains that the plan expected. A list needs a column of stations, and a time
-    or what was set (`set_<knob>`).
+    Of a folder the receipt counts, or those of its waves, with the gains that the plan expected; the folder of a wave
+    is within that of its plan. A list needs a column of stations, and a time or what was set (`set_<knob>`). What a
+    plan holds back is no change.
     """
     if not path.is_dir():
-        return _orders(path, station=station, **written)
-    plan, receipt = path / PLAN, path / RECEIPT
-    if not plan.is_file() and not receipt.is_file():
+        return [one for one in _orders(path, station=station, **written) if one.wave != HELD_BACK]
+    plan, receipts = (
+        path / PLAN,
+        [one for one in (path / RECEIPT, *sorted(path.glob(f"wave-*/{RECEIPT}"))) if one.is_file()],
+    )
+    if not plan.is_file() and not receipts:
         raise BadInputError(f"{path} holds neither {RECEIPT} nor {PLAN}: name the file with the changes")
+    if not plan.is_file() and path.name.startswith("wave-"):
+        plan = path.parent / PLAN
     planned = _orders(plan, station=station, **written) if plan.is_file() else []
-    if not receipt.is_file():
-        return planned
+    if not receipts:
+        return [one for one in planned if one.wave != HELD_BACK]
     gains = {order.station: order.expected for order in planned}
-    done = _orders(receipt, station=station, **written)
-    return [Order(o.station, o.set, o.at, o.expected or gains.get(o.station), undone=o.undone) for o in done]
+    done = [one for receipt in receipts for one in _orders(receipt, station=station, **written)]
+    return [replace(one, expected=one.expected or gains.get(one.station)) for one in done]
 
 
 def _orders(path: Path, *, station: str, **written: Any) -> list[Order]:
@@ -148,7 +156,7 @@ def _order(station: str, row: Mapping[str, str]) -> Order:
     if row.get("expected_gain"):
         low, high = (row.get(name) or "nan" for name in ("gain_low", "gain_high"))
         expected = Estimate(float(row["expected_gain"]), float(low), float(high))
-    return Order(station, sets, at, expected, undone=row.get("state") == "undone")
+    return Order(station, sets, at, expected, undone=row.get("state") == "undone", wave=row.get("wave", ""))
 
 
 def _text(cell: object) -> str:

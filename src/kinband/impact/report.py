@@ -135,6 +135,11 @@ class Impact:
         return self.gains[self.reward]
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a roll-out in waves goes on: unless the judged changes lost for certain, on average."""
+        return self.gain.side(0.0) >= 0
+
+    @property
     def sides(self) -> dict[int, int]:
         """How many changes gained for certain (1), cannot be told (0), lost for certain (-1)."""
         sides = [one.verdicts[self.reward].gain.side(0.0) for one in self.judged]

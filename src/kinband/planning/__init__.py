@@ -8,10 +8,11 @@ with the same beliefs, as in Algorithm 1; nothing is recorded and nothing is lea
 `period` says what a plan is for, `coverage` what the log has of it, `evidence` what the rows say, `limits` what may
 change, `considerations` what counts beside the reward, `making` how the plan of a group comes about, `network` how that
 of thousands of stations does, `from_controller` that of a controller; `reasons` are its sentences, `plan` is a plan and
-its files, `page` the one to show, with a map of `places`; `design` plans the trials that a log lacks.
+its files, `page` the one to show, with a map of `places`; `design` plans the trials that a log lacks, `waves` says
+which changes come first, `conformity` what stations like this one run, `variation` which knobs matter.
 """
 
-from kinband.planning.beliefs import beliefs_of, contributions, gain_in, shares
+from kinband.planning.beliefs import Move, beliefs_of, contributions, gains_ahead, shares, supports
 from kinband.planning.considerations import Considerations
 from kinband.planning.from_controller import plan_changes
 from kinband.planning.limits import Limits, check_step
@@ -27,8 +28,19 @@ from kinband.planning.period import (
     read_present,
     silent_since,
 )
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Support, check_folder, safe_json, safe_text
+from kinband.planning.plan import (
+    Change,
+    ChangePlan,
+    LeftAlone,
+    Origin,
+    Support,
+    Waves,
+    check_folder,
+    safe_json,
+    safe_text,
+)
 from kinband.planning.reasons import NEGLIGIBLE, share_text
+from kinband.planning.waves import Staging
 
 __all__ = [
     "NEGLIGIBLE",
@@ -37,16 +49,19 @@ __all__ = [
     "Considerations",
     "LeftAlone",
     "Limits",
+    "Move",
     "NetworkModel",
     "Origin",
     "Period",
     "Present",
+    "Staging",
     "Support",
+    "Waves",
     "beliefs_of",
     "check_folder",
     "check_step",
     "contributions",
-    "gain_in",
+    "gains_ahead",
     "latest",
     "learn_network",
     "periods_of",
@@ -61,4 +76,5 @@ __all__ = [
     "share_text",
     "shares",
     "silent_since",
+    "supports",
 ]

@@ -284,8 +284,8 @@ class Averages:
     def _splits(self) -> tuple[Split, ...]:
         return split_kernel(self.kernel, columns=self.columns, width=self.X.shape[1])
 
-    def _with(self, arm: int, X: FloatArray | None = None) -> FloatArray:
-        """The period's contexts with a setting, (T, d)."""
+    def with_setting(self, arm: int, X: FloatArray | None = None) -> FloatArray:
+        """Return the period's contexts with a setting, (T, d)."""
         X = (self.X if X is None else X).copy()
         X[:, self.columns] = self.settings[arm]
         return X
@@ -293,10 +293,10 @@ class Averages:
     def with_rows(self, rows: FloatArray, arms: IntArray) -> FloatArray:
         """Return covariances, within a station, of rows (n, d) with the sums under each of some settings: (n, q, A)."""
         if not self._splits:
-            parts = [self.kernel(rows, self._with(int(arm))) @ self.W.T for arm in arms]
+            parts = [self.kernel(rows, self.with_setting(int(arm))) @ self.W.T for arm in arms]
             return np.stack(parts, axis=2)
         found = np.zeros((len(rows), len(self.W), len(arms)))
-        chosen = np.vstack([self._with(int(arm), self.X[:1]) for arm in arms])
+        chosen = np.vstack([self.with_setting(int(arm), self.X[:1]) for arm in arms])
         for split in self._splits:
             over_states = split.over_rest(rows, self.X) @ self.W.T
             found += over_states[:, :, None] * split.over_part(rows, chosen)[:, None, :]
@@ -305,8 +305,8 @@ class Averages:
     def expected(self, rows: FloatArray, weights: FloatArray, arms: IntArray) -> FloatArray:
         """Return weighted sums (n,) of covariances of rows (n, d) with f in each state under some settings: (T, A)."""
         if not self._splits:
-            return np.column_stack([weights @ self.kernel(rows, self._with(int(arm))) for arm in arms])
-        chosen = np.vstack([self._with(int(arm), self.X[:1]) for arm in arms])
+            return np.column_stack([weights @ self.kernel(rows, self.with_setting(int(arm))) for arm in arms])
+        chosen = np.vstack([self.with_setting(int(arm), self.X[:1]) for arm in arms])
         parts = [
             split.over_rest(rows, self.X).T @ (weights[:, None] * split.over_part(rows, chosen))
             for split in self._splits
@@ -316,8 +316,10 @@ class Averages:
     def between(self, a: int, b: int) -> FloatArray:
         """Return the prior covariance, within a station, of each sum under one setting and under another: (q,)."""
         if not self._splits:
-            return np.asarray(np.einsum("qt,qt->q", self.W @ self.kernel(self._with(a), self._with(b)), self.W))
-        one, other = self._with(a, self.X[:1]), self._with(b, self.X[:1])
+            return np.asarray(
+                np.einsum("qt,qt->q", self.W @ self.kernel(self.with_setting(a), self.with_setting(b)), self.W)
+            )
+        one, other = self.with_setting(a, self.X[:1]), self.with_setting(b, self.X[:1])
         return np.asarray(
             sum(
                 inner * float(split.over_part(one, other)[0, 0])

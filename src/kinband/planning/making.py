@@ -250,6 +250,11 @@ def _period(group: Group, present: Present) -> Period:
     return present.period or Period(np.array([[present.state[name] for name in names]]).reshape(1, len(names)))
 
 
+def averages_of(group: Group, present: Present) -> Averages:
+    """Return means of f over what a station is planned for, and over each hour of the day in it."""
+    return _averages(group, _period(group, present))
+
+
 def _averages(group: Group, period: Period) -> Averages:
     """Means of f over a period, and over each hour of the day in it."""
     encoder, W, states, hour = group.encoder, period.sums()[0], period.states, period.hours

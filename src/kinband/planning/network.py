@@ -51,6 +51,7 @@ from kinband.planning.making import (
 )
 from kinband.planning.period import Present, days_and_spells, with_hour_of_day
 from kinband.planning.plan import ChangePlan, LeftAlone
+from kinband.planning.waves import Lessons, Staging, lessons, staged
 from kinband.records import Samples
 from kinband.similarity import Joint, Log, TaskMatrix
 from kinband.similarity.newcomers import LEAST as _FEWEST
@@ -530,16 +531,36 @@ class _GroupLog:
         known = self.considered.descriptors
         if isinstance(similarity, Shards):
             similarity = similarity.matrix(samples.stations)
+        learned = similarity == "joint" if isinstance(similarity, str) else False
         similarity = group_similarity(samples, model, similarity=similarity, seed=self.seed, descriptors=known)
+        if learned:
+            similarity = _halfway(similarity, model)
         K_Z = alike * similarity.matrix + (1.0 - alike) * np.diag(np.diagonal(similarity.matrix))
         K_Z = with_described(K_Z, samples.stations, self.newcomers, known)
         rows = averaged(evidence_rows(samples, model.noise), most=MOST_TOLD, columns=setting_columns(self.encoder))
         return GroupPosterior(model.kernel, K_Z, rows, mean=model.mean, shocks=model.shocks)
 
 
-def _planned(log: _GroupLog, now: Mapping[str, Present], rules: Rules) -> list[RankedChange | LeftAlone]:
+def _halfway(found: TaskMatrix, model: Model) -> TaskMatrix:
+    """Return how alike the stations of a group are: halfway from what their rows say to stations drawn at random.
+
+    A group is made of stations whose rows look alike. The same rows say once more that they are, and that a station is
+    so even where it tried nothing: gains there would be too certain. Stations drawn at random, from which the model was
+    learned, are chosen by nothing, but less alike than those of a group. The covariance of f where one or the other is
+    so, as likely as not, is the mean of both.
+    """
+    share = float(model.similarity.details["shared"])
+    random = np.full(found.matrix.shape, share) + (1.0 - share) * np.eye(len(found))
+    return TaskMatrix(found.stations, (found.matrix + random) / 2.0, "joint")
+
+
+def _planned(
+    log: _GroupLog, now: Mapping[str, Present], rules: Rules, *, teach: bool = False
+) -> tuple[list[RankedChange | LeftAlone], Lessons | None]:
     """Learn what a group knows, and plan for it: one piece of work for a process."""
-    return plan_group(log.group(), now, rules)
+    group = log.group()
+    found = plan_group(group, now, rules)
+    return found, lessons(group, found, now) if teach else None
 
 
 def plan_network(
@@ -554,6 +575,7 @@ def plan_network(
     rails: Rails | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    staging: Staging | None = None,
     tick: Callable[[int], None] | None = None,
     **about: Any,
 ) -> ChangePlan:
@@ -570,6 +592,7 @@ def plan_network(
         rails: Hard limits: ranges, steps, frozen stations, changes in a round, neighbours.
         workers: Processes; None or 0 for one per core.
         ray: The Ray cluster to run on instead, "host:port" or "auto".
+        staging: In how many waves it is carried out, and how much is held back.
         tick: Called with the number of stations that have just been looked at.
         about: What the plan says of itself: `reward` and `period`.
 
@@ -586,16 +609,20 @@ def plan_network(
     check_limits(max_changes=max_changes, least_gain=least_gain, steps=steps)
     limits = Limits(network.encoder.space, steps or {}, rails or Rails())
     rules = Rules(beta if explore else None, float(least_gain), limits)
-    calls, asked = _calls(network, now, rules)
+    calls, asked = _calls(network, now, rules, teach=staging is not None)
     found: dict[str, RankedChange | LeftAlone] = {}
-    for i, answers in carried_out(calls, workers=workers, ray=ray):
+    known: dict[int, Lessons] = {}
+    for i, (answers, learned) in carried_out(calls, workers=workers, ray=ray):
+        if learned is not None:
+            known[i] = learned
         found |= dict(zip(asked[i], answers, strict=True))
         if tick is not None:
             tick(len(asked[i]))
     for name in now.keys() - found.keys():
         found[name] = not_in_log(name, now[name])
     plan = merged([found[name] for name in now], rules, max_changes=max_changes, **about)
-    return replace(plan, limits=(*plan.limits, *network.considered.in_words()))
+    plan = replace(plan, limits=(*plan.limits, *network.considered.in_words()))
+    return plan if staging is None else staged(plan, [known[i] for i in sorted(known)], staging)
 
 
 _CUBE, _FEW_SECONDS = 2e-11, 1.0  # seconds that a group takes, times the cube of its rows, and beside that
@@ -611,7 +638,7 @@ def planning_cost(network: NetworkModel, *, workers: int | None = None) -> tuple
 
 
 def _calls(
-    network: NetworkModel, now: Mapping[str, Present], rules: Rules
+    network: NetworkModel, now: Mapping[str, Present], rules: Rules, *, teach: bool
 ) -> tuple[dict[int, tuple[Callable[..., Any], tuple[Any, ...]]], dict[int, list[str]]]:
     """One piece of work for each group that has stations to plan for, and their names."""
     quantities = [network.reward, *network.kpis, *([] if network.around is None else [network.around])]
@@ -635,7 +662,7 @@ def _calls(
             around=None if network.around is None else others[-1],
             users=None if network.users is None else network.users[members],
         )
-        calls[number] = (_planned, (log, {name: now[name] for name in names}, rules))
+        calls[number] = (partial(_planned, teach=teach), (log, {name: now[name] for name in names}, rules))
     return calls, asked
 
 

@@ -81,6 +81,7 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
         sentence=lambda one: _sentence(plan, one),
         doubts=lambda change: _doubts(change, origin),
         doubted=_doubted(plan, origin),
+        wave=lambda change: _wave(plan, change),
         neighbours=any(change.around is not None for change in plan.changes),
     )
 
@@ -182,6 +183,12 @@ def _configuration(values: Mapping[str, Any]) -> str:
 def _moves(change: Change) -> list[tuple[str, Any, Any]]:
     """The knobs that move, each with what it is now and what it is to be."""
     return [(knob, minus(change.present[knob]), minus(value)) for knob, value in change.moves.items()]
+
+
+def _wave(plan: ChangePlan, change: Change) -> str:
+    """When a change is made, in a word or two."""
+    label = plan.waves.label(change.station) if plan.waves else ""
+    return f"wave {label}" if label.isdecimal() else label
 
 
 _NAMED = 6  # configurations of a roll-back that are named

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kinband.errors import BadInputError
 from kinband.html import table
-from kinband.stats import Estimate, counted
+from kinband.stats import Estimate, counted, listed
 
 # --- A plan: the stations to change with the gain expected of each, and those left alone with the reason why --------
 
@@ -185,6 +185,60 @@ class Origin:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
+HELD_BACK = "held back"
+"""What a plan in waves says of changes that are drawn to stay undone, so that the proof has a control group."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """In which order the changes of a plan are made.
+
+    Attributes:
+        number: How many waves there are.
+        of: The wave of each station that the plan would change, from 1; 0 for those held back.
+
+    Example:
+        >>> waves = Waves(2, {"a": 1, "b": 2, "c": 0})
+        >>> waves.sizes, waves.label("b"), waves.label("c")
+        ([1, 1], '2', 'held back')
+    """
+
+    number: int
+    of: Mapping[str, int]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many stations change in each wave."""
+        counts = Counter(self.of.values())
+        return [counts[wave] for wave in range(1, self.number + 1)]
+
+    @property
+    def held_back(self) -> list[str]:
+        """The stations that stay as they are, by lot."""
+        return [station for station, wave in self.of.items() if not wave]
+
+    def label(self, station: str) -> str:
+        """Return the wave of a station, as files and pages say it."""
+        return str(self.of[station]) if self.of[station] else HELD_BACK
+
+    def in_words(self) -> list[str]:
+        """Return who goes first, who waits, and when to stop.
+
+        Example:
+            >>> Waves(2, {"a": 1, "b": 2, "c": 0}).in_words()[0]
+            'In 2 waves of 1 and 1, first those from which the others learn most; 1 held back by lot.'
+        """
+        back = f"; {len(self.held_back):,} held back by lot" if self.held_back else ""
+        sizes = listed([f"{size:,}" for size in self.sizes])
+        first = f"In {counted(self.number, 'wave')} of {sizes}"
+        order = ", first those from which the others learn most" if self.number > 1 else ""
+        return [
+            f"{first}{order}{back}.",
+            "Between waves: stop, and undo the wave, if kinband impact finds a certain loss (the 95 % interval of its "
+            "mean gain below zero); else go on, best with a plan made anew from the log with the new rows.",
+        ]
+
+
 def mean_gain_of(gains: Sequence[Estimate]) -> Estimate:
     """Return the mean of some gains, with an interval that holds however they hang together.
 
@@ -227,6 +281,7 @@ class ChangePlan:
         reward: What the reward is called in the log.
         period: What the plan is for, in words.
         limits: What limited it, in sentences.
+        waves: In which order it is carried out; None for all at once.
 
     Example:
         >>> plan = ChangePlan(("tilt",), (), (LeftAlone("a", {"tilt": 2}, "best already", "Nothing is better."),))
@@ -241,6 +296,7 @@ class ChangePlan:
     reward: str = "reward"
     period: str = "the present state"
     limits: tuple[str, ...] = ()
+    waves: Waves | None = None
 
     @property
     def mean_gain(self) -> float:
@@ -319,7 +375,7 @@ class ChangePlan:
         if self.left_alone:
             reasons = (f"{count:,} {why}" for why, count in self.why_left.items())
             lines.append(f"Left alone: {', '.join(reasons)}.")
-        return lines
+        return lines + (self.waves.in_words() if self.waves else [])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -357,9 +413,23 @@ class ChangePlan:
         present, target = (prefixed(side, dict.fromkeys(self.knobs)) for side in ("present", "set"))
         write_csv(folder / "rollback.csv", ["station", *present, *target], map(_undone, self.changes))
         kpis = dict.fromkeys(column for change in self.changes for column in _further_gains(change))
-        header = ["station", *present, *target, *_NUMBERS, *kpis, "lenders", "reason", "made"]
+        header = [
+            "station",
+            *present,
+            *target,
+            *_NUMBERS,
+            *kpis,
+            "lenders",
+            "reason",
+            "made",
+            *(["wave"] if self.waves else []),
+        ]
         made = "" if origin.made is None else origin.made.isoformat(timespec="seconds")
-        write_csv(folder / "plan.csv", header, ({**_row(change), "made": made} for change in self.changes))
+        write_csv(
+            folder / "plan.csv",
+            header,
+            ({**_row(change), "made": made, **self._wave(change)} for change in self.changes),
+        )
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
         (folder / "plan.html").write_text(page, encoding="utf-8")
@@ -373,9 +443,13 @@ class ChangePlan:
             "period": self.period,
             "knobs": list(self.knobs),
             "mean_gain": self.mean_gain,
-            "changes": [_plain(change) for change in self.changes],
+            "changes": [{**_plain(change), **self._wave(change)} for change in self.changes],
             "left_alone": [_plain_left(station) for station in self.left_alone],
+            **({"waves": {"sizes": self.waves.sizes, "held_back": self.waves.held_back}} if self.waves else {}),
         }
+
+    def _wave(self, change: Change) -> dict[str, str]:
+        return {"wave": self.waves.label(change.station)} if self.waves else {}
 
 
 def _plain(change: Change) -> dict[str, Any]:
@@ -428,7 +502,7 @@ RECEIPT = "applied.csv"
 
 def check_folder(folder: Path, *, replace: bool) -> None:
     """Refuse a folder that already holds a plan, unless it may be replaced; one that was carried out never may."""
-    if (folder / RECEIPT).exists():
+    if any(folder.glob(RECEIPT)) or any(folder.glob(f"wave-*/{RECEIPT}")):
         raise BadInputError(
             f"{folder} holds a plan that was carried out, and {RECEIPT} is needed to undo it: choose another folder"
         )

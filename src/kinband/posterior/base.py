@@ -244,6 +244,24 @@ class Posterior(ABC):
         """
         return self._predict(*self._checked_contexts(tasks, X), columns)
 
+    def sums(self, tasks: IntArray, X: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and std of weighted sums of f: of tasks (q,), over contexts X (q, T, d) with weights W (q, T).
+
+        Example:
+            >>> from kinband.kernels import RBF
+            >>> from kinband.posterior import ExactPosterior
+            >>> posterior = ExactPosterior(RBF(0.5), [[1.0]], noise=0.1)
+            >>> posterior.update([0, 0], [[0.0], [0.5]], [0.2, 0.6])
+            >>> gain, std = posterior.sums(np.array([0]), np.array([[[0.5], [0.0]]]), np.array([[1.0, -1.0]]))
+            >>> gain.round(2), std.round(2)  # what is unknown of both alike cancels
+            (array([0.32]), array([0.4]))
+        """
+        mean, std = np.empty(len(W)), np.empty(len(W))
+        for i, (task, contexts, w) in enumerate(zip(tasks, X, W, strict=True)):
+            found = self.predict(np.full(len(w), task), contexts)
+            mean[i], std[i] = w @ found.mean, np.sqrt(max(float(w @ found.covariance() @ w), 0.0))
+        return mean, std
+
     def update(
         self,
         tasks: ArrayLike,
@@ -326,6 +344,35 @@ class Posterior(ABC):
     def _check_row(self, index: int) -> None:
         if not 0 <= index < len(self):
             raise BadInputError(f"there is no row {index}: {len(self)} rows are known", argument="index", value=index)
+
+
+@dataclass(frozen=True, eq=False)
+class SummedContexts:
+    """Weighted sums of f as an engine that solves for columns needs them: one column a sum, not one a context.
+
+    Attributes:
+        R: Covariances of what the engine knows with the sums, (n, q).
+        prior: Prior variances of the sums, (q,).
+    """
+
+    R: FloatArray
+    prior: FloatArray
+
+    @classmethod
+    def of(
+        cls, kernel: MultiTaskKernel, known: tuple[IntArray, FloatArray], asked: tuple[IntArray, FloatArray, FloatArray]
+    ) -> "SummedContexts":
+        """Return the sums `asked`, tasks (q,), X (q, T, d) and W (q, T), against known tasks (n,) and contexts (n, d).
+
+        Memory is that of one sum at a time.
+        """
+        tasks, X, W = asked
+        R, prior = np.empty((len(known[0]), len(W))), np.empty(len(W))
+        for i, (task, contexts, w) in enumerate(zip(tasks, X, W, strict=True)):
+            of = np.full(len(w), task)
+            R[:, i] = kernel.cross(*known, of, contexts) @ w if len(R) else 0.0
+            prior[i] = w @ kernel.cross(of, contexts, of, contexts) @ w
+        return cls(R, prior)
 
 
 def extended(K_Z: ArrayLike, present: TaskCovariance) -> TaskCovariance:

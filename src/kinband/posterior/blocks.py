@@ -173,6 +173,14 @@ class BlockedPosterior(Posterior):
             mean[rows], std[rows], places[rows], joints[g] = part.mean, part.std, np.arange(len(rows)), part.joint
         return Prediction(mean, std, _Apart(blocks, places, joints))
 
+    def sums(self, tasks: IntArray, X: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and std of weighted sums of f; see `Posterior.sums`."""
+        mean, std, blocks = np.empty(len(W)), np.empty(len(W)), self._block_of[tasks]
+        for g in np.unique(blocks).tolist():
+            mine = blocks == g
+            mean[mine], std[mine] = self.blocks[g].sums(self._local[tasks[mine]], X[mine], W[mine])
+        return mean, std
+
     def _predicted(
         self, rows_of: Mapping[int, IntArray], tasks: IntArray, X: FloatArray, columns: Sequence[Column | None]
     ) -> Sequence[Prediction]:

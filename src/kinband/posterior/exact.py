@@ -18,7 +18,16 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import NotPositiveDefiniteError
 from kinband.kernels import Kernel
-from kinband.posterior.base import Column, LearnedRows, Posterior, Prediction, Rows, SolvedJoint, State
+from kinband.posterior.base import (
+    Column,
+    LearnedRows,
+    Posterior,
+    Prediction,
+    Rows,
+    SolvedJoint,
+    State,
+    SummedContexts,
+)
 from kinband.posterior.shared_state import SharedRows, Shares
 
 LARGEST_LOG = 20_000
@@ -239,6 +248,13 @@ class ExactPosterior(Posterior):
         variance = prior - np.einsum("ij,ij->j", V, V)
         joint = SolvedJoint(self.kernel, tasks, X, V, V, self._factor.identity)
         return Prediction(self.mean + self._w @ V, np.sqrt(np.maximum(variance, 0.0)), joint)
+
+    def sums(self, tasks: IntArray, X: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and std of weighted sums of f; see `Posterior.sums`."""
+        summed = SummedContexts.of(self.kernel, (self.rows.tasks, self.rows.X), (tasks, X, W))
+        V = self._factor.solve(summed.R)
+        variance = summed.prior - np.einsum("ij,ij->j", V, V)
+        return self.mean * W.sum(axis=1) + self._w @ V, np.sqrt(np.maximum(variance, 0.0))
 
     def _learn(self, rows: Rows, column: Column | None) -> None:
         if len(rows.y) == 1:

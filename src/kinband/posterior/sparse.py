@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import FloatArray, IntArray
 from kinband.errors import BadInputError, CannotCorrectError, NotPositiveDefiniteError
 from kinband.kernels import Kernel, MultiTaskKernel
-from kinband.posterior.base import Column, Posterior, Prediction, Rows, SolvedJoint, State
+from kinband.posterior.base import Column, Posterior, Prediction, Rows, SolvedJoint, State, SummedContexts
 
 # --- Coordinates in which a prior is white, and what to say when rounding has made that impossible ------------------
 
@@ -214,8 +214,11 @@ class InducedBelief:
 
     def predict(self, tasks: IntArray, X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return mean and variance (n,) of f for tasks (n,) at contexts X (n, d), their coordinates V and CV (m, n)."""
-        prior = self.kernel.diag(tasks, X)
-        V = self.Q @ self.kernel.cross(self.tasks, self.X, tasks, X)
+        return self.seen(self.kernel.cross(self.tasks, self.X, tasks, X), self.kernel.diag(tasks, X))
+
+    def seen(self, K: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the same of what has covariances K (m, n) with f at the points and these prior variances (n,)."""
+        V = self.Q @ K
         CV = self.C @ V
         seen, spread = np.einsum("ij,ij->j", V, V), np.einsum("ij,ij->j", V, CV)
         return self.mu @ V, np.maximum(prior - seen, 0.0) + np.maximum(spread, 0.0), V, CV
@@ -530,6 +533,14 @@ class SparsePosterior(Posterior):
             return Prediction(np.full(len(X), self.mean), std, SolvedJoint(self.kernel, tasks, X, V, V))
         mean, variance, V, CV = self._belief.predict(tasks, X)
         return Prediction(self.mean + mean, np.sqrt(variance), SolvedJoint(self.kernel, tasks, X, V, V - CV))
+
+    def sums(self, tasks: IntArray, X: FloatArray, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and std of weighted sums of f; see `Posterior.sums`."""
+        if self._belief is None:
+            return super().sums(tasks, X, W)
+        summed = SummedContexts.of(self.kernel, (self._belief.tasks, self._belief.X), (tasks, X, W))
+        mean, variance, _, _ = self._belief.seen(summed.R, summed.prior)
+        return self.mean * W.sum(axis=1) + mean, np.sqrt(variance)
 
     def _learn(self, rows: Rows, column: Column | None) -> None:
         """Learn checked rows; a first block of many chooses its points with all of them in view."""

@@ -23,6 +23,7 @@ from kinband.service.schemas import (
     Answer,
     Asked,
     Configurations,
+    CountersTaken,
     Decision,
     DecisionDetail,
     Decisions,
@@ -33,6 +34,8 @@ from kinband.service.schemas import (
     Left,
     Model,
     Modes,
+    Order,
+    Orders,
     Outlook,
     Plan,
     Planned,
@@ -211,14 +214,16 @@ class KinbandClient:
         body: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         key: str | None = None,
+        file: bytes | None = None,
     ) -> httpx.Response:
         """Send a request, again if need be, and return its answer; a refusal is an error."""
         headers = {} if method == "GET" else {"Idempotency-Key": key or uuid4().hex}
+        headers |= {} if file is None else {"Content-Type": "application/octet-stream"}
         given, plain = None if params is None else _given(**params), None if body is None else sendable(body)
         for tried in range(self._retries + 1):
             last = tried == self._retries
             try:
-                answer = self._http.request(method, path, json=plain, params=given, headers=headers)
+                answer = self._http.request(method, path, json=plain, content=file, params=given, headers=headers)
             except httpx.TransportError as error:
                 if last:
                     why = str(error) or type(error).__name__
@@ -253,9 +258,11 @@ class KinbandClient:
 
     def ask(
         self,
-        states: Mapping[str, Mapping[str, float]],
+        states: Mapping[str, Mapping[str, float]] | None = None,
         *,
+        stations: Sequence[str] | None = None,
         slot: str | None = None,
+        begins: str | None = None,
         running: Mapping[str, Knobs] | None = None,
         allowed: Mapping[str, Any] | None = None,
         time: float | str | None = None,
@@ -265,7 +272,9 @@ class KinbandClient:
 
         Args:
             states: State features by station.
-            slot: Your name of the slot; a station has one decision a slot.
+            stations: Further stations, in the state that their counters tell.
+            slot: Your name of the slot; a station has one decision a slot. An ISO time is when it begins.
+            begins: When the slot begins, as ISO text, where its name does not say so.
             running: What stations run, where you know better than the record.
             allowed: Which configurations may be chosen, by station: values or {"low", "high"} by knob, or a list.
             time: When, for a controller with a clock.
@@ -273,11 +282,31 @@ class KinbandClient:
         """
         found = self._did(
             Asked, "POST", "/v1/decisions",
-            states=states, slot=slot, running=running, allowed=allowed, time=time, key=key,
+            states=states, stations=stations, slot=slot, running=running, allowed=allowed, time=time, key=key,
+            **{"from": begins},
         )  # fmt: skip
         for warning in found.warnings:
             _LOG.warning("%s", warning)
         return found.decisions
+
+    def counters(
+        self, rows: Sequence[Mapping[str, Any]] | bytes | str | Path, *, key: str | None = None
+    ) -> CountersTaken:
+        """Send what was measured, as it comes; what could not be used goes into the log.
+
+        Args:
+            rows: Rows by column; or the bytes of a file, or its path: CSV or a measurement file, perhaps gzipped.
+            key: A key of your own for this call.
+        """
+        if isinstance(rows, bytes | str | Path):
+            data = rows if isinstance(rows, bytes) else Path(rows).read_bytes()
+            answer = self._send("POST", "/v1/counters", key=key, file=data)
+        else:
+            answer = self._send("POST", "/v1/counters", body=_given(rows=rows), key=key)
+        found = CountersTaken.model_validate(answer.json())
+        for unused in found.unused:
+            _LOG.warning("%s", unused.text)
+        return found
 
     def tell(
         self,
@@ -341,6 +370,25 @@ class KinbandClient:
     def reject(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:
         """Leave the stations of decisions that wait as they are."""
         return self._judge(decisions, approve=False, comment=comment, key=key)
+
+    def withdraw(self, decisions: Sequence[str], *, comment: str = "", key: str | None = None) -> list[Decision]:
+        """Take approvals back that are not ordered yet."""
+        said = {"decisions": _listed(decisions), "comment": comment}
+        return self._did(Decisions, "POST", "/v1/withdrawals", **said, key=key).decisions
+
+    # Orders
+
+    def orders(self) -> list[Order]:
+        """Return what is ordered, to be made now, then what is approved and due next."""
+        return self._got(Orders, "/v1/orders").orders
+
+    def confirm(self, decision: str, *, comment: str = "", key: str | None = None) -> Decision:
+        """Say that an order is carried out."""
+        return self._did(Decision, "POST", f"/v1/orders/{_part(decision)}/confirm", comment=comment, key=key)
+
+    def fail(self, decision: str, why: str = "", *, key: str | None = None) -> Decision:
+        """Say that an order could not be carried out."""
+        return self._did(Decision, "POST", f"/v1/orders/{_part(decision)}/fail", why=why, key=key)
 
     def mode(self) -> Modes:
         """Return the modes, and whether everything is stopped."""
@@ -440,9 +488,9 @@ class KinbandClient:
             Event.model_validate(event) for event in self._pages("/v1/events", {**filters, "limit": page}, "events")
         )
 
-    def similarity(self) -> Similarity:
-        """Return how alike stations are."""
-        return self._got(Similarity, "/v1/similarity")
+    def similarity(self, stations: Sequence[str] = ()) -> Similarity:
+        """Return how alike stations are: those that are named, or all, of a large network evenly chosen ones."""
+        return self._got(Similarity, "/v1/similarity", station=list(stations))
 
     def configurations(self) -> list[dict[str, Any]]:
         """Return every configuration, in the order of their numbers."""
@@ -477,8 +525,7 @@ class KinbandClient:
         return target
 
     def _judge(self, decisions: Sequence[str], *, approve: bool, comment: str, key: str | None) -> list[Decision]:
-        listed = [decisions] if isinstance(decisions, str) else list(decisions)
-        said = {"decisions": listed, "approve": approve, "comment": comment}
+        said = {"decisions": _listed(decisions), "approve": approve, "comment": comment}
         return self._did(Decisions, "POST", "/v1/approvals", **said, key=key).decisions
 
     def _pages(self, path: str, params: Mapping[str, Any], name: str) -> Iterator[Any]:
@@ -494,6 +541,11 @@ class KinbandClient:
 def _given(**values: Any) -> dict[str, Any]:
     """Return what is not None."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _listed(decisions: Sequence[str]) -> list[str]:
+    """Return ids as a list, also of one alone."""
+    return [decisions] if isinstance(decisions, str) else list(decisions)
 
 
 def _part(name: str) -> str:

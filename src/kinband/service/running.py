@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from time import gmtime
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -27,6 +27,9 @@ from kinband.service.api import Limits, create_app
 from kinband.service.connections import SECONDS, Seldom, patient
 from kinband.service.dashboard import dashboard_router, error_page
 from kinband.service.operations import Operations
+
+if TYPE_CHECKING:
+    from kinband.service.access.oidc import Provider
 
 # --- Running the service: where it listens, what it logs, how it starts from a ledger, and how it ends --------------
 #
@@ -152,7 +155,12 @@ def _without_query(record: logging.LogRecord) -> bool:
 
 
 def application(
-    operations: Operations, *, tokens: Tokens | None, insecure_local: bool = False, limits: Limits | None = None
+    operations: Operations,
+    *,
+    tokens: Tokens | None,
+    insecure_local: bool = False,
+    limits: Limits | None = None,
+    provider: "Provider | None" = None,
 ) -> FastAPI:
     """Return the service with its dashboard.
 
@@ -161,6 +169,7 @@ def application(
         tokens: Who may come in; None only together with `insecure_local`.
         insecure_local: Whether there is no access control.
         limits: How much callers may ask for.
+        provider: The identity provider that people may sign in through.
     """
     known = limits or Limits.usual()
     pages = dashboard_router(
@@ -169,6 +178,7 @@ def application(
         insecure_local=insecure_local,
         failures=known.failures,
         requests=known.requests,
+        provider=provider,
     )
     return create_app(
         operations,
@@ -178,6 +188,7 @@ def application(
         missing=error_page,
         limits=known,
         cacheable=("/static/",),
+        provider=provider,
     )
 
 

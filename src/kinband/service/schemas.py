@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from kinband.guardrails.review import Outcome
 from kinband.guardrails.rules import Code
@@ -23,14 +23,23 @@ Mode = Literal["shadow", "assist", "autonomous"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-Status = Literal["shadow", "kept", "waiting", "applied", "not made", "refused", "rejected", "rolled back", "expired"]
+Status = Literal[
+    "shadow", "kept", "waiting", "approved", "ordered", "applied", "not made", "failed", "refused", "rejected",
+    "rolled back", "expired",
+]  # fmt: skip
 """What became of a decision: "shadow" is recorded only, "kept" wants what runs already, "waiting" is for a person,
-"applied" is carried out, "not made" was ordered and, as the network reports, never made, "refused" by the guard,
-"rejected" by a person, "rolled back" by the guard in its place or by a person after it, and "expired" waited until its
-slot was over: it was told a reward, the next one was asked for, or its station left, was rolled back or changed its
-mode."""
+"approved" is for its window, "ordered" is for the network manager to make and confirm, "applied" is carried out,
+"not made" was carried out and, as the network reports, never made, "failed" was ordered and could not be made,
+"refused" by the guard, "rejected" by a person, "rolled back" by the guard in its place or by a person after it, and
+"expired" came too late: what waited when its slot was over, what was approved or ordered when its window was, and both
+when the station left, was rolled back or got another mode."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
+
+Manner = Literal["assumed", "confirmed"]
+"""Who says that an order is carried out: nobody, so that it counts at once, or the network manager."""
+
+MANNERS: tuple[Manner, ...] = get_args(Manner)
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -93,7 +102,8 @@ _DECISION: dict[str, Any] = {
     "id": "d000001",
     "station": "3714",
     "slot": "2026-11-20T10",
-    "at": "2026-11-20T10:00:00Z",
+    "from": "2026-11-20T10:00:00Z",
+    "at": "2026-11-20T10:00:01Z",
     "mode": "assist",
     "status": "waiting",
     "chosen": {"tilt": 6},
@@ -118,7 +128,23 @@ _ALTERNATIVES: list[dict[str, Any]] = [
     {"arm": 2, "configuration": {"tilt": 6}, "mean": 0.9, "std": 0.05, "score": 0.95},
     {"arm": 1, "configuration": {"tilt": 4}, "mean": 0.89, "std": 0.02, "score": 0.91},
 ]
-_DETAIL = {**_DECISION, "alternatives": _ALTERNATIVES}
+_STEPS: list[dict[str, Any]] = [
+    {"status": "waiting", "at": "2026-11-20T10:00:00Z", "actor": "network manager", "comment": ""}
+]
+_DETAIL = {**_DECISION, "alternatives": _ALTERNATIVES, "steps": _STEPS}
+_ORDER: dict[str, Any] = {
+    "id": "d000001",
+    "station": "3714",
+    "status": "ordered",
+    "slot": "2026-11-20T18",
+    "before": {"tilt": 4},
+    "proposed": {"tilt": 6},
+    "back": {"tilt": 4},
+    "due": "2026-11-21T00:00:00Z",
+    "until": "2026-11-21T05:00:00Z",
+    "decided_by": "ada",
+    "held": None,
+}
 _ANSWER = {**_DETAIL, "held": None, "valid_until": "2026-11-20T10:05:00Z"}
 _PLANNED: dict[str, Any] = {
     **_DECISION,
@@ -128,9 +154,10 @@ _PLANNED: dict[str, Any] = {
         "before": 0.89,
         "before_std": 0.02,
         "gain": 0.01,
-        "gain_low": -0.096,
-        "gain_high": 0.116,
+        "gain_low": -0.018,
+        "gain_high": 0.038,
     },
+    "support": {"own": 40, "others": 900, "stations": 31},
 }
 _EXPLANATION: dict[str, Any] = {
     "id": "d000001",
@@ -219,9 +246,12 @@ class Refusal(BaseModel):
 class Verdict(BaseModel):
     """What the guard said."""
 
-    outcome: Outcome = Field(description="allowed, replaced by the next best, refused, or rolled back.")
+    outcome: Outcome = Field(
+        description="allowed, replaced by the next best, deferred to the next window, refused, or rolled back."
+    )
     reason: str = Field(description="One sentence.")
     refusals: list[Refusal] = Field(description="What was refused on the way.")
+    due: datetime | None = Field(None, description="When what was deferred may be carried out, by the rails of then.")
 
 
 class Alternative(BaseModel):
@@ -244,6 +274,12 @@ class Decision(BaseModel):
     id: str = Field(description="What to tell its outcome by.")
     station: str = Field(description="The station.")
     slot: str | None = Field(description="Your name of its slot.")
+    begins: datetime | None = Field(
+        None,
+        validation_alias=AliasChoices("begins", "from"),
+        serialization_alias="from",
+        description="When its slot begins, where that was said.",
+    )
     at: datetime = Field(description="When it was asked for.")
     mode: Mode = Field(description="The mode of its station then.")
     status: Status = Field(description="What became of it.")
@@ -263,7 +299,20 @@ class Decision(BaseModel):
     comment: str = Field(description="What a person said about it.")
     actor: str = Field(description="Who asked.")
     decided_by: str = Field(description="Who approved, rejected or rolled it back.")
+    due: datetime | None = Field(None, description="When it is ordered, or was; null where it never was approved.")
+    until: datetime | None = Field(None, description="Until when it has to be confirmed; later it expires.")
     verdict: Verdict | None = Field(description="What the guard said, last.")
+
+
+class Step(BaseModel):
+    """What a decision came to, one step after the other."""
+
+    model_config = _NESTED
+
+    status: Status = Field(description="What it came to.")
+    at: datetime = Field(description="When.")
+    actor: str = Field(description="Who did it.")
+    comment: str = Field(description="What was said about it, or why.")
 
 
 class DecisionDetail(Decision):
@@ -272,6 +321,7 @@ class DecisionDetail(Decision):
     model_config = _answer(_DETAIL)
 
     alternatives: list[Alternative] = _from("decision.alternatives", "The best-scored ones, best first.")
+    steps: list[Step] = Field([], description="What it came to, oldest first.")
 
 
 class Answer(DecisionDetail):
@@ -313,9 +363,21 @@ class Expected(BaseModel):
     proposed_std: float | None = Field(description="Standard deviation of that, noise excluded.")
     before: float | None = Field(description="Predicted reward of `before`.")
     before_std: float | None = Field(description="Standard deviation of that, noise excluded.")
-    gain: float | None = Field(description="Predicted reward of `proposed` less that of `before`.")
+    gain: float | None = Field(
+        description="What `proposed` gains a slot over `before`, on average over states as in the station's last week."
+    )
     gain_low: float | None = Field(description="Lower end of the 95 % interval of the gain.")
     gain_high: float | None = Field(description="Its upper end.")
+
+
+class Support(BaseModel):
+    """How often what is proposed had run before it was decided."""
+
+    model_config = _NESTED
+
+    own: int = Field(description="At the station itself, in slots whose reward is known.")
+    others: int = Field(description="At other stations that it learns from.")
+    stations: int = Field(description="How many of those there are.")
 
 
 class Planned(Decision):
@@ -324,6 +386,7 @@ class Planned(Decision):
     model_config = _answer(_PLANNED)
 
     expected: Expected = Field(description="What the change is expected to earn.")
+    support: Support | None = Field(None, description="How often it was tried; null in ledgers of before.")
 
 
 class Plan(BaseModel):
@@ -332,6 +395,33 @@ class Plan(BaseModel):
     model_config = _answer({"decisions": [_PLANNED]})
 
     decisions: list[Planned]
+
+
+class Order(BaseModel):
+    """A change that was approved and is not made yet."""
+
+    model_config = _answer(_ORDER)
+
+    id: str = _from("record.id", "The decision; confirm or fail it by this.")
+    station: str = _from("record.station", "The station.")
+    status: Status = _from("record.status", "ordered: make it now; approved: it is ordered when it is due.")
+    slot: str | None = _from("record.slot", "Your name of the slot it was decided for.")
+    before: Configuration = _from("record.running", "What the station ran when it was asked for.")
+    proposed: Configuration = _from("record.wanted", "What it is to run.")
+    back: Configuration = Field(description="What to return to if it cannot be made: what it runs now.")
+    due: datetime | None = _from("record.due", "When it was ordered, or will be.")
+    until: datetime | None = _from("record.until", "Until when it has to be confirmed; later it expires.")
+    decided_by: str = _from("record.decided_by", "Who approved it; empty where that was the mode autonomous.")
+    held: Refusal | None = Field(None, description="What forbids to make it now, such as a stop; null if nothing does.")
+
+
+class Orders(BaseModel):
+    """What the network manager has to do: what is ordered, then what is approved, each in the order of approval."""
+
+    model_config = _answer({"manner": "confirmed", "orders": [_ORDER]})
+
+    manner: Manner = Field(description="assumed: an order counts as carried out at once; confirmed: once you say so.")
+    orders: list[Order]
 
 
 class DecisionPage(Decisions):
@@ -416,11 +506,14 @@ class Configurations(BaseModel):
 class Similarity(BaseModel):
     """How alike stations are."""
 
-    model_config = _answer({"stations": ["3714", "3715"], "matrix": [[1.0, 0.8], [0.8, 1.0]], "method": "given"})
+    model_config = _answer(
+        {"stations": ["3714", "3715"], "matrix": [[1.0, 0.8], [0.8, 1.0]], "method": "given", "total": 2}
+    )
 
     stations: list[str]
     matrix: list[list[float]] = Field(description="Row and column m belong to the m-th station.")
     method: str = Field(description="What it was found by.")
+    total: int = Field(description="How many stations there are.")
 
 
 class Event(BaseModel):
@@ -473,14 +566,47 @@ class RefusedByRails(BaseModel):
     reason: str = Field(description="The same for people.")
 
 
+class JudgedOtherwise(BaseModel):
+    """A decision of the past that other guard rails would have judged otherwise."""
+
+    model_config = _NESTED
+
+    decision: str = Field(description="Its id.")
+    station: str = Field(description="Its station.")
+    at: datetime = Field(description="When it was made.")
+    fate: Literal["refused", "let through", "later", "another"] = Field(
+        description='A change "refused"; one "let through" that was not, or sooner; "later"; or "another" one.'
+    )
+    was: str = Field(description="What the guard said then.")
+    reason: str = Field(description="What it says by the rails that were sent.")
+
+
+class RailsPreview(BaseModel):
+    """What guard rails would have made of the decisions of the last days."""
+
+    model_config = _NESTED
+
+    since: datetime | None = Field(description="When the first of them was made; null where there is none.")
+    decisions: int = Field(description="How many were reviewed again.")
+    changes: int = Field(description="How many of these had a change let through.")
+    refused: int = Field(description="Changes that would have been refused.")
+    let_through: int = Field(description="Changes that would have been made and were not, or sooner.")
+    later: int = Field(description="Changes that would have been made later, when a window opens.")
+    another: int = Field(description="Changes to what would have been another configuration.")
+    rails: dict[str, int] = Field(description="By rail, how many more decisions it refuses something of.")
+    cut: bool = Field(description="Whether there were more decisions than were reviewed.")
+    listed: list[JudgedOtherwise] = Field(description="The latest of those judged otherwise, up to 200.")
+
+
 class RailsChange(BaseModel):
     """What became of guard rails that were sent."""
 
-    model_config = _answer({"changed": True, "rails": _RAILS, "refused": []})
+    model_config = _answer({"changed": True, "rails": _RAILS, "refused": [], "preview": None})
 
     changed: bool = Field(description="Whether others are in force now than before.")
     rails: Rails = Field(description="Those in force now.")
     refused: list[RefusedByRails] = Field(description="What waits and those that were sent refuse, approved now.")
+    preview: RailsPreview | None = Field(default=None, description="Where they were only checked: the last days.")
 
 
 # --- The service itself: whether it lives, and what went wrong ------------------------------------------------------
@@ -593,7 +719,7 @@ class Point(BaseModel):
     model_config = _NESTED
 
     at: datetime = Field(description="When it began.")
-    decision: str = Field(description="Its decision.")
+    decision: str | None = Field(description="Its decision; null for a row of the log that the service started with.")
     configuration: Configuration = _from("arm", "What ran; null if nobody knows.")
     changed: bool = Field(description="Whether that was another than before.")
     reward: float | None = Field(description="What it earned; null while it is awaited.")
@@ -607,3 +733,40 @@ class History(BaseModel):
 
     station: str
     points: list[Point]
+
+
+class UnusedRows(BaseModel):
+    """Rows that were not used."""
+
+    code: str = Field(description="Why, for programs.")
+    count: int = Field(description="How many.")
+    places: list[str] = Field(description="The first of them.")
+    text: str = Field(description="One sentence.")
+
+
+class CountersTaken(BaseModel):
+    """What became of counters that came."""
+
+    model_config = _answer(
+        {
+            "rows": 3, "stations": 2, "told": ["d000001"], "corrected": [], "repeated": 0, "differing": 0,
+            "unmatched": 1, "left": 0,
+            "unused": [
+                {
+                    "code": "unknown_station", "count": 1, "places": ["row 3: '3799'"],
+                    "text": "1 row is of stations that nobody knows: let them join, or check the column "
+                    "(row 3: '3799')",
+                }
+            ],
+        }
+    )  # fmt: skip
+
+    rows: int = Field(description="How many rows there were.")
+    stations: int = Field(description="Of how many stations the state is new.")
+    told: list[str] = Field(description="Decisions whose reward is known now.")
+    corrected: list[str] = Field(description="Decisions whose reward was put right: the later value counts.")
+    repeated: int = Field(description="Rows that brought nothing new.")
+    differing: int = Field(description="Rows that contradict what came before.")
+    unmatched: int = Field(description="Rewards of periods in which nothing was decided.")
+    left: int = Field(description="Rewards that are still to be put right: send the rows again.")
+    unused: list[UnusedRows] = Field(description="What could not be used, by reason.")

@@ -1,7 +1,7 @@
 """From a ledger and a file of rails to operations: what a service starts with, new or once more."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,10 @@ from kinband.guardrails.yaml import text_of
 from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.restoring import read_setup
 from kinband.service.operations import Clock, Mode, Operations
+from kinband.service.operations.feeds import Feed
+from kinband.service.operations.records import Called
 from kinband.service.operations.review import rails_on_record
+from kinband.service.schemas import Manner
 
 if TYPE_CHECKING:
     from kinband.cluster import OnRay
@@ -102,8 +105,11 @@ def open_operations(
     *,
     start: Callable[[], Controller] | None = None,
     rails: Path | None = None,
+    names: Callable[[], Mapping[str, Called]] = dict,
     mode: Mode | None = None,
+    manner: Manner | None = None,
     clock: Clock | None = None,
+    feed: Feed | None = None,
     on: "OnRay | None" = None,
 ) -> Operations:
     """Go on with the operations of a ledger, or start them.
@@ -112,8 +118,11 @@ def open_operations(
         ledger: Where everything is on record.
         start: Makes what an empty ledger starts with; not called for one that has a controller.
         rails: The file of rails; None to go on with those on record.
+        names: Tells, once the ledger has begun, what pages call the reward, knobs and features.
         mode: The mode of all stations where none was ever set; "shadow" if not given.
+        manner: Who says that an order is carried out; None for what is on record.
         clock: What says the time.
+        feed: How counters are read from now on; as is on record if not given.
         on: The Ray cluster on which shards learn; None for this process.
     """
     setup, controller = setup_on_record(ledger), None
@@ -128,7 +137,8 @@ def open_operations(
     for warning in ledger.warnings:
         _LOG.warning(warning)
     operations = Operations.open(
-        ledger, controller, rails=found, rails_text=text, mode=mode or "shadow", clock=clock, on=on, actor="service"
-    )
+        ledger, controller, rails=found, rails_text=text, names=names(), mode=mode or "shadow", manner=manner,
+        clock=clock, feed=feed, on=on, actor="service",
+    )  # fmt: skip
     _LOG.info("the head of the ledger %s is %s", ledger.name, ledger.head())
     return operations

@@ -30,8 +30,9 @@ DECIDED = ("decision", "station", "slot", "at", "mode", "status", "round", "know
            "called_off", "verdict", "reason", "actor", "decided_by", "comment")  # fmt: skip
 OUTCOMES = ("decision", "station", "slot", "at", "reward", "called_off")
 EVENTS = ("seq", "kind", "at", "actor", "station", "decision", "slot", "payload")
-PLANNED = ("decision", "station", "slot", "at", "expected_reward", "std", "expected_gain", "gain_low", "gain_high",
-           "verdict", "reason")  # fmt: skip
+PLANNED = ("decision", "station", "slot", "at", "status", "due", "until", "decided_by", "comment",
+           "expected_reward", "std", "expected_gain", "gain_low", "gain_high",
+           "ran_here", "ran_at_similar", "similar_stations", "verdict", "reason")  # fmt: skip
 
 
 def csv_answer(name: str, header: Sequence[str], rows: Iterable[Row]) -> StreamingResponse:
@@ -129,6 +130,9 @@ def _row(made: Decision, columns: Sequence[str], sides: Sequence[str], space: Co
         expected = made.expected
         said |= {"expected_reward": expected.proposed, "std": expected.proposed_std}
         said |= {"expected_gain": expected.gain, "gain_low": expected.gain_low, "gain_high": expected.gain_high}
+        tried = made.support
+        said |= {"ran_here": tried and tried.own, "ran_at_similar": tried and tried.others}
+        said |= {"similar_stations": tried and tried.stations}
     values = [said[name] if name in said else getattr(made, name) for name in columns]
     return [*values, *((getattr(made, side) or {}).get(knob) for side in sides for knob in space.knobs)]
 

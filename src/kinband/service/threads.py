@@ -123,6 +123,8 @@ RESUMING = Threads("resuming", 2, most=_MANY, each=_MANY)
 """For the end of a stop, which may wait for whoever decides: no stop is ever behind it."""
 DOORS = Threads("the door", 4, most=_MANY, each=_MANY)
 """For probes and for whoever signs in."""
+PROVIDER = Threads("the identity provider", 4, most=32, each=32)
+"""For whoever signs in through another service, which may take its time."""
 LONG = Threads("what takes long", 2, most=16, each=4)
 """For evidence and outlooks."""
 FILES = Threads("files", 2, most=16, each=4)

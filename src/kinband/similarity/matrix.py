@@ -36,6 +36,8 @@ FORMAT = "kinband task matrix"
 VERSION = 2
 """Of files with groups that share nothing; a matrix that is one has version 1, as ever."""
 
+_TURNED = 500  # stations up to which the leaves of their tree are turned
+
 Parts = tuple[tuple[str, ...], TaskCovariance, str, dict[str, Any]]
 """Stations, matrix, method, details: what a file holds, not yet checked for meaning."""
 
@@ -204,8 +206,8 @@ class TaskMatrix:
     def order(self) -> IntArray:
         """Return the stations' indices in an order that puts like beside like, (M,).
 
-        Average-linkage clustering on 1 − correlation, its leaves turned so that neighbours are as alike as
-        the tree allows.
+        Average-linkage clustering on 1 − correlation, its leaves turned so that neighbours are as alike as the tree
+        allows; of more than 500 stations they are not turned, which takes the cube of their number.
 
         Example:
             >>> K_Z = np.array([[1.0, 0.0, 0.9], [0.0, 1.0, 0.0], [0.9, 0.0, 1.0]])
@@ -236,11 +238,12 @@ class TaskMatrix:
             return [group for part in self.parts() for group in part.groups(alike=level)]
         if len(self) == 1:
             return [self.stations]
-        from scipy.cluster.hierarchy import fcluster
+        from scipy.cluster.hierarchy import fcluster, leaves_list
 
-        labels = fcluster(self._tree(), 1.0 - level, criterion="distance")
+        tree = self._tree()
+        labels = fcluster(tree, 1.0 - level, criterion="distance")
         found: dict[int, list[str]] = {}
-        for m in self.order():
+        for m in leaves_list(tree):
             found.setdefault(int(labels[m]), []).append(self.stations[m])
         return [tuple(names) for names in found.values()]
 
@@ -334,7 +337,8 @@ class TaskMatrix:
         from scipy.spatial.distance import squareform
 
         apart = np.clip(1.0 - self.correlation(), 0.0, None)
-        return np.asarray(linkage(squareform(apart, checks=False), method="average", optimal_ordering=True))
+        turned = len(self) <= _TURNED
+        return np.asarray(linkage(squareform(apart, checks=False), method="average", optimal_ordering=turned))
 
 
 def check_stations(stations: Sequence[str]) -> tuple[str, ...]:

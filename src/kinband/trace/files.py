@@ -22,7 +22,7 @@ from kinband.stats import counted
 from kinband.trace.cells import MISSING, Cleaned, cleaned
 from kinband.trace.columns import RowError
 from kinband.trace.guesses import stations_in
-from kinband.trace.sniff import LOOKED_AT, TextFormat, decoded, sniffed
+from kinband.trace.sniff import LOOKED_AT, TextFormat, decoded, encoding_of, sniffed
 
 # --- Where in its file a row of a log is, as a person finds it there ------------------------------------------------
 #
@@ -339,6 +339,14 @@ def form_of(
             value=free.delimiter,
         )
     return form
+
+
+def told_encoding(path: Path) -> str | None:
+    """Return the encoding that a text file's bytes tell; None where it may be any of eight bits, or is no such file."""
+    if not path.is_file() or path.suffix.lower() in (".parquet", ".xlsx"):
+        return None
+    found = encoding_of(bytes(_text(path)), path)
+    return None if found == "cp1252" else found
 
 
 def _text(path: Path, *, most: int | None = None) -> Any:

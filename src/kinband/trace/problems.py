@@ -260,6 +260,48 @@ def _days_alone(trace: "Trace") -> str | None:
     )
 
 
+_MOST_SET, _MOVES = 50, 0.9  # values that are set, and share of rows in which what is measured differs from before
+
+
+def _as_measured(trace: "Trace", knob: str) -> str:
+    """Say that a knob's numbers look measured: hardly one comes twice, or many and another in every row; else ""."""
+    values = trace.configuration[knob]
+    many = len(np.unique(values)) if values.dtype.kind in "fiu" else 0
+    if many > max(MANY, 0.5 * len(trace)) or (many > _MOST_SET and _moves(trace, values) > _MOVES):
+        return f"knob {knob!r} has {many:,} values in {len(trace):,} rows, as what is measured has, not what is set"
+    return ""
+
+
+def _moves(trace: "Trace", values: NDArray[Any]) -> float:
+    """The share of rows whose value differs from that of the station's row before."""
+    station = np.unique(trace.station, return_inverse=True)[1].ravel()
+    order = np.argsort(station, kind="stable") if trace.time is None else np.lexsort((trace.time, station))
+    same = np.diff(station[order]) == 0
+    return float(np.mean(np.diff(values[order])[same] != 0)) if same.any() else 0.0
+
+
+def check_knobs(trace: "Trace") -> None:
+    """Refuse to plan for a knob whose values look measured.
+
+    Example:
+        >>> from kinband import Trace
+        >>> log = {"station": ["a", "b"] * 60, "load": np.arange(120) / 7, "reward": np.arange(120.0) % 5}
+        >>> check_knobs(Trace.from_frame(log, {"configuration": ["load"]}))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: knob 'load' has 120 values in 120 rows, as what is measured has, not what is ...
+    """
+    for knob in trace.configuration:
+        if as_measured := _as_measured(trace, knob):
+            raise BadInputError(
+                as_measured,
+                hint="name what is set with --configuration; if this is, round it to the steps in which it is set",
+                code="measured_knob",
+                argument="configuration",
+                value=knob,
+            )
+
+
 def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
     """Yield sentences on what is odd in a log and was taken as it is; `named` says whether the state was named."""
     if not named and len(trace.state_names) > MANY:
@@ -281,11 +323,8 @@ def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
         yield days
     for knob, values in trace.configuration.items():
         words = np.unique(values).tolist()
-        if values.dtype.kind == "f" and len(words) > max(MANY, 0.5 * len(trace)):
-            yield (
-                f"knob {knob!r} has {len(words):,} values in {len(trace):,} rows, as what is measured has, not what "
-                "is set: is it a setting?"
-            )
+        if as_measured := _as_measured(trace, knob):
+            yield f"{as_measured}: is it a setting?"
         if values.dtype.kind == "U" and len(words) > 1 and all(_WITH_UNIT.fullmatch(word) for word in words):
             yield (
                 f"knob {knob!r} holds words such as {words[0]!r:.40}, taken for names, not for quantities: write "

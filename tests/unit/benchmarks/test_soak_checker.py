@@ -14,7 +14,7 @@ from benchmarks.soak.checker import checked, times_of
 from benchmarks.soak.history import Operation, Row, Sighting
 from benchmarks.soak.oracle import Limits
 from benchmarks.soak.plan import FULL, STORES, tasks
-from benchmarks.soak.session import LIMITS, RAILS, Session
+from benchmarks.soak.session import BY_NIGHT, LIMITS, RAILS, RAILS_BY_NIGHT, Session
 from benchmarks.soak.synced import lose
 
 from kinband import ConfigurationSpace
@@ -25,6 +25,7 @@ TILTS = (2, 4, 6, 8)
 RULES = Limits(
     values=TILTS, highest=6, lower={"c": 4}, step=2, min_time=600, per_day=3, per_round=2, round=300, retry_after=3600,
     neighbours=(frozenset("ab"),), frozen=frozenset("f"), windows=((11 * 60, 11 * 60 + 30),),
+    maintenance=((10 * 60, 12 * 60 + 30),),
 )  # fmt: skip
 
 
@@ -71,16 +72,52 @@ class Past:
         asked = {"known": known, "configuration": {"tilt": TILTS[arm]}}
         self.record("decision", {"entry": asked}, station=station, decision=name, slot=slot, key=key)
         verdict = {"outcome": "refused" if held else "allowed", "reason": held or "no rail forbids it"}
-        self.record("verdict", {"verdict": verdict}, station=station, decision=name)
+        status = "refused" if held else "applied"
+        self.record("verdict", {"verdict": verdict, "status": status}, station=station, decision=name)
         if runs != before:
             self.change(station, runs, before, decision=name)
         item = {
             "id": name, "station": station, "chosen": {"tilt": TILTS[arm]}, "proposed": {"tilt": TILTS[runs]},
             "before": {"tilt": TILTS[before]}, "run": {"tilt": TILTS[runs]}, "held": held, "open": True,
-            "verdict": verdict, "reported": None,
+            "verdict": verdict, "status": status,
         }  # fmt: skip
         self.operate("ask", key, {"slot": slot}, {"decisions": [item]})
         return name
+
+    def order(self, station: str, arm: int, before: int, *, wait: float = 700, status: str = "ordered") -> str:
+        """Decide for a station after a while, and order that, or approve it for later."""
+        self.now += wait
+        number = sum(row.kind == "decision" for row in self.rows) + 1
+        name, known = f"d{number}", sum(row.kind == "outcome" for row in self.rows)
+        asked = {"known": known, "configuration": {"tilt": TILTS[arm]}}
+        self.record("decision", {"entry": asked}, station=station, decision=name, slot=f"s{number}")
+        verdict = {"outcome": "allowed", "reason": "no rail forbids it", "arm": arm, "running": before}
+        until = (BEGIN + timedelta(seconds=self.now + 3600)).isoformat()
+        said = {"verdict": verdict, "status": status, "until": until}
+        self.record("verdict", said, station=station, decision=name)
+        return name
+
+    def step(self, decision: str, status: str, *, wait: float = 30, **further: Any) -> None:
+        """Have an order come to something."""
+        self.now += wait
+        station = next(row.station for row in self.rows if row.decision == decision)
+        self.record("order", {"status": status, **further}, station=station, decision=decision)
+
+    def confirm(self, decision: str, *, wait: float = 30, made: bool = True, **further: Any) -> None:
+        """Say that an order is carried out, and put on record that it is."""
+        self.step(decision, "applied", wait=wait)
+        [verdict] = [row for row in self.rows if row.kind == "verdict" and row.decision == decision]
+        said = verdict.payload["verdict"]
+        note = {"arm": said["arm"], "before": said["running"], "by": "controller", "order": decision, "reported": True}
+        if made:
+            self.record("applied", note | further, station=verdict.station, decision=None)
+        self.operate("confirm", f"nms: confirm {decision} {self.now}", {}, {"id": decision, "status": "applied"})
+
+    def listed(self, *shown: tuple[str, str], held: str | None = None) -> None:
+        """Ask for orders, and be shown some of them."""
+        self.now += 5
+        orders = [{"id": name, "status": status, "held": held} for name, status in shown]
+        self.operate("orders", f"nms: orders {self.now}", {}, {"orders": orders})
 
     def change(self, station: str, arm: int, before: int, *, by: str = "controller", **further: Any) -> Row:
         return self.record("applied", {"arm": arm, "before": before, "by": by}, station=station, **further)
@@ -255,8 +292,112 @@ def test_a_change_that_was_taken_back_does_not_count() -> None:
     assert past.faults() == {}
 
 
-def test_the_rails_of_a_session_are_those_of_its_oracle() -> None:
-    rails = rails_from_text(RAILS, ConfigurationSpace(tilt=list(LIMITS.values)), stations=list("abcdef"))
+def ordered() -> Past:
+    """A past of orders that are confirmed, fail, and are late, with a stop in its midst."""
+    past = Past()
+    first, second = past.order("a", 1, 0), past.order("d", 1, 0)
+    past.listed((first, "ordered"), (second, "ordered"))
+    past.confirm(first)
+    past.step(second, "failed")
+    past.operate("fail", f"nms: fail {second}", {}, {"id": second, "status": "failed"})
+    past.listed()
+    third = past.order("a", 2, 1)
+    past.switch("stop", "stopped")
+    past.listed((third, "ordered"), held="stop")
+    past.step(third, "expired", wait=3700)
+    past.switch("resume", "resumed")
+    past.confirm(third)
+    return past
+
+
+def test_a_sound_past_of_orders_has_no_anomaly() -> None:
+    assert ordered().faults() == {}
+
+
+def _listed_in_a_stop(past: Past) -> None:
+    name = past.order("a", 1, 0)
+    past.switch("stop", "stopped")
+    past.listed((name, "ordered"))
+
+
+def _not_listed(past: Past) -> None:
+    past.order("a", 1, 0)
+    past.listed()
+
+
+def _listed_too_long(past: Past) -> None:
+    name = past.order("a", 1, 0)
+    past.confirm(name)
+    past.listed((name, "ordered"))
+
+
+def _made_after_it_failed(past: Past) -> None:
+    name = past.order("a", 1, 0)
+    past.step(name, "failed")
+    past.confirm(name)
+
+
+def _twice(past: Past) -> None:
+    name = past.order("a", 1, 0)
+    past.confirm(name)
+    said = {"by": "network", "reported": True}
+    past.record("applied", said | {"arm": 0, "before": 1}, station="a")
+    past.record("applied", said | {"arm": 1, "before": 0, "order": name}, station="a")
+
+
+ORDERS: dict[str, tuple[str, Callable[[Past], object]]] = {
+    "of a round": ("rails in true time", lambda past: [past.order(name, 1, 0, wait=50) for name in ("a", "d", "e")]),
+    "its neighbour": ("rails in true time", lambda past: (past.order("a", 1, 0), past.order("b", 1, 0, wait=2000))),
+    "everything is stopped": (
+        "rails in true time",
+        lambda past: (past.switch("stop", "stopped"), past.order("a", 1, 0)),
+    ),
+    "forbidden period": ("rails in true time", lambda past: past.order("a", 1, 0, wait=3600 + 600)),
+    "no maintenance window": ("rails in true time", lambda past: past.order("a", 1, 0, wait=3 * 3600)),
+    "ordered another change": ("rails in true time", lambda past: past.confirm(past.order("a", 1, 0), arm=2)),
+    "was never ordered": ("rails in true time", lambda past: past.confirm(past.order("a", 1, 0, status="approved"))),
+    "d2 is ordered, and d1 of a": ("life of an order", lambda past: (past.order("a", 1, 0), past.order("a", 2, 0))),
+    "was failed and is applied": ("life of an order", _made_after_it_failed),
+    "expired before": ("life of an order", lambda past: past.step(past.order("a", 1, 0), "expired")),
+    "carried out 2 times": ("life of an order", _twice),
+    "is not on record": ("orders are acknowledged", lambda past: past.confirm(past.order("a", 1, 0), made=False)),
+    "under way and is not listed": ("orders are listed as they stand", _not_listed),
+    "shown as ordered": ("orders are listed as they stand", _listed_too_long),
+    "while all is stopped": ("stop", _listed_in_a_stop),
+}
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_what_must_not_become_of_an_order_is_found(what: str) -> None:
+    past = Past()
+    promise, act = ORDERS[what]
+    act(past)
+    assert any(what in fault for fault in past.faults()[promise])
+
+
+def test_a_change_is_judged_again_when_it_is_confirmed() -> None:
+    past = Past()
+    first, second = past.order("a", 1, 0), past.order("a", 2, 1)
+    past.confirm(first)
+    past.confirm(second)
+    assert any("less than 600 s" in fault for fault in past.faults()["rails in true time"])
+
+
+def test_nothing_is_held_against_a_confirmation_that_nobody_could_know() -> None:
+    past = Past()
+    name = past.order("a", 1, 0)
+    for other in ("d", "e"):  # the network fills the round by itself
+        past.record("applied", {"arm": 1, "before": 0, "by": "network", "reported": True}, station=other)
+    past.confirm(name)
+    late = past.order("c", 1, 0)
+    past.step(late, "expired", wait=3700)
+    past.confirm(late)
+    assert past.faults() == {}
+
+
+@pytest.mark.parametrize(("text", "limits"), [(RAILS, LIMITS), (RAILS_BY_NIGHT, BY_NIGHT)])
+def test_the_rails_of_a_session_are_those_of_its_oracle(text: str, limits: Limits) -> None:
+    rails = rails_from_text(text, ConfigurationSpace(tilt=list(LIMITS.values)), stations=list("abcdef"))
     assert rails.min_time is not None
     assert (rails.min_time.total_seconds(), rails.round.total_seconds()) == (LIMITS.min_time, LIMITS.round)
     assert (rails.per_day, rails.per_round) == (LIMITS.per_day, LIMITS.per_round)
@@ -265,7 +406,8 @@ def test_the_rails_of_a_session_are_those_of_its_oracle() -> None:
     pairs = {frozenset((one, other)) for one, others in rails.neighbours.items() for other in others}
     assert pairs == set(LIMITS.neighbours)
     assert not rails.neighbours_together
-    assert len(rails.forbidden) == len(LIMITS.windows)
+    assert [(one.start, one.end) for one in rails.forbidden] == list(limits.windows)
+    assert [(one.start, one.end) for one in rails.maintenance or ()] == list(limits.maintenance)
     assert {freeze.station for freeze in rails.freeze} == LIMITS.frozen
     [knob] = dict(rails.limits("a")).values()
     assert (knob.high, knob.step) == (LIMITS.highest, LIMITS.step)
@@ -280,6 +422,8 @@ def test_a_full_run_has_as_many_faults_as_it_says() -> None:
     assert sum(task.times for task in wanted if task.fault == "flips") == 1000
     stores = {task.store for task in wanted if isinstance(task, Session) and task.fault == "kill"}
     assert stores == set(STORES)
+    parts = {(task.store, task.confirmed) for task in wanted if isinstance(task, Session)}
+    assert len(parts) == 4
 
 
 def test_what_was_not_synced_is_lost_or_mixed_with_what_was(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ class StubClient(KinbandClient):
     def stations(self) -> list[Any]:
         return [SimpleNamespace(station=name, active=True) for name in self._network.stations]
 
-    def ask(self, states: Mapping[str, Mapping[str, float]], *, slot: str | None = None, **_: Any) -> list[Any]:
+    def ask(
+        self, states: Mapping[str, Mapping[str, float]] | None = None, *, slot: str | None = None, **_: Any
+    ) -> list[Any]:
+        states = states or {}
         self.asked.append(set(states))
         found = [self.decide(f"{name}@{slot}", name, 12, waits=name == self._waits) for name in states]
         self.made |= {one.id: one for one in found}

@@ -1,6 +1,8 @@
 """Measurement files of every form give back what was written, and nothing of a file that is damaged."""
 
 import gzip
+import io
+import tarfile
 import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,8 +189,51 @@ def test_a_zip_archive_that_is_cut_off_or_holds_a_damaged_file_is_named(tmp_path
     (tmp_path / "pm.zip").write_bytes(data.replace(b'p="1">1<', b'p="1">2<', 1))  # the sum of the first is wrong
     found = survey(tmp_path)
     assert found.files == 2
-    assert "zip archive that is damaged" in found.unreadable[f"{tmp_path}/cut.zip"]
+    assert "archive that is damaged" in found.unreadable[f"{tmp_path}/cut.zip"]
     assert "Bad CRC-32" in found.unreadable[f"{tmp_path}/pm.zip/b.xml"]
+
+
+@pytest.mark.parametrize("name", ["pm.tar", "pm.tar.gz", "pm.TGZ"])
+def test_the_files_of_a_tar_archive_count_one_by_one(tmp_path: Path, name: str) -> None:
+    text = pm_text([Info({CELL: {"A": "1"}})]).encode()
+    _tar(tmp_path / name, {"day/a.xml": text, "day/b.xml.gz": gzip.compress(text), "day/._a.xml": b"x", "c.txt": b"x"})
+    found = survey(tmp_path)
+    assert (found.files, found.repeated, list(found.periods)) == (2, 1, [FULL])
+    assert found.foreign == [f"{tmp_path}/{name}/c.txt"]
+
+
+def test_of_a_tar_archive_that_is_cut_off_the_whole_files_are_used_and_it_is_named(tmp_path: Path) -> None:
+    text = pm_text([Info({f"{CELL}{n}": {"A": str(n)} for n in range(2000)})]).encode()
+    whole = tmp_path / "whole.tar.gz"
+    _tar(whole, {"a.xml": pm_text([Info({CELL: {"A": "1"}})]).encode(), "b.xml": text})
+    data = whole.read_bytes()
+    whole.unlink()
+    (tmp_path / "cut.tar.gz").write_bytes(data[: len(data) // 2])
+    (tmp_path / "no.tar").write_bytes(b"nothing")
+    found = survey(tmp_path)
+    assert found.files == 1
+    for name in ("cut.tar.gz", "no.tar"):
+        assert "archive that is damaged" in found.unreadable[f"{tmp_path}/{name}"]
+
+
+def test_a_tar_archive_of_too_many_or_too_large_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tar(tmp_path / "pm.tgz", {"a.xml": b" " * 1_000_000, "b.xml": b"x"})
+    monkeypatch.setattr("kinband.counters.files.MOST_PACKED", 1)
+    with pytest.raises(BadInputError, match=r"pm\.tgz holds more than 1 files"):
+        survey(tmp_path)
+    monkeypatch.setattr("kinband.counters.files.USUAL", 10_000)
+    with pytest.raises(BadInputError, match=r"pm\.tgz unpacks to many times its size"):
+        survey(tmp_path)
+
+
+def _tar(path: Path, files: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as archive:
+        for name, data in files.items():
+            inside = tarfile.TarInfo(name)
+            inside.size = len(data)
+            archive.addfile(inside, io.BytesIO(data))
 
 
 def test_a_zip_archive_that_unpacks_to_many_times_its_size_is_refused(
@@ -200,7 +245,7 @@ def test_a_zip_archive_that_unpacks_to_many_times_its_size_is_refused(
     with pytest.raises(BadInputError, match=r"unpacks to .* GB, many times what it is packed to"):
         survey(tmp_path / "pm.zip")
     monkeypatch.setattr("kinband.counters.files.MOST_PACKED", 0)
-    with pytest.raises(BadInputError, match=r"pm\.zip holds 1 files, and at most 0 are read"):
+    with pytest.raises(BadInputError, match=r"pm\.zip holds more than 0 files"):
         survey(tmp_path / "pm.zip")
 
 

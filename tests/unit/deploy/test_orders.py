@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kinband.counters import CounterMap
-from kinband.deploy import Receipt, items_of, read_orders
+from kinband.deploy import Item, Receipt, items_of, read_orders, wave_folder
+from kinband.deploy.receipt import State, check_waves_before
 from kinband.errors import BadInputError, ConflictError
 
 NOW = datetime(2026, 11, 8, 22, tzinfo=UTC)
@@ -146,4 +147,59 @@ def test_a_receipt_is_read_as_it_was_written_whatever_names_are(folder: Path) ->
 def test_a_damaged_receipt_is_told_as_that(folder: Path) -> None:
     (folder / "applied.csv").write_text("station,state\na,half\n")
     with pytest.raises(BadInputError, match=r"applied.csv is damaged .*: look at what the nodes run"):
+        Receipt.read(folder)
+
+
+# --- Waves ----------------------------------------------------------------------------------------------------------
+
+STAGED = "station,present_threshold,set_threshold,wave\n"
+
+
+def ordered(folder: Path, wave: int | None) -> list[str]:
+    return [one.station for one in read_orders(folder, now=NOW, max_age=timedelta(days=3), wave=wave)]
+
+
+def test_one_wave_is_carried_out_and_what_is_held_back_never(folder: Path) -> None:
+    write(folder, "a,-100,-102,2\nb,-100,-102,1\nc,-100,-102,held back\nd,-100,-102,1\n", STAGED)
+    assert (ordered(folder, 1), ordered(folder, 2)) == (["b", "d"], ["a"])
+    with pytest.raises(BadInputError, match=r"carried out in waves: name one of 1 to 2 with --wave"):
+        ordered(folder, None)
+    with pytest.raises(BadInputError, match="has no wave 3: it has 1 to 2"):
+        ordered(folder, 3)
+
+
+def test_a_wave_of_a_plan_without_waves_and_a_wave_that_is_none_are_refused(folder: Path) -> None:
+    with pytest.raises(BadInputError, match="has no waves: leave --wave out"):
+        ordered(folder, 1)
+    for odd in ("soon", "0", ""):
+        write(folder, f"a,-100,-102,1\nb,-100,-102,{odd}\n", STAGED)
+        with pytest.raises(BadInputError, match=f"has a wave '{odd}': a wave is a number"):
+            ordered(folder, 1)
+
+
+def receipt(folder: Path, wave: int, state: State) -> None:
+    place = wave_folder(folder, wave)
+    place.mkdir()
+    item = Item("a", "threshold", "-100", "-102", "enb7", "Element=7,Cell=1", "a2", "40", "38")
+    Receipt((item,), {"enb7": state}, {}, "kinband-1", until=NOW, at=NOW, wave=str(wave)).write(place)
+
+
+def test_a_wave_waits_until_those_before_are_confirmed(folder: Path) -> None:
+    check_waves_before(folder, 1)
+    with pytest.raises(ConflictError, match=r"wave 1 of the plan .* has not been carried out, and wave 2 builds on it"):
+        check_waves_before(folder, 2)
+    receipt(folder, 1, "confirmed")
+    check_waves_before(folder, 2)
+    receipt(folder, 2, "pending")
+    with pytest.raises(ConflictError, match=r"wave 2 of the plan .* is not confirmed"):
+        check_waves_before(folder, 3)
+    receipt(folder, 3, "undone")
+    with pytest.raises(ConflictError, match="is not confirmed"):
+        check_waves_before(folder, 4)
+
+
+def test_a_receipt_says_which_wave_and_that_of_a_whole_plan_none(folder: Path) -> None:
+    receipt(folder, 2, "confirmed")
+    assert Receipt.read(wave_folder(folder, 2)).wave == "2"
+    with pytest.raises(BadInputError, match=r"carried out in waves, .*: name the wave: .*wave-2"):
         Receipt.read(folder)

@@ -86,6 +86,22 @@ def test_the_receipt_of_a_folder_says_what_was_done_and_undone_and_the_plan_what
     assert [one.expected.value for one in found if one.expected] == [0.02, 0.03]
 
 
+def test_of_a_plan_in_waves_what_was_carried_out_counts_and_what_is_held_back_does_not(tmp_path: Path) -> None:
+    rows = "a,4,0.02,1\nb,4,0.03,2\nc,4,0.04,held back\n"
+    file = written(tmp_path / "plan.csv", f"station,set_tilt,expected_gain,wave\n{rows}")
+    assert (
+        [(one.station, one.wave) for one in read_orders(file)]
+        == [("a", "1"), ("b", "2")]
+        == [(one.station, one.wave) for one in read_orders(tmp_path)]
+    )
+    (tmp_path / "wave-1").mkdir()
+    row = "a,tilt,2,4,4,confirmed,2024-05-02T06:00:00+00:00,1"
+    written(tmp_path / "wave-1" / "applied.csv", f"station,knob,present,set,runs,state,at,wave\n{row}\n")
+    for folder in (tmp_path, tmp_path / "wave-1"):
+        (order,) = read_orders(folder)
+        assert (order.station, order.wave, order.expected and order.expected.value) == ("a", "1", 0.02)
+
+
 def test_of_several_moves_to_the_same_setting_the_time_decides(tmp_path: Path) -> None:
     log = panel([2] * 30 + [4] * 30 + [2] * 30 + [4] * 30, [2] * 120, dated=True)
     at = written(tmp_path / "list.csv", "station,time,set_tilt\na,2024-05-02 05:00,4\n")

@@ -1,6 +1,7 @@
 """Networks of any size: who learns together, every row counts, and processes change nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from kinband.errors import BadInputError, KinbandError, NotFoundError
 from kinband.guardrails import Rails
 from kinband.planning import NetworkModel, Present, latest, learn_network, periods_of, plan_network, planned_for
 from kinband.planning import network as module
+from kinband.planning.making import Group, plan_group
 from kinband.planning.network import planning_cost, shards_of, similar_groups
 from kinband.similarity.shards import Shards, load_similarity
 
@@ -56,6 +58,23 @@ def test_every_station_gets_the_best_setting_of_its_kind(network: NetworkModel) 
         name: BEST[m % 2] for m, name in enumerate(network.stations)
     }
     assert all(change.own_rows == 24 for change in plan.changes)  # every row counts
+
+
+def test_stations_of_a_group_are_alike_halfway_from_what_their_rows_say_to_those_drawn_at_random(
+    network: NetworkModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share, seen = network.reward.model.similarity.details["shared"], []
+    found = [shards.matrix for shards in shards_of(network, workers=1).parts]
+
+    def planned(group: Group, *_: Any) -> list[Any]:
+        seen.append(group.K_Z)
+        return plan_group(group, *_)
+
+    monkeypatch.setattr(module, "plan_group", planned)
+    plan_network(network, latest(log()), workers=1)
+    assert len(seen) == len(found) == 3
+    for K_Z, own in zip(seen, found, strict=True):
+        np.testing.assert_allclose(K_Z, (own + share + (1.0 - share) * np.eye(4)) / 2.0)
 
 
 def test_processes_change_nothing(network: NetworkModel) -> None:

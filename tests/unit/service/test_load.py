@@ -176,9 +176,9 @@ def test_without_processor_times_there_are_no_lines_of_them() -> None:
 
 def test_every_reward_of_a_slot_is_told_once_before_all_are_asked_for_again(echo: Address) -> None:
     past = Past(stations=4)
-    with closing(News(echo, past)) as news:
-        for _ in range(9):
-            news.come()
+    news = News(echo, past)
+    for _ in range(9):
+        news.come()
     asked = [told for path, _, told in Echo.seen if path == "/v1/decisions"]
     told = [told for path, _, told in Echo.seen if path == "/v1/outcomes"]
     assert asked == [4, 4, 4]

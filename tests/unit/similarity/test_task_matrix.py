@@ -298,3 +298,15 @@ def test_nearest_correlation_says_when_it_gives_up_and_is_still_valid() -> None:
 def test_nearest_correlation_refuses_what_is_not_symmetric(A: list[list[float]], message: str) -> None:
     with pytest.raises(BadInputError, match=message):
         nearest_correlation(A)
+
+
+def test_groups_of_many_stations_are_those_of_their_tree_unturned(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(0, 4, 60)
+    K_Z = 0.9 * np.equal.outer(kinds, kinds) + 0.1 * np.eye(60)
+    alike = TaskMatrix([f"s{n}" for n in range(60)], K_Z, "given")
+    turned = {frozenset(group) for group in alike.groups(alike=0.5)}
+    monkeypatch.setattr("kinband.similarity.matrix._TURNED", 10)
+    assert {frozenset(group) for group in alike.groups(alike=0.5)} == turned
+    assert len(turned) == 4
+    assert sorted(alike.order().tolist()) == list(range(60))

@@ -15,6 +15,7 @@ import pytest
 from kinband.errors import BadInputError
 from kinband.trace import Trace, files
 from kinband.trace.cells import cleaned
+from kinband.trace.problems import check_knobs
 
 COLUMNS: dict[str, Any] = {"station": "cell", "reward": "thp", "configuration": ["tilt"], "time": "when"}
 ROWS = [("A1", f"2024-05-{day:02} 14:00", 2 + day % 3, 0.25 * day) for day in range(1, 29)]
@@ -393,6 +394,22 @@ def test_a_knob_that_is_something_measured_is_said(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("\n".join(["station,load,reward", *rows]))
     with pytest.warns(UserWarning, match="knob 'load' has 100 values in 100 rows, as what is measured has"):
         Trace.read(tmp_path / "log.csv", {"configuration": ["load"]})
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_knob_with_many_values_is_measured_where_it_moves_in_every_row(moves: bool) -> None:
+    rng = np.random.default_rng(0)
+    log = {"station": np.repeat(["a", "b"], 300), "time": np.tile(np.arange(300), 2), "reward": rng.random(600)}
+    log["prb"] = rng.permutation(np.arange(600) % 100)
+    if not moves:
+        log["prb"] = np.sort(log["prb"])
+    trace = Trace.from_frame(log, {"configuration": ["prb"]})
+    if not moves:
+        check_knobs(trace)
+        return
+    with pytest.raises(BadInputError, match=r"knob 'prb' has 100 values in 600 rows.*name what is set") as caught:
+        check_knobs(trace)
+    assert caught.value.code == "measured_knob"
 
 
 def test_unknown_roles_are_answered_with_the_options_to_give(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kinband.environments.contract import whole_number
 from kinband.environments.radio.city import Float32Array, PowerMap
 from kinband.environments.radio.demand import People
 from kinband.environments.radio.handover import HandoverEvents, Measurements
-from kinband.environments.radio.parameters import CQI_EFFICIENCIES, GOOD_CQI, Parameters
+from kinband.environments.radio.parameters import CQI_EFFICIENCIES, CQI_LEVELS, GOOD_CQI, Parameters
 from kinband.environments.radio.traffic import Sessions, bits_per_hz, cqi_of, interference_mw, share_cells
 from kinband.errors import BadInputError
 
@@ -43,6 +43,9 @@ class Report:
         utilisation: Mean share of resources in use, from capacity to coverage, (L, S).
         handovers: By sector left: down a layer, up a layer, within a layer, (3, S).
         ping_pongs: Handovers back to the cell that was left a few seconds ago, by sector left, (S,).
+        cqi_reports: CQI reports by their value, 0 to 15, (S, 16).
+        packets: Small packets and all packets, (2, S).
+        volume_bytes: What they hold, (2, S).
 
     Example:
         >>> report = Counters(2).report()
@@ -63,6 +66,9 @@ class Report:
     utilisation: FloatArray
     handovers: IntArray
     ping_pongs: IntArray
+    cqi_reports: IntArray
+    packets: FloatArray
+    volume_bytes: FloatArray
 
     @property
     def good_share(self) -> FloatArray:
@@ -99,7 +105,7 @@ class Counters:
         self.seconds = 0.0
         zeros = np.zeros
         self.user_seconds, self.active_seconds = zeros(sectors), zeros(sectors)
-        self.reports, self.good_reports = zeros(sectors), zeros(sectors)
+        self.cqi_reports = zeros((sectors, CQI_LEVELS), dtype=np.int64)
         self.small_packets, self.small_bytes = zeros(sectors), zeros(sectors)
         self.bulk_bytes = zeros(sectors)
         cells = (layers, sectors)
@@ -115,14 +121,16 @@ class Counters:
     def report(self) -> Report:
         """Return the measurements of the period so far."""
         seconds = max(self.seconds, 1e-9)
-        bulk_packets = self.bulk_bytes / self._bulk_sdu_bytes
+        good, reports = self.cqi_reports[:, GOOD_CQI:].sum(axis=1), self.cqi_reports.sum(axis=1)
+        packets = np.stack([self.small_packets, self.small_packets + self.bulk_bytes / self._bulk_sdu_bytes])
+        volume_bytes = np.stack([self.small_bytes, self.small_bytes + self.bulk_bytes])
         return Report(
             seconds=self.seconds,
             users=self.user_seconds / seconds,
             active_users=self.active_seconds / seconds,
-            cqi_share=_share(self.good_reports, self.reports),
-            small_packet_sdu_share=_share(self.small_packets, self.small_packets + bulk_packets),
-            small_packet_volume_share=_share(self.small_bytes, self.small_bytes + self.bulk_bytes),
+            cqi_share=_share(good, reports),
+            small_packet_sdu_share=_share(*packets),
+            small_packet_volume_share=_share(*volume_bytes),
             sessions=self.sessions.sum(axis=0),
             satisfied=self.satisfied.sum(axis=0),
             capacity_sessions=self.sessions[0].copy(),
@@ -130,12 +138,15 @@ class Counters:
             utilisation=self.used_seconds / seconds,
             handovers=self.handovers.copy(),
             ping_pongs=self.ping_pongs.copy(),
+            cqi_reports=self.cqi_reports.copy(),
+            packets=packets,
+            volume_bytes=volume_bytes,
         )
 
 
-def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
+def _share(part: FloatArray | IntArray, whole: FloatArray | IntArray) -> FloatArray:
     """Return part / whole, 0 where there is nothing."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
 # --- The network as it runs: one step after the other, with thresholds that a controller may change at any period ---
@@ -335,11 +346,10 @@ class Network:
         counters.verdicts(self.layer[judged], self.sector[judged], satisfied)
         counters.active_seconds += np.bincount(self.sector[slots], service.elapsed * step_s, minlength=S)
         counters.bulk_bytes += np.bincount(self.sector[slots], service.bits / 8, minlength=S)
-        there, good = self.sector[alive], cqi_of(sinr[alive], radio=p.radio) >= GOOD_CQI
-        present = np.bincount(there, minlength=S)
-        counters.user_seconds += present * step_s
-        counters.reports += present
-        counters.good_reports += np.bincount(there[good], minlength=S)
+        reported = CQI_LEVELS * self.sector[alive] + cqi_of(sinr[alive], radio=p.radio)
+        present = np.bincount(reported, minlength=CQI_LEVELS * S).reshape(S, CQI_LEVELS)
+        counters.user_seconds += present.sum(axis=1) * step_s
+        counters.cqi_reports += present
 
     def _small_packets(self, rate: FloatArray, cell: IntArray) -> FloatArray:
         """Count this step's small packets; return the share of each cell's time that they take, (L·S,)."""

@@ -237,6 +237,7 @@ CQI_EFFICIENCIES = (
     *(0.1523, 0.2344, 0.3770, 0.6016, 0.8770, 1.1758, 1.4766, 1.9141),
     *(2.4063, 2.7305, 3.3223, 3.9023, 4.5234, 5.1152, 5.5547),
 )
+CQI_LEVELS = 1 + len(CQI_EFFICIENCIES)  # 0 stands for out of range
 GOOD_CQI = 10  # TS 36.213 table 7.2.3-1: 64QAM from here on
 
 

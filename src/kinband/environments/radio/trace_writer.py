@@ -12,7 +12,7 @@ rounds of all 29 values, so that a station tries every value before it repeats o
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kinband.arrays import FloatArray, positive_number
 from kinband.environments.contract import whole_number
-from kinband.environments.radio.city import PowerMap, build_map, draw_layout
+from kinband.environments.radio.city import Layout, PowerMap, build_map, draw_layout
 from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM, checked_hours
 from kinband.environments.radio.network import STATE_NAMES, Network, Report
 from kinband.environments.radio.parameters import Parameters
@@ -53,6 +53,23 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, eq=False)
+class Period:
+    """A measurement period of the city.
+
+    Attributes:
+        begin: When it began.
+        seconds: How long it was, a whole number.
+        thresholds: What the sectors ran, in dBm, (S,).
+        report: What was measured.
+    """
+
+    begin: datetime
+    seconds: int
+    thresholds: FloatArray
+    report: Report
+
+
+@dataclass(frozen=True, eq=False)
 class SimulatedTrace:
     """A trace and how it came about.
 
@@ -60,6 +77,8 @@ class SimulatedTrace:
         trace: The log, with sample counts, carrying the space of 29 thresholds.
         columns: The same table under the names of COLUMNS.
         metadata: JSON-able: seed, version, arguments, layout and every parameter.
+        layout: Where the sectors are.
+        periods: All measurements, with the period before each day's first.
 
     Example:
         >>> made = simulate_trace(3, days=1, hours=(18, 18.1), period_minutes=1.0)
@@ -70,6 +89,8 @@ class SimulatedTrace:
     trace: Trace
     columns: dict[str, NDArray[Any]]
     metadata: dict[str, Any]
+    layout: Layout
+    periods: tuple[Period, ...]
 
     def write(self, path: str | Path) -> Path:
         """Write the table (.parquet, .csv, .csv.gz) and, beside it, its metadata as .json; return that file."""
@@ -90,9 +111,11 @@ def simulate_trace(
     seed: int = 0,
     layout_seed: int | None = None,
     parameters: Parameters | None = None,
+    thresholds: FloatArray | None = None,
+    first_day: datetime = FIRST_DAY,
     progress: Progress | None = None,
 ) -> SimulatedTrace:
-    """Simulate a city with random thresholds and return its log.
+    """Simulate a city with random thresholds, or with given ones, and return its log.
 
     Args:
         stations: Number of sectors.
@@ -104,6 +127,9 @@ def simulate_trace(
         seed: Draws the traffic and the thresholds, and the city unless `layout_seed` does.
         layout_seed: Draws the city.
         parameters: Everything else about the network.
+        thresholds: What each station runs in each period in dBm, (days times periods of a day, stations), in the order
+            of the layout's names; a day's first also before it. Drawn at random if not given.
+        first_day: The date of the first day.
         progress: Called after every period with the share that is done.
 
     Example:
@@ -118,17 +144,28 @@ def simulate_trace(
     layout_seed = seed if layout_seed is None else layout_seed
     map_ = build_map(draw_layout(stations, seed=layout_seed), parameters)
     periods = len(bounds) - 1
-    rng = np.random.default_rng((seed, 5))
-    thresholds = _random_thresholds(
-        stations, days * periods, positive_number(changes_per_day, name="changes_per_day") / periods, rng
-    )
+    chance = positive_number(changes_per_day, name="changes_per_day") / periods
+    drawn = thresholds is None
+    if thresholds is None:
+        thresholds = _random_thresholds(stations, days * periods, chance, np.random.default_rng((seed, 5)))
+    elif thresholds.shape != (days * periods, stations):
+        raise BadInputError(
+            f"thresholds have the shape {thresholds.shape}: they need {days * periods} periods and {stations} stations"
+        )
+    found: list[Period] = []
     parts: list[dict[str, NDArray[Any]]] = []
     for day in range(days):
         plan = thresholds[day * periods : (day + 1) * periods]
-        for k, rows in enumerate(_day_rows(map_, parameters, plan, bounds, day=day, seed=seed, first_hour=hours[0])):
-            parts.append(rows)
-            if progress is not None:
-                progress((day * periods + k + 1) / (days * periods))
+        # Drawn ones begin after the warm-up: the state of the first slot must not know them.
+        before = np.full(stations, parameters.start_threshold_dbm) if drawn else plan[0]
+        network = Network(map_, parameters, seed=(seed, day), hour=hours[0] - bounds[1] / 3600)
+        start = first_day + timedelta(days=day, hours=hours[0])
+        for k, period in enumerate(_day(network, np.vstack([before, plan]), bounds, start=start)):
+            if k:
+                parts.append(_rows(map_.layout.names, found[-1].report, period))
+            found.append(period)
+            if progress is not None and k:
+                progress((day * periods + k) / (days * periods))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
     arguments = {
         "stations": stations,
@@ -137,6 +174,8 @@ def simulate_trace(
         "period_minutes": float(period_minutes),
         "changes_per_day": float(changes_per_day),
         "layout_seed": layout_seed,
+        "first_day": first_day.date().isoformat(),
+        "thresholds": "drawn" if drawn else "given",
     }
     metadata = {
         "simulator": "kinband radio",
@@ -148,7 +187,7 @@ def simulate_trace(
         "layout": map_.layout.to_dict() | _land_use(map_, parameters),
         "parameters": parameters.to_dict(),
     }
-    return SimulatedTrace(_trace(columns), columns, metadata)
+    return SimulatedTrace(_trace(columns), columns, metadata, map_.layout, tuple(found))
 
 
 def _period_bounds(hours: tuple[float, float], period_s: float) -> list[int]:
@@ -171,39 +210,22 @@ def _random_thresholds(stations: int, periods: int, chance: float, rng: np.rando
     return np.take_along_axis(order, changes.T, axis=1).T
 
 
-def _day_rows(
-    map_: PowerMap,
-    parameters: Parameters,
-    plan: FloatArray,
-    bounds: list[int],
-    *,
-    day: int,
-    seed: int,
-    first_hour: float,
-) -> Any:
-    """Yield the rows of each period of a day."""
-    warm_up = bounds[1]
-    network = Network(map_, parameters, seed=(seed, day), hour=first_hour - warm_up / 3600)
-    # Not with the first slot's thresholds: its state must not know them.
-    before = network.run_period(np.full(len(plan[0]), parameters.start_threshold_dbm), seconds=warm_up)
-    start = FIRST_DAY + timedelta(days=day, hours=first_hour)
-    for k, thresholds in enumerate(plan):
-        report = network.run_period(thresholds, seconds=bounds[k + 1] - bounds[k])
-        yield _rows(map_.layout.names, start + timedelta(seconds=bounds[k]), before, thresholds, report)
-        before = report
+def _day(network: Network, plan: FloatArray, bounds: list[int], *, start: datetime) -> Iterator[Period]:
+    """Yield the warm-up of a day and then its periods; `plan` has what they run."""
+    for begin, end, thresholds in zip([-bounds[1], *bounds], bounds, plan, strict=False):
+        report = network.run_period(thresholds, seconds=end - begin)
+        yield Period(start + timedelta(seconds=begin), end - begin, thresholds, report)
 
 
-def _rows(
-    names: tuple[str, ...], time: datetime, before: Report, thresholds: FloatArray, report: Report
-) -> dict[str, NDArray[Any]]:
-    judged = report.sessions > 0
+def _rows(names: tuple[str, ...], before: Report, period: Period) -> dict[str, NDArray[Any]]:
+    judged = period.report.sessions > 0
     columns: dict[str, NDArray[Any]] = {
         "station": np.array(names),
-        "time": np.full(len(names), np.datetime64(time, "us")),
+        "time": np.full(len(names), np.datetime64(period.begin, "us")),
         **{name: getattr(before, name) for name in STATE_NAMES},
-        KNOB: thresholds.astype(np.int64),
-        REWARD: report.good_share,
-        SAMPLES: report.sessions,
+        KNOB: period.thresholds.astype(np.int64),
+        REWARD: period.report.good_share,
+        SAMPLES: period.report.sessions,
     }
     return {name: column[judged] for name, column in columns.items()}
 

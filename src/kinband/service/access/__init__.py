@@ -1,8 +1,9 @@
 """Access: who may come in, and what they may do.
 
 `tokens` are what one comes with, and their roles what they allow; `sessions` are what the dashboard keeps of a token,
-and what tells our own pages from those of others. `middleware` bounds how often one may ask and how much one may send,
-and adds the headers that browsers need; `redaction` keeps secrets out of logs.
+and what tells our own pages from those of others. `provider` and `oidc` let people in whom an identity provider vouches
+for. `middleware` bounds how often one may ask and how much one may send, and adds the headers that browsers need;
+`redaction` keeps secrets out of logs.
 """
 
 from kinband.service.access.middleware import Limiter

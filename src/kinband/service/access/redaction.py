@@ -28,7 +28,8 @@ _SCHEME = r"(?:(?:bearer|basic|digest|token)\s+)?"
 _DONE = rf"(?!{_SCHEME}(?:\[hidden\]|kb_[0-9A-Za-z]{{8}}_…))"  # so that doing it twice is doing it once
 _SECRETS = [
     (re.compile(r"kb_([0-9A-Za-z]{8})_[0-9A-Za-z_-]+"), r"kb_\1_…"),
-    (re.compile(r"kbs1\.[\w.-]+", re.ASCII), HIDDEN),
+    (re.compile(r"kb[so]1\.[\w.-]+", re.ASCII), HIDDEN),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*", re.ASCII), HIDDEN),  # JSON web tokens
     (re.compile(rf"({re.escape(COOKIE)}{_BETWEEN})[^\s;'\",]+", re.IGNORECASE), rf"\1{HIDDEN}"),
     (
         re.compile(rf"((?:authorization|x-csrf-token){_BETWEEN}){_DONE}{_SCHEME}[^\s'\",;)\]}}]+", re.IGNORECASE),

@@ -194,6 +194,9 @@ class Sessions:
             session = self.read_session(value)
         except NotSignedInError:
             return
+        if self.vouched_for(session):  # by a token that was made for this session alone
+            self._tokens.revoke(session.identity.id, by=session.identity.name)
+            return
         name = _ended_name(value)
         self._open.forget(name)
         with self._tokens.ledger.connected(writes=True) as connection:
@@ -203,6 +206,19 @@ class Sessions:
             connection.execute(secrets_table.delete().where(secrets_table.c.name.in_(over)))
             connection.execute(secrets_table.insert().values(name=name, value=str(session.ends)))
         self._open.forget(name)
+
+    def vouched_for(self, session: Session) -> bool:
+        """Return whether an identity provider vouched for whoever has signed in."""
+        return self._tokens.vouched_for(session.identity)
+
+    def sealed(self, purpose: str, text: str) -> str:
+        """Return a text with a mark by which it is known to be ours, for one purpose."""
+        return f"{text}.{self._mark(purpose, text)}"
+
+    def unsealed(self, purpose: str, value: str) -> str | None:
+        """Return what was sealed for a purpose; None where it was not, or not by us."""
+        text, _, mark = value.rpartition(".")
+        return text if hmac.compare_digest(mark.encode(), self._mark(purpose, text).encode()) else None
 
     def _is_open(self, name: str, *, reading: bool) -> bool:
         """Whether nobody has signed out of a session; while that cannot be looked up, what was known for reading."""

@@ -7,6 +7,7 @@ import re
 import secrets
 import string
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +22,7 @@ from kinband.errors import BadInputError, ConflictError, KinbandError, NotFoundE
 from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError
 from kinband.service.ledger.integrity import token_digest
 from kinband.service.ledger.schema import tokens
+from kinband.service.ledger.store import Writer
 
 # --- Who may not come in, and who may not do what: the two refusals of access ---------------------------------------
 #
@@ -29,7 +31,7 @@ from kinband.service.ledger.schema import tokens
 # not tell whether a token was malformed, unknown or wrong in its secret; the reason is there for our own log. That a
 # token was revoked or has expired is said, since only who holds its secret comes as far as that.
 
-Reason = Literal["malformed", "unknown", "revoked", "expired", "session"]
+Reason = Literal["malformed", "unknown", "revoked", "expired", "session", "provider"]
 """Why somebody is not signed in, for our own log."""
 
 _UNKNOWN = "this token is not known here: check that it is complete, or ask an administrator for a new one"
@@ -39,6 +41,7 @@ _SENTENCES: dict[Reason, str] = {
     "revoked": "this token was revoked: ask an administrator for a new one",
     "expired": "this token has expired: ask an administrator for a new one",
     "session": "this session is not valid or has ended: sign in again",
+    "provider": "the identity provider does not vouch for this: sign in again",
 }
 
 
@@ -64,8 +67,8 @@ class NotSignedInError(AccessError):
         'unknown'
     """
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(_SENTENCES[reason])
+    def __init__(self, reason: Reason, sentence: str = "") -> None:
+        super().__init__(sentence or _SENTENCES[reason])
         self.reason: Reason = reason
 
 
@@ -402,33 +405,70 @@ class Tokens:
             by: Who makes it.
         """
         check_name(name)
-        role, secret = Role.of(role), new_secret()
+        role = Role.of(role)
         with self.ledger.writing() as writer:
-            now = self.ledger.now()
-            _check_free(writer.connection, name, now=now)
-            taken = set(writer.connection.execute(select(tokens.c.id)).scalars())
-            found = next(found for found in iter(new_id, "") if found not in taken)
-            record = TokenRecord(found, name, role, now, _end(now, expires_in), None, by)
-            row = record.to_dict() | {"hash": hash_of(proof_of(secret))}
-            writer.append([_draft("created", record, by=by, digest=token_digest(row))])  # which also checks who
-            writer.connection.execute(tokens.insert().values(row))
+            _check_free(writer.connection, name, now=self.ledger.now())
+            return self._made(writer, name, role, expires_in=expires_in, by=by, actor=by)
+
+    def sign_in(self, subject: str, name: str, role: Role, *, expires_in: timedelta) -> Created:
+        """Make a token of somebody whom an identity provider vouches for, under the name of the first time.
+
+        Args:
+            subject: Who, for ever: the issuer and its name for the person.
+            name: What the provider calls the person at present.
+            role: What that allows at present.
+            expires_in: After which time it ends.
+        """
+        with self.ledger.writing() as writer:
+            known = _name_of_subject(writer.connection, subject, name)
+            return self._made(writer, known, role, expires_in=expires_in, by=subject, actor=known)
+
+    def known_as(self, subject: str) -> str | None:
+        """Return under which name somebody is on record whom an identity provider vouches for; None if not yet."""
+        with self.ledger.reading() as connection:
+            return _known_as(connection, subject)
+
+    def _made(
+        self, writer: Writer, name: str, role: Role, *, expires_in: timedelta | None, by: str, actor: str
+    ) -> Created:
+        """Write down a new token."""
+        secret, now = new_secret(), self.ledger.now()
+        taken = set(writer.connection.execute(select(tokens.c.id)).scalars())
+        found = next(found for found in iter(new_id, "") if found not in taken)
+        record = TokenRecord(found, name, role, now, _end(now, expires_in), None, by)
+        row = record.to_dict() | {"hash": hash_of(proof_of(secret))}
+        writer.append([_draft("created", record, by=actor, digest=token_digest(row))])  # which also checks who
+        writer.connection.execute(tokens.insert().values(row))
         return Created(f"kb_{record.id}_{secret}", record)
+
+    def vouched_for(self, identity: Identity) -> bool:
+        """Return whether somebody came with a token of a sign-in through an identity provider."""
+        known = self._read(identity.id)
+        return known is not None and is_subject(known[0].by)
 
     def revoke(self, id_or_name: str, *, by: str = "") -> TokenRecord:
         """End a token and with it every session that was opened with it; one that was revoked before stays as it is.
 
         Args:
-            id_or_name: Which; the text of a token will do too. Of several with one name it is the one that is live.
+            id_or_name: Which; the text of a token will do too. Of several with one name it is the one that is live,
+                and all of somebody who signs in through an identity provider.
             by: Who revokes it.
         """
         with self.ledger.writing() as writer:
             now = self.ledger.now()
             record = _found(writer.connection, id_or_name, now=now)
-            if record.revoked is None:
-                record = replace(record, revoked=now)
-                writer.connection.execute(tokens.update().where(tokens.c.id == record.id).values(revoked=now))
-                writer.append([_draft("revoked", record, by=by)])
-        self._known.forget(record.id)
+            theirs = [record]
+            if is_subject(record.by) and id_or_name == record.name:  # a person may have signed in several times
+                rows = writer.connection.execute(select(tokens).where(tokens.c.by == record.by))
+                theirs = [one for one in map(_record, rows) if one.state(now) == "live"] or theirs
+            for one in theirs:
+                if one.revoked is None:
+                    ended = replace(one, revoked=now)
+                    writer.connection.execute(tokens.update().where(tokens.c.id == one.id).values(revoked=now))
+                    writer.append([_draft("revoked", ended, by=by)])
+                    record = ended if one.id == record.id else record
+        for one in theirs:
+            self._known.forget(one.id)
         return record
 
     def authenticate(self, text: str, *, reading: bool = False) -> Identity:
@@ -530,6 +570,8 @@ def _record(row: Any) -> TokenRecord:
 
 def _draft(action: str, record: TokenRecord, *, by: str, **further: str) -> Draft:
     payload = {"id": record.id, "name": record.name, "role": record.role.value, "action": action, **further}
+    if is_subject(record.by):
+        payload["subject"] = record.by
     return Draft("access", payload, actor=by)
 
 
@@ -559,9 +601,50 @@ def check_name(name: str) -> None:
 
 def _check_free(connection: Connection, name: str, *, now: str) -> None:
     """Refuse a name that a live token has; the ledger's lock sees to it that nobody else takes it meanwhile."""
-    rows = connection.execute(select(tokens).where(tokens.c.name == name))
-    if any(_record(row).state(now) == "live" for row in rows):
+    records = [_record(row) for row in connection.execute(select(tokens).where(tokens.c.name == name))]
+    if any(is_subject(record.by) for record in records):
+        raise ConflictError(f"somebody who signs in through the identity provider is {name!r}: choose another name")
+    if any(record.state(now) == "live" for record in records):
         raise ConflictError(f"a live token is called {name!r}: choose another name, or revoke that one first")
+
+
+# --- People whom an identity provider vouches for -------------------------------------------------------------------
+#
+# Each sign-in makes a token that nobody sees and that ends with the session: so sessions, revocation and the record are
+# those of tokens. It was made by the *subject*, the issuer and its name for the person, which never changes. What goes
+# on record as the actor is a name; whoever could change that, as people may at many providers, would be a second person
+# to all rules about two people, or somebody else to whoever reads the record. So a subject keeps the name of its first
+# sign-in for ever, and a name that others have, or had, gets digits of the subject behind it.
+
+_RESERVED = frozenset({LOCAL, "service", "demo", "somebody"})
+
+
+def is_subject(by: str) -> bool:
+    """Return whether a token was made at a sign-in through an identity provider."""
+    return by.startswith(("https://", "http://")) and " " in by
+
+
+def _known_as(connection: Connection, subject: str) -> str | None:
+    found = connection.execute(select(tokens.c.name).where(tokens.c.by == subject).limit(1)).scalar()
+    return None if found is None else str(found)
+
+
+def _name_of_subject(connection: Connection, subject: str, wanted: str) -> str:
+    """Return the name of a subject: that of its first sign-in, else what it is called now, told apart from others."""
+    known = _known_as(connection, subject)
+    if known is not None:
+        return known
+    taken = {_alike(name) for name in connection.execute(select(tokens.c.name)).scalars()} | _RESERVED
+    digits = hashlib.sha256(subject.encode()).hexdigest()
+    names = (wanted, f"{wanted} ({digits[:8]})".strip(), f"{digits[:32]}")
+    found = next(name for name in names if name and _alike(name) not in taken and not TOKEN.search(name))
+    check_name(found)
+    return found
+
+
+def _alike(name: str) -> str:
+    """Return what names have in common that look the same."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _end(now: str, expires_in: timedelta | None) -> str | None:

@@ -7,11 +7,12 @@ follow each other.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -19,7 +20,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
+from kinband.errors import KinbandError
 from kinband.service.access.middleware import (
+    LOG,
     HeadAsGet,
     LoopbackOnly,
     Meter,
@@ -37,11 +40,20 @@ from kinband.service.api.routing import Segments
 from kinband.service.operations import Operations
 from kinband.service.problems import MEDIA_TYPE, phrase
 from kinband.service.schemas import Problem
+from kinband.service.tracing import Traced
 from kinband.version import __version__
+
+if TYPE_CHECKING:
+    from kinband.service.access.oidc import Provider
 
 MAX_BODY = 1_000_000
 """Bytes that a request may have; 10,000 outcomes fit."""
 
+_NOT_OF_ITS_OWN: Any = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
+"""The framework's telemetry is off: it tells what was sent and what errors say; ours is `kinband.service.tracing`."""
+_SETTLED_EVERY = 2.0  # seconds between looks at what is due
 _NOTED_EVERY = 60.0  # seconds between notes of which tokens were used
 
 
@@ -54,6 +66,7 @@ def create_app(
     missing: errors.Missing | None = None,
     limits: Limits | None = None,
     cacheable: Sequence[str] = (),
+    provider: "Provider | None" = None,
 ) -> FastAPI:
     """Return the service around operations.
 
@@ -65,6 +78,7 @@ def create_app(
         missing: Its page for addresses that nobody has.
         limits: How much callers may ask for.
         cacheable: How the paths begin whose answers browsers may keep.
+        provider: The identity provider whose access tokens are taken too.
 
     Example:
         >>> import tempfile
@@ -79,10 +93,10 @@ def create_app(
         >>> ledger.close()
         >>> folder.cleanup()
     """
-    authenticator = Authenticator(tokens, insecure_local, limits or Limits.usual())
+    authenticator = Authenticator(tokens, insecure_local, limits or Limits.usual(), provider)
     app = FastAPI(
         title="kinband", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
-        lifespan=_noting(tokens),
+        lifespan=_beside(operations, tokens), telemetry=_NOT_OF_ITS_OWN,
     )  # fmt: skip
     app.state.operations, app.state.authenticator = operations, authenticator
     app.state.metrics = Metrics(operations)
@@ -94,6 +108,7 @@ def create_app(
     app.add_middleware(SecurityHeaders, cacheable=cacheable)
     app.add_middleware(Meter, latency=app.state.metrics.latency)
     app.add_middleware(RequestIds)
+    app.add_middleware(Traced)
     app.add_middleware(Segments, prefix="/v1/stations/")
     app.add_middleware(HeadAsGet)
     return app
@@ -116,15 +131,20 @@ def _add_routes(app: FastAPI, pages: APIRouter | None, missing: errors.Missing |
     errors.install(app, lambda: [*own, *theirs, *app.routes], missing=missing)
 
 
-def _noting(tokens: Tokens | None) -> Callable[[FastAPI], Any]:
-    """Return what runs beside the application: noting down which tokens were used, now and then and at the end."""
+def _beside(operations: Operations, tokens: Tokens | None) -> Callable[[FastAPI], Any]:
+    """Return what runs beside the application: ordering what is due, and noting down which tokens were used."""
 
     @asynccontextmanager
     async def beside(_app: FastAPI) -> AsyncIterator[None]:
+        ending = threading.Event()
+        orderly = threading.Thread(target=_settle, args=(operations, ending), name="kinband-orders", daemon=True)
+        orderly.start()
         task = None if tokens is None else asyncio.create_task(_note(tokens))
         try:
             yield
         finally:
+            ending.set()
+            await run_in_threadpool(orderly.join)
             if task is not None and tokens is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -132,6 +152,24 @@ def _noting(tokens: Tokens | None) -> Callable[[FastAPI], Any]:
                 await run_in_threadpool(tokens.write_used)
 
     return beside
+
+
+def _settle(operations: Operations, ending: threading.Event) -> None:
+    """Order what is due as long as the service runs; what fails is tried again, and other processes do it too."""
+    failed = False
+    while not ending.wait(_SETTLED_EVERY):
+        try:
+            if operations.try_refresh():
+                operations.orders.settle()
+            failed = False
+        except KinbandError as error:
+            if not failed:
+                LOG.warning("what is due could not be ordered: %s", error)
+            failed = True
+        except Exception:  # a fault of ours must not keep every later order back
+            if not failed:
+                LOG.exception("what is due could not be ordered")
+            failed = True
 
 
 async def _note(tokens: Tokens) -> None:
@@ -148,6 +186,7 @@ TAGS = [
     {"name": "decisions", "description": "Ask, and look at what was decided and why."},
     {"name": "outcomes", "description": "Tell what decisions earned, and put it right."},
     {"name": "people", "description": "The plan, approvals, modes, and the big switch."},
+    {"name": "orders", "description": "What the network manager has to do, and what it says about that."},
     {"name": "stations", "description": "Stations: how they stand, who joins and leaves, roll-back, freeze."},
     {"name": "rails", "description": "The guard rails in force, and others in their place."},
     {"name": "looking", "description": "Configurations, similarity, history."},
@@ -157,8 +196,9 @@ TAGS = [
 DESCRIPTION = """kinband decides, slot after slot, which configuration each base station of a cellular network runs.
 
 Every call but the probes `/healthz` and `/readyz` needs a token: `Authorization: Bearer kb_...`. A **viewer** may read;
-an **operator** may also ask, tell, approve, roll back, freeze, stop and resume; an **admin** may also set modes, put
-guard rails in force and let stations join and leave. `/metrics` needs a viewer's token, which Prometheus can send.
+an **operator** may also ask, tell, approve, confirm orders, roll back, freeze, stop and resume; an **admin** may also
+set modes, put guard rails in force and let stations join and leave. `/metrics` needs a viewer's token, which Prometheus
+can send.
 
 Calls that change something take an `Idempotency-Key`: sent again with the same key, they are answered from the record
 and do nothing twice. Errors are problems (RFC 9457) with one sentence that says what to do."""

@@ -1,15 +1,21 @@
 """Who may call what: the role that every operation needs, and who is let in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from math import ceil
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from kinband.errors import BadInputError
 from kinband.service.access.middleware import LOG, Limiter, address_of, bucket_of, failure_limits, request_limits
 from kinband.service.access.sessions import check_origin
-from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens
+from kinband.service.access.tokens import Identity, NotSignedInError, Role, Tokens, TtlCache
 from kinband.service.api.errors import RefusedError
+
+if TYPE_CHECKING:
+    from kinband.service.access.oidc import Provider
 
 # --- Which role every operation needs: the whole table, in one place ------------------------------------------------
 #
@@ -28,8 +34,13 @@ ROLES: dict[str, Role | None] = {
     "call_off": OPERATOR,
     "tell": OPERATOR,
     "correct": OPERATOR,
+    "send_counters": OPERATOR,
     "approve": OPERATOR,
+    "withdraw": OPERATOR,
     "get_plan": VIEWER,
+    "get_orders": VIEWER,
+    "confirm": OPERATOR,
+    "fail": OPERATOR,
     "list_stations": VIEWER,
     "add_station": ADMIN,
     "get_station": VIEWER,
@@ -73,6 +84,8 @@ def needs(operation: str) -> str:
 
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing: for these a token that was known a moment ago will do while the database is away."""
+_ONCE = timedelta(seconds=1)
+"""How long a token lasts that is made only to put a name on record."""
 CHALLENGE = 'Bearer realm="kinband"'
 
 
@@ -106,11 +119,15 @@ class Authenticator:
         tokens: Who is known; None only without access control.
         insecure_local: Whether there is no access control.
         limits: How much callers may ask for.
+        provider: The identity provider whose access tokens are taken too.
+        names: What those are called whom it vouches for, which never changes.
     """
 
     tokens: Tokens | None
     insecure_local: bool
     limits: Limits
+    provider: "Provider | None" = None
+    names: TtlCache[str] = field(default_factory=lambda: TtlCache(seconds=300, most=1000, clock=monotonic), repr=False)
 
     def __post_init__(self) -> None:
         if self.tokens is None and not self.insecure_local:
@@ -137,14 +154,29 @@ class Authenticator:
             )
         assert self.tokens is not None  # noqa: S101
         try:
+            if self.provider is not None and text.lstrip().startswith("eyJ"):  # how a JSON web token begins
+                return self._vouched_for(text.strip(), self.provider, self.tokens)
             return self.tokens.authenticate(text.strip(), reading=request.method in READS)
         except NotSignedInError as error:
             host = request.client.host if request.client else None
             wait = self.limits.failures.take(address_of(host))
-            LOG.warning("a token was refused: %s", error.reason)
+            LOG.warning("a token was refused: %s", error if error.reason == "provider" else error.reason)
             if wait:
                 raise _later(wait, "too many tokens were refused from this address") from error
             raise
+
+    def _vouched_for(self, text: str, provider: "Provider", tokens: Tokens) -> Identity:
+        """Return who comes with an access token of the identity provider, under the name of the first time."""
+        now = datetime.fromisoformat(tokens.ledger.now())
+        person = provider.identify(text, now=int(now.timestamp()))
+        name = self.names.recall(person.subject)
+        if name is None:
+            turn = self.names.turn
+            name = tokens.known_as(person.subject)
+            if name is None:
+                name = tokens.sign_in(person.subject, person.name, person.role, expires_in=_ONCE).record.name
+            self.names.keep(person.subject, name, turn=turn)
+        return Identity("", name, person.role)
 
 
 def _later(wait: float, what: str) -> RefusedError:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from kinband.errors import BadInputError, CannotCorrectError, ConflictError, KinbandError, NotFoundError
 from kinband.service.access.middleware import LOG
+from kinband.service.access.provider import ProviderAwayError
 from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
 from kinband.service.problems import problem_response
@@ -125,6 +126,7 @@ HINTS = {
     "told_already": "use POST /v1/corrections to change it",
     "ran_after_told": "report what runs by POST /v1/decisions/{{id}}/applied before telling",
     "runs_otherwise": "report what it runs now by POST /v1/decisions/{value}/applied",
+    "order_over": "report what the station runs by POST /v1/decisions/{value}/applied",
     "running_unknown": "send running",
     "two_people": "have somebody else do it, with a token of their own",
     "held": "an admin may send override",
@@ -200,6 +202,7 @@ def install(app: FastAPI, routes: Callable[[], Sequence[Any]], *, missing: Missi
         app.add_exception_handler(kind, _passed_on(status))
     app.add_exception_handler(NotSignedInError, _not_signed_in)
     app.add_exception_handler(LedgerUnavailableError, _unavailable)
+    app.add_exception_handler(ProviderAwayError, _nobody_vouches)
     app.add_exception_handler(LedgerRefusedError, _unwritable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(RefusedError, _refused)
@@ -228,6 +231,11 @@ def _unavailable(_request: Request, error: Exception) -> Response:
     assert isinstance(error, LedgerUnavailableError)  # noqa: S101
     LOG.warning("the ledger is unavailable: %s", error)
     return problem_response(503, away(error), code=error.code, headers={"Retry-After": str(AGAIN)})
+
+
+def _nobody_vouches(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProviderAwayError)  # noqa: S101
+    return problem_response(503, str(error), code=error.code, headers={"Retry-After": str(AGAIN)})
 
 
 def away(error: LedgerUnavailableError) -> str:

@@ -10,7 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kinband.controller.journal import Journal
+from kinband.errors import KinbandError
 from kinband.guardrails import Code
+from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations, ReadModel
 from kinband.service.operations.read_model import KEPT_RECENT
 from kinband.service.schemas import STATUSES
@@ -123,8 +125,30 @@ class Network(Collector):
             "The first 12 digits of the last event's checksum, as a number.",
             head.number,
         )
+        ready = operations.try_refresh() and _is_ready(operations)
+        yield _gauge("kinband_ready", "1 while the service can decide and record.", int(ready))
+        yield from taken(operations.ledger if ready else None)
         yield _gauge("kinband_recent_reward", f"Mean over stations of the last {KEPT_RECENT} known rewards.", recent)
         yield from calibration(z)
+
+
+def _is_ready(operations: Operations) -> bool:
+    try:
+        operations.check_ready()
+    except KinbandError:
+        return False
+    return True
+
+
+def taken(ledger: Ledger | None) -> Iterator[Metric]:
+    """Give the bytes of a ledger, as far as they can be told; none where nothing can be asked."""
+    try:
+        found = {} if ledger is None else ledger.size()
+    except (KinbandError, OSError):
+        found = {}
+    parts: dict[str, int] = {part: found[part] for part in ("database", "archive") if part in found}
+    yield _by("kinband_ledger_bytes", "Bytes that the ledger takes.", "part", parts)
+    yield _gauge("kinband_ledger_free_bytes", "Bytes that the disk of an SQLite ledger has left.", found.get("free"))
 
 
 def recent_reward(read_model: ReadModel) -> float | None:

@@ -14,6 +14,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
@@ -32,6 +33,11 @@ from kinband.space import Range
 JSON = "application/json"
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"})
 """What YAML is sent as (RFC 9512), and what it was before."""
+FILES = frozenset({
+    "text/csv", "text/tab-separated-values", "text/plain", "application/csv", "application/xml", "text/xml",
+    "application/gzip", "application/x-gzip", "application/octet-stream",
+})  # fmt: skip
+"""What a file of counters is sent as; what it is, its first bytes say."""
 
 
 def read_json(body: bytes) -> Any:
@@ -70,13 +76,14 @@ class ReadRequest(Request):
     Args:
         request: The request.
         field: Where YAML goes, if it may come as it is: to the framework it looks like JSON with that one field.
+        file: Where a file goes, likewise.
     """
 
-    def __init__(self, request: Request, *, field: str = "") -> None:
-        self._field = field
+    def __init__(self, request: Request, *, field: str = "", file: str = "") -> None:
+        self._field, self._file = field or file, file
         self._value: Any = None
         self._media = _media(request.headers.get("content-type", ""))
-        self._plain = bool(field) and self._media in YAML
+        self._plain = bool(self._field) and self._media in (FILES if file else YAML)
         scope = request.scope
         if self._plain:
             others = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
@@ -89,9 +96,13 @@ class ReadRequest(Request):
         if not body:
             return
         if self._plain:
-            self._value = {self._field: _decoded(body)}
+            self._value = {self._field: body if self._file else _decoded(body)}
         elif self._media == JSON:
             self._value = read_json(body)
+        elif self._file:
+            raise RefusedError(
+                415, "the body must be JSON, CSV or a measurement file: send it with the header Content-Type: text/csv"
+            )
         elif self._field:
             raise RefusedError(
                 415, "the body must be YAML or JSON: send it with the header Content-Type: application/yaml"
@@ -276,10 +287,22 @@ class AskBody(BaseModel):
         allowed={"3715": {"tilt": {"low": 2, "high": 4}}},
     )
 
-    states: Annotated[dict[Name, State], Field(min_length=1, max_length=MOST)] = Field(
-        description="State features by station, from the period before the slot."
+    states: Annotated[dict[Name, State], Field(min_length=1, max_length=MOST)] | None = Field(
+        default=None, description="State features by station, from the period before the slot."
     )
-    slot: Name | None = Field(default=None, description="Your name of the slot: a station has one decision a slot.")
+    stations: Names | None = Field(
+        default=None, description="Stations in the state that their counters tell, beside those of `states`."
+    )
+    slot: Name | None = Field(
+        default=None,
+        description="Your name of the slot: a station has one decision a slot. An ISO time is when it begins.",
+    )
+    begins: Name | None = Field(
+        default=None,
+        alias="from",
+        description="When the slot begins, as ISO text, where its name does not say so; without a zone in that of the "
+        "rails, else UTC.",
+    )
     running: Annotated[dict[Name, Configuration], Field(max_length=MOST)] | None = Field(
         default=None, description="What stations run, where you know better than the record."
     )
@@ -289,6 +312,12 @@ class AskBody(BaseModel):
         "configurations.",
     )
     time: Moment | None = Field(default=None, description="When, for a controller with a clock: a number, or ISO text.")
+
+    @model_validator(mode="after")
+    def _names_somebody(self) -> "AskBody":
+        if self.states is None and self.stations is None:
+            raise ValueError("nobody is asked for: give states, or stations whose counters you have sent")
+        return self
 
 
 class AppliedBody(BaseModel):
@@ -346,6 +375,27 @@ class OutcomesBody(BaseModel):
         return self
 
 
+class CountersBody(BaseModel):
+    """What was measured: rows of stations and periods by column, as a log has them."""
+
+    model_config = _body(rows=[{"station": "3714", "time": "2026-11-20T09:00Z", "load": 0.4, "reward": 0.91}])
+
+    rows: (
+        Annotated[
+            list[Annotated[dict[Name, CheckedScalar | None], Field(min_length=1, max_length=1_000)]],
+            Field(min_length=1, max_length=MOST),
+        ]
+        | None
+    ) = Field(default=None, description="Rows; which column is what was said when the service was started.")
+    file: SkipJsonSchema[bytes | None] = None
+
+    @model_validator(mode="after")
+    def _has_something(self) -> "CountersBody":
+        if self.rows is None and self.file is None:
+            raise ValueError('there are no rows: send {"rows": [...]}, CSV or a measurement file')
+        return self
+
+
 class CorrectionBody(BaseModel):
     """A better value of what was told before."""
 
@@ -371,6 +421,15 @@ class ApprovalBody(BaseModel):
 
     decisions: Names = Field(description="Ids of decisions that wait.")
     approve: bool = Field(description="true to carry them out, false to reject them.")
+    comment: Comment = Field(default="", description="Why, for the record.")
+
+
+class WithdrawalBody(BaseModel):
+    """Approvals that are taken back."""
+
+    model_config = _body(decisions=["d000001"], comment="the event was moved")
+
+    decisions: Names = Field(description="Ids of decisions that are approved and not ordered yet.")
     comment: Comment = Field(default="", description="Why, for the record.")
 
 
@@ -463,6 +522,23 @@ class Filters(BaseModel):
         default=None, max_length=LONGEST, description="Made before this one: the last id you have."
     )
     limit: int = Field(default=50, ge=1, le=500, description="At most so many.")
+
+
+COMPARED = 500
+"""Stations whose task matrix one answer has at most."""
+
+
+class Alike(BaseModel):
+    """Which stations are compared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    station: list[Annotated[str, Field(max_length=LONGEST)]] | None = Field(
+        default=None,
+        max_length=COMPARED,
+        description="These, in this order; may be given several times. If not given all, of a large network evenly "
+        "chosen ones.",
+    )
 
 
 class EventFilters(BaseModel):

@@ -1,6 +1,7 @@
 """The routes: a handler reads the request, calls one method of `Operations` and shows what comes back."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -18,10 +19,14 @@ from kinband.service.api.authentication import ADMIN
 from kinband.service.api.errors import AGAIN, RefusedError
 from kinband.service.api.metrics import Metrics
 from kinband.service.api.requests import (
+    COMPARED,
+    Alike,
     AppliedBody,
     ApprovalBody,
     AskBody,
+    CommentBody,
     CorrectionBody,
+    CountersBody,
     EventFilters,
     Filters,
     ModeBody,
@@ -31,26 +36,53 @@ from kinband.service.api.requests import (
     RollBackBody,
     StationBody,
     WhyBody,
+    WithdrawalBody,
 )
-from kinband.service.api.routing import Caller, Fresh, GuardedRoute, Key, Service, StationName, YamlRoute, router
+from kinband.service.api.routing import (
+    Caller,
+    FileRoute,
+    Fresh,
+    GuardedRoute,
+    Key,
+    Service,
+    StationName,
+    YamlRoute,
+    router,
+)
 from kinband.service.ledger import LedgerUnavailableError
 from kinband.service.operations import DecisionRecord, Operations, ReadModel
 from kinband.service.operations.checks import far_outside
+from kinband.service.operations.preview import DAYS, Preview, previewed
 from kinband.service.operations.review import digest_of
 from kinband.service.schemas import Decision, DecisionDetail, Decisions, Health, Modes, Rails, Station, all_shown, shown
 from kinband.version import __version__
 
 decisions, outcomes, people = router("decisions"), router("outcomes"), router("people")
-stations, looking, exports = router("stations"), router("looking"), router("exports")
+orders, stations = router("orders"), router("stations")
+looking, exports = router("looking"), router("exports")
 rails = APIRouter(prefix="/v1", tags=["rails"], route_class=YamlRoute)
+counters = APIRouter(prefix="/v1", tags=["outcomes"], route_class=FileRoute)
 probes = APIRouter(tags=["probes"], route_class=GuardedRoute)
 
-ROUTERS: tuple[APIRouter, ...] = (decisions, outcomes, people, stations, rails, looking, exports, probes)
+ROUTERS: tuple[APIRouter, ...] = (
+    decisions, outcomes, counters, people, orders, stations, rails, looking, exports, probes,
+)  # fmt: skip
 """Everything that the service answers but its pages."""
 
-AS_ORDERED, NO_COMMENT, NO_REASON = AppliedBody(), RollBackBody(), WhyBody()
+AS_ORDERED, NO_COMMENT, NO_REASON, NO_WORD = AppliedBody(), RollBackBody(), WhyBody(), CommentBody()
 AS_TEXT: dict[str, Any] = {
     "requestBody": {"content": {"application/yaml": {"schema": {"type": "string"}, "example": "stop: on\n"}}}
+}
+AS_FILE: dict[str, Any] = {
+    "requestBody": {
+        "content": {
+            "text/csv": {
+                "schema": {"type": "string"},
+                "example": "station,time,load,reward\n3714,2026-11-20T09:00Z,0.4,0.91\n",
+            },
+            "application/xml": {"schema": {"type": "string"}, "example": "<measCollecFile/>"},
+        }
+    }
 }
 NO_ROOM = "decisions cannot be recorded, since the disk under the database is full: make room"
 """What is said of a service that can be read and cannot write."""
@@ -76,7 +108,9 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
     """
     made = operations.ask(
         body.states,
+        stations=body.stations or (),
         slot=body.slot,
+        begins=body.begins,
         running=body.running,
         allowed=body.allowed,
         time=body.time,
@@ -85,7 +119,7 @@ def ask(body: AskBody, operations: Service, caller: Caller, response: Response, 
     )
     if not made.new:
         response.status_code = 200
-    strange = far_outside(operations.setup.encoder.state, body.states)
+    strange = far_outside(operations.setup.encoder.state, body.states or {})
     return schemas.Asked(decisions=all_shown(schemas.Answer, made, operations.space), warnings=strange)
 
 
@@ -161,6 +195,18 @@ def correct(body: CorrectionBody, operations: Service, caller: Caller, key: Key 
     return shown(Decision, right, operations.space)
 
 
+@counters.post("/counters", operation_id="send_counters", summary="Send counters", openapi_extra=AS_FILE)
+def send_counters(body: CountersBody, operations: Service, caller: Caller, key: Key = None) -> schemas.CountersTaken:
+    """Rows of stations and periods, as they come: states to ask with, and rewards of what was decided.
+
+    JSON, CSV or a measurement file, the latter two perhaps gzipped. Late, in any order, and again: what is known
+    changes nothing, and of values that contradict each other the later to arrive counts. `unused` names what could not
+    be used, and why.
+    """
+    taken = operations.counters(body.file if body.file is not None else body.rows or [], key=key, actor=caller.name)
+    return schemas.CountersTaken(**asdict(taken))
+
+
 def check_stations(operations: Operations, told: Sequence[OutcomeBody]) -> None:
     """Refuse an outcome whose decision is of another station than it says."""
     named = [outcome for outcome in told if outcome.station is not None]
@@ -186,6 +232,46 @@ def by_decision(told: Sequence[OutcomeBody]) -> dict[str, Any]:
     }
 
 
+# --- What the network manager does about what was approved ----------------------------------------------------------
+
+
+@orders.get("/orders", operation_id="get_orders", summary="What the network manager has to do")
+def get_orders(operations: Fresh) -> schemas.Orders:
+    """What is ordered now, and what is approved and due next, each with what to set and what to go back to.
+
+    Make what is `ordered` and not `held`, then confirm it or say that it failed. To look orders what is due by now.
+    """
+    manner, listed = operations.orders.listed()
+    return schemas.Orders(manner=manner, orders=all_shown(schemas.Order, listed, operations.space))
+
+
+@orders.post("/orders/{id}/confirm", operation_id="confirm", summary="Confirm an order")
+def confirm(
+    id: str,  # noqa: A002
+    operations: Service,
+    caller: Caller,
+    body: Annotated[CommentBody, Body()] = NO_WORD,
+    key: Key = None,
+) -> Decision:
+    """Say that an order is carried out: from now on the station runs it, and is learned about for it.
+
+    Said again, nothing more is recorded. What was never ordered, or failed, is 409.
+    """
+    return shown(Decision, operations.confirm(id, comment=body.comment, key=key, actor=caller.name), operations.space)
+
+
+@orders.post("/orders/{id}/fail", operation_id="fail", summary="Say that an order failed")
+def fail(
+    id: str,  # noqa: A002
+    operations: Service,
+    caller: Caller,
+    body: Annotated[WhyBody, Body()] = NO_REASON,
+    key: Key = None,
+) -> Decision:
+    """Say that an order could not be carried out, and why: the station goes on with what it ran."""
+    return shown(Decision, operations.fail(id, why=body.why, key=key, actor=caller.name), operations.space)
+
+
 # --- What people do: the plan, approvals, modes, and the big switch -------------------------------------------------
 
 
@@ -193,11 +279,21 @@ def by_decision(told: Sequence[OutcomeBody]) -> dict[str, Any]:
 def approve(body: ApprovalBody, operations: Service, caller: Caller, key: Key = None) -> Decisions:
     """Carry out decisions that wait, in the order given, or leave the stations as they are.
 
-    The guard reviews them again, now: what it refuses comes back with the status "refused" and the reason.
+    The guard reviews them again, now: what it refuses comes back as "refused" with the reason, and what has to wait for
+    its window as "approved" with the time at which it is ordered, `due`.
     """
     judge = operations.approve if body.approve else operations.reject
     judged = judge(body.decisions, comment=body.comment, key=key, actor=caller.name)
     return Decisions(decisions=all_shown(Decision, judged, operations.space))
+
+
+@people.post("/withdrawals", operation_id="withdraw", summary="Take approvals back")
+def withdraw(body: WithdrawalBody, operations: Service, caller: Caller, key: Key = None) -> Decisions:
+    """Undo approvals that are not ordered yet: the decisions wait for a person again, or are rejected where nobody is
+    asked.
+    """
+    undone = operations.withdraw(body.decisions, comment=body.comment, key=key, actor=caller.name)
+    return Decisions(decisions=all_shown(Decision, undone, operations.space))
 
 
 @people.get(
@@ -421,13 +517,15 @@ def set_rails(
     caller: Caller,
     response: Response,
     check: Annotated[bool, Query(description="Whether to check them only, and put nothing in force.")] = False,
+    days: Annotated[int, Query(ge=0, le=31, description="Over how many days they are tried when checked.")] = DAYS,
     key: Key = None,
 ) -> schemas.RailsChange:
     """Put rails in force for the next decision, in every process; `{}` lifts all of them.
 
     They come as YAML, as they are, or in JSON. What is wrong with them is told with the line. `refused` is what waits
     for a person and would be refused from now on, if all of it were approved now. Where those in force have
-    `two_people` for it, they hold when a second admin sends the same within a day.
+    `two_people` for it, they hold when a second admin sends the same within a day. `check` tries them on the last
+    days: what they would have refused or let through.
     """
     refused, before = operations.check_rails(body.yaml), _rails(operations)
     if not check:
@@ -436,8 +534,32 @@ def set_rails(
     if not check and after.proposed is not None and after.proposed.digest == digest_of(body.yaml):
         response.status_code = 202
     return schemas.RailsChange(
-        changed=after.digest != before.digest, rails=after, refused=[_refused(record) for record in refused]
+        changed=after.digest != before.digest,
+        rails=after,
+        refused=[_refused(record) for record in refused],
+        preview=_preview(previewed(operations, body.yaml, days=days)) if check and days else None,
     )
+
+
+def _preview(found: Preview) -> schemas.RailsPreview:
+    return schemas.RailsPreview(
+        since=found.since,
+        decisions=found.decisions,
+        changes=found.changes,
+        refused=found.counts["refused"],
+        let_through=found.counts["let through"],
+        later=found.counts["later"],
+        another=found.counts["another"],
+        rails={code: count for code, count in found.rails.items() if count},
+        cut=found.cut,
+        listed=[
+            schemas.JudgedOtherwise(
+                decision=one.decision, station=one.station, at=one.at, fate=one.fate, was=one.was.reason,
+                reason=one.verdict.reason,
+            )
+            for one in found.listed
+        ],
+    )  # fmt: skip
 
 
 def _rails(operations: Operations) -> Rails:
@@ -476,10 +598,13 @@ def list_configurations(operations: Service) -> schemas.Configurations:
 
 
 @looking.get("/similarity", operation_id="get_similarity", summary="How alike stations are")
-def get_similarity(operations: Fresh) -> schemas.Similarity:
-    """The task matrix that stations share by, as it stands."""
-    found = operations.similarity()
-    return schemas.Similarity(stations=list(found.stations), matrix=found.matrix.tolist(), method=found.method)
+def get_similarity(operations: Fresh, wanted: Annotated[Alike, Query()]) -> schemas.Similarity:
+    """The task matrix that stations share by, as it stands; of 500 stations at most."""
+    whole = operations.similarity()
+    found = whole.reindex(wanted.station or whole.stations[:: -(-len(whole) // COMPARED)])
+    return schemas.Similarity(
+        stations=list(found.stations), matrix=found.matrix.tolist(), method=found.method, total=len(whole)
+    )
 
 
 @looking.get("/events", operation_id="list_events", summary="The history of everything")
@@ -534,16 +659,14 @@ def export_events(operations: Service) -> StreamingResponse:
 
 
 def _decisions(operations: Operations) -> Iterator[DecisionRecord]:
-    """All decisions as they stand when they are written, a few at a time: most are looked up in the ledger."""
+    """All decisions as they stand when they are written."""
     with operations.looking() as read_model:
         keys = iter(list(read_model.decisions))
     while some := list(islice(keys, _TOGETHER)):
-        with operations.looking() as read_model:
-            records = [read_model.decisions[key] for key in some]
-        yield from records
+        yield from operations.read_model.in_order(some)
 
 
-_TOGETHER = 100  # decisions that are looked up while nothing changes
+_TOGETHER = 2000  # decisions that are read from the ledger together
 
 
 # --- For those who run the service: does it live, can it work, and figures for Prometheus ---------------------------

@@ -32,9 +32,13 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 THREADS: dict[str, Threads] = {
     "stop": SWITCHES, "freeze": SWITCHES, "thaw": SWITCHES, "resume": RESUMING, "ready": DOORS, "correct": LEARNING,
+    "send_counters": LEARNING,
     "explain": LONG, "get_outlook": LONG, "export_decisions": FILES, "export_events": FILES, "export_outcomes": FILES,
 }  # fmt: skip
 """Operations with threads of their own."""
+
+LONG_WITH = {"set_rails": "check"}
+"""Operations that take long where a parameter says so."""
 
 
 class GuardedRoute(APIRoute):
@@ -42,11 +46,19 @@ class GuardedRoute(APIRoute):
 
     yaml_field = ""
     """The field of the body that YAML goes to, where a route takes it."""
+    file_field = ""
+    """The field that a file goes to, where a route takes one."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **said: Any) -> None:
-        self.threads = THREADS.get(str(said.get("operation_id")))
-        apart = endpoint if self.threads is None else on(lambda _: self.threads, endpoint)
+        name = str(said.get("operation_id"))
+        self.threads, self.long_with = THREADS.get(name), LONG_WITH.get(name)
+        apart = endpoint if self.threads is None and self.long_with is None else on(self._chosen, endpoint)
         super().__init__(path, apart, **said)
+
+    def _chosen(self, request: Request | None) -> Threads | None:
+        if self.long_with is None or request is None:
+            return self.threads
+        return self.threads if request.query_params.get(self.long_with, "0") in ("", "0", "false") else LONG
 
     def get_route_handler(self) -> Handler:
         """Return what answers: first authentication, then the reader, then the handler."""
@@ -59,7 +71,7 @@ class GuardedRoute(APIRoute):
                 authenticator: Authenticator = request.app.state.authenticator
                 admit = SWITCHES.run if self.threads in (SWITCHES, RESUMING) else run_in_threadpool
                 request.state.identity = await admit(authenticator.admit, request, role)
-            known = ReadRequest(request, field=self.yaml_field)
+            known = ReadRequest(request, field=self.yaml_field, file=self.file_field)
             if reads:
                 await known.read()
             response = await handle(known)
@@ -74,6 +86,12 @@ class YamlRoute(GuardedRoute):
     """A route whose body may be YAML as it is, in place of JSON with the field `yaml`."""
 
     yaml_field = "yaml"
+
+
+class FileRoute(GuardedRoute):
+    """A route whose body may be a file as it is, in place of JSON."""
+
+    file_field = "file"
 
 
 def router(tag: str) -> APIRouter:

@@ -1,23 +1,25 @@
 """The audit log: every event as a sentence, newest first, filtered and a page at a time.
 
-Most decisions are to go on with what runs, and the guard has nothing to review then. Verdicts that say so are left out
-unless they are asked for: events are read until the page is full of others, or enough has been read.
+What people did and what was changed comes by itself; decisions, verdicts and rewards, of which there are a hundred
+times as many, when they are asked for. Most decisions are to go on with what runs, and the guard has nothing to review
+then. Verdicts that say so are left out unless everything is wanted: events are read until the page is full of others,
+or enough has been read.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kinband.errors import BadInputError
 from kinband.service import tables
-from kinband.service.dashboard.dashboard import Dashboard, Text
+from kinband.service.dashboard.chosen import Range
+from kinband.service.dashboard.dashboard import RANGE, Dashboard, Text
 from kinband.service.dashboard.rows import names_of
-from kinband.service.dashboard.text import KIND_WORDS, sentence, utc, with_query
+from kinband.service.dashboard.text import KIND_WORDS, utc, with_query
 from kinband.service.ledger import Event
 from kinband.service.operations import Operations
 
@@ -28,6 +30,9 @@ MOST_READ = 10 * PAGE
 
 HEADER = ("number", "time", "kind", "actor", "station", "decision", "what_happened")
 """Columns of the file."""
+QUIET = ("decision", "ran", "verdict", "outcome", "similarity")
+"""Kinds that are shown when they are asked for."""
+_FIRST = [kind for kind in KIND_WORDS if kind not in QUIET]
 _AT_ONCE = 500
 _LAST = 2**53  # no event has a number beyond, and no database takes any as large
 
@@ -42,7 +47,8 @@ class Filters:
         actor: Done by this one.
         since: From this day or minute on, UTC.
         until: Up to the end of this day or minute, UTC.
-        every: "1" if verdicts are wanted that had nothing to review; a file has them all the same.
+        range: A preset instead of the two, one of `chosen.PRESETS`.
+        every: "1" if decisions, verdicts and rewards are wanted beside what people did; a file has them all the same.
     """
 
     station: Text = ""
@@ -50,12 +56,18 @@ class Filters:
     actor: Text = ""
     since: Text = ""
     until: Text = ""
+    range: Text = ""
     every: Text = ""
 
     @property
     def given(self) -> bool:
         """Whether anything is left out by them."""
-        return any((self.station, self.kind, self.actor, self.since, self.until))
+        return any((self.station, self.kind, self.actor, self.since, self.until, self.chosen.name != "all"))
+
+    @property
+    def chosen(self) -> Range:
+        """The time range."""
+        return Range(self.range, self.since, self.until)
 
     def link(self, path: str, **further: object) -> str:
         """Return an address with these filters."""
@@ -95,11 +107,12 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
     """Return what the page of the log shows: events before a number, or the newest."""
     before = None if before is None else min(max(before, 0), _LAST)
     found = _page(operations, filters, _bounds(operations, filters, before))
-    space = names_of(operations).configuration
+    names = names_of(operations)
     return {
+        "times": filters.chosen.shown("/audit", **_others(filters)),
         "filters": filters,
         "kinds": KIND_WORDS,
-        "events": [(event, sentence(event, space)) for event in found.events],
+        "events": [(event, names.sentence(event)) for event in found.events],
         "left_out": found.left_out,
         "switch": replace(filters, every="" if filters.every else "1").link("/audit"),
         "older": "" if found.older is None else filters.link("/audit", before=found.older),
@@ -107,6 +120,11 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
         "file": replace(filters, every="").link("/audit.csv"),
         "clear": with_query("/audit", every=filters.every),
     }
+
+
+def _others(filters: Filters) -> dict[str, str]:
+    """Return what else than the time range is wanted."""
+    return {name: value for name, value in asdict(filters).items() if name not in RANGE}
 
 
 def _page(operations: Operations, filters: Filters, bounds: Bounds) -> Found:
@@ -138,10 +156,11 @@ def had_nothing_to_review(event: Event) -> bool:
 
 def file_rows(operations: Operations, filters: Filters) -> Iterator[tuple[Any, ...]]:
     """Return the rows of the file, newest first, read a few hundred at a time; all verdicts are among them."""
-    space, bounds = names_of(operations).configuration, _bounds(operations, filters, None)
+    names, bounds = names_of(operations), _bounds(operations, filters, None)
+    filters = replace(filters, every="1")
     while events := _read(operations, filters, bounds, limit=_AT_ONCE):
         for event in events:
-            words = sentence(event, space)
+            words = names.sentence(event)
             yield event.seq, event.at, event.kind, event.actor, event.station, event.decision or "", words
         bounds = Bounds(bounds.after, events[-1].seq)
 
@@ -150,7 +169,7 @@ def _read(operations: Operations, filters: Filters, bounds: Bounds, *, limit: in
     return operations.events(
         after=bounds.after,
         before=bounds.before,
-        kinds=[filters.kind] if filters.kind in KIND_WORDS else None,
+        kinds=[filters.kind] if filters.kind in KIND_WORDS else None if filters.every else _FIRST,
         station=filters.station or None,
         actor=filters.actor or None,
         newest_first=True,
@@ -164,33 +183,13 @@ def _read(operations: Operations, filters: Filters, bounds: Bounds, *, limit: in
 # clock back. So the first event since a time is found by halving, in as many looks as the number of events has binary
 # digits, and the ledger needs no index over times. Where the clock was set back, the order of recording counts.
 
-_DATE = len("2026-11-20")
-_MINUTE = len("2026-11-20T10:00")
-
 
 def _bounds(operations: Operations, filters: Filters, before: int | None) -> Bounds:
     """Return between which numbers events are, by the times that are wanted."""
-    after = first_since(operations, period(filters.since, name="from")[0]) - 1 if filters.since else 0
-    end = first_since(operations, period(filters.until, name="to")[1]) if filters.until else None
+    start, stop = filters.chosen.ends(operations.now())
+    after = 0 if start is None else first_since(operations, start) - 1
+    end = None if stop is None else first_since(operations, stop)
     return Bounds(after, min((number for number in (before, end) if number is not None), default=None))
-
-
-def period(text: str, *, name: str) -> tuple[datetime, datetime]:
-    """Return the beginning and the end of a day, a minute or a second, UTC unless it says otherwise.
-
-    Args:
-        text: A day, or a time as forms send it.
-        name: What it is for, in a complaint.
-    """
-    try:
-        begin = utc(datetime.fromisoformat(text.strip()))
-        step = timedelta(days=1) if len(text.strip()) <= _DATE else timedelta(minutes=1)
-        end = begin + (step if len(text.strip()) <= _MINUTE else timedelta(seconds=1))
-    except (ValueError, OverflowError) as error:
-        raise BadInputError(
-            f'"{name}" takes a day or a time such as 2026-11-20T10:04, got {text!r:.60}', argument=name, value=text
-        ) from error
-    return begin.astimezone(UTC), end.astimezone(UTC)
 
 
 def first_since(operations: Operations, moment: datetime) -> int:

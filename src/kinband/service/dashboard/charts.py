@@ -7,6 +7,7 @@ placed by shares of the width and keep their size.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -15,6 +16,25 @@ from markupsafe import Markup
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag, tick_label
 from kinband.service.dashboard.text import figure
 from kinband.stats import REACH
+
+# --- Colours of amounts: the same on light and dark pages, told apart by every kind of sight ------------------------
+#
+# They run along viridis (Smith and van der Walt, 2015), whose lightness grows evenly: the order is seen without hue.
+
+_VIRIDIS = (
+    (0x44, 0x01, 0x54), (0x47, 0x2D, 0x7B), (0x3B, 0x52, 0x8B), (0x2C, 0x72, 0x8E), (0x21, 0x91, 0x8C),
+    (0x28, 0xAE, 0x80), (0x5E, 0xC9, 0x62), (0xAD, 0xDC, 0x30), (0xFD, 0xE7, 0x25),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def ramp(share: float) -> str:
+    """Return the colour of an amount, from 0 (dark violet) to 1 (yellow)."""
+    place = min(max(share, 0.0), 1.0) * (len(_VIRIDIS) - 1)
+    left = min(int(place), len(_VIRIDIS) - 2)
+    ends = zip(_VIRIDIS[left], _VIRIDIS[left + 1], strict=True)
+    return "#" + "".join(f"{round(a + (place - left) * (b - a)):02x}" for a, b in ends)
+
 
 # --- Round ticks for times, long series made short ------------------------------------------------------------------
 
@@ -107,6 +127,7 @@ def time_chart(
     height: int = 220,
     bounds: tuple[float, float] | None = None,
     names: Sequence[str] = (),
+    moment: datetime | None = None,
 ) -> Markup:
     """Return a chart of curves over a common time axis.
 
@@ -119,6 +140,7 @@ def time_chart(
         height: In pixels.
         bounds: Range of the values; made to fit if not given.
         names: What the values 0, 1, 2, ... stand for where they are no quantities.
+        moment: When something changed that the chart is about: a line from top to bottom.
     """
     if not times:
         return Markup("")
@@ -127,7 +149,9 @@ def time_chart(
     y, x = Scale(*ends, height - _FOOT, _TOP), Scale(0.0, (last - first).total_seconds(), 0.0, 1.0)
     seconds = [(at - first).total_seconds() for at in times]
     places = [WIDE * x(second) for second in seconds]
+    rule = () if moment is None else (percent(x((moment - first).total_seconds())),)
     inside = [
+        *(tag("line", class_="moment", x1=at, x2=at, y1=0, y2=height - _FOOT) for at in rule),
         stretched([path for line in lines for path in _drawn(line, places, y=y)], height=height),
         *(_marked(marker, percent(x((marker.at - first).total_seconds())), y(marker.value)) for marker in markers),
         *_times(first, last, x=x, height=height),
@@ -187,6 +211,26 @@ def _readings(seconds: Sequence[float], lines: Sequence[Line], *, first: datetim
         "data_values": "|".join(",".join("" if v is None else f"{v:.4g}" for v in line.values) for line in lines),
         "data_steps": "yes" if all(line.steps for line in lines) else "no",
     }
+
+
+SPARK = (84, 22)
+"""Width and height of a small picture in a table, in pixels."""
+
+
+@lru_cache(maxsize=8192)  # of most stations, the same from page to page
+def sparkline(values: tuple[float, ...]) -> Markup:
+    """Return a few values as a curve beside a figure, each between the least and the largest of them."""
+    if len(values) < 2:
+        return Markup("")
+    wide, high = SPARK
+    x = Scale(0.0, len(values) - 1.0, 1.5, wide - 4.0)
+    y = Scale(*around(values, margin=0.02, least=0.02), high - 3.0, 3.0)
+    places = [x(float(i)) for i in range(len(values))]
+    path, _ = curve(values, places, y=y)
+    says = f"last {len(values)}: {figure(min(values))} to {figure(max(values))}"
+    end = tag("circle", cx=places[-1], cy=y(values[-1]), r=2.2, class_="dot chosen")
+    line = tag("path", d=path, class_="line one")
+    return tag("svg", tag("title", says), line, end, class_="spark", width=wide, height=high, aria_hidden="true")
 
 
 # --- What is believed of configurations: a line with its band over one knob, or dots with whiskers in a list --------
@@ -257,6 +301,56 @@ def band_chart(beliefs: Sequence[Belief], *, says: str, height: int = 260) -> Ma
     ]
     dots = [_dot(belief, percent(x(belief.x)), y(belief.mean), bottom=height - _FOOT) for belief in beliefs]
     return plot([stretched([area, line], height=height), *names, *dots], y=y, says=says, height=height)
+
+
+_CELL = 26  # pixels of a row of cells
+
+
+def cell_chart(
+    beliefs: Sequence[Belief],
+    *,
+    across: Sequence[str],
+    down: Sequence[str],
+    places: Sequence[tuple[int, int]],
+    says: str,
+) -> Markup:
+    """Return what is believed of two knobs as cells, coloured by the mean: yellow is best.
+
+    Args:
+        beliefs: One a cell.
+        across: The values of one knob, in words.
+        down: The values of the other.
+        places: Column and row of each.
+        says: What there is to see, for those who cannot.
+    """
+    height = _CELL * len(down) + _FOOT
+    x, y = Scale(0.0, float(len(across)), 0.0, 1.0), Scale(0.0, 1.0, 0.0, float(_CELL))
+    low, high = min(belief.mean for belief in beliefs), max(belief.mean for belief in beliefs)
+    shade = Scale(low, high, 0.0, 1.0) if high > low else Scale(low - 1.0, low, 0.0, 1.0)
+    drawn = list[Markup]()
+    for belief, (column, row) in zip(beliefs, places, strict=True):
+        cell = tag("rect", width=percent(1.0 / len(across)), height=_CELL, fill=ramp(shade(belief.mean)), class_="cell")
+        marks = []
+        middle = {"x": percent(0.5 / len(across)), "y": _CELL / 2.0, "overflow": "visible"}
+        if belief.running:
+            marks.append(tag("svg", tag("rect", class_="at-running", x=-6, y=-6, width=12, height=12), **middle))
+        if belief.chosen:
+            marks.append(tag("svg", tag("circle", class_="at-chosen on", r=8 if belief.running else 6), **middle))
+        title = tag("title", belief.says)
+        drawn.append(tag("svg", title, cell, *marks, x=percent(x(column)), y=y(row), overflow="visible"))
+    every = max(1, -(-len(across) // 8))
+    drawn += [
+        tag("text", name, class_="tick", x=percent(x(i + 0.5)), y=height - 6.0, text_anchor="middle")
+        for i, name in enumerate(across)
+        if i % every == 0
+    ]
+    beside = [
+        tag("text", name, class_="tick", x="100%", y=y(i + 0.5) + 4.0, text_anchor="end") for i, name in enumerate(down)
+    ]
+    wide = 12 + 7 * max(map(len, down))
+    axis = tag("svg", *beside, class_="axis", width=wide, height=height, aria_hidden="true")
+    main = tag("svg", *drawn, class_="plot cells", width="100%", height=height, aria_hidden="true")
+    return tag("div", axis, main, class_="chart", role="img", aria_label=says)
 
 
 def _dot(belief: Belief, x: str, y: float, *, bottom: float) -> Markup:

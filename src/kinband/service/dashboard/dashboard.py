@@ -10,7 +10,7 @@ record's own words.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, Response
 
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.dashboard.errors import public_words
+from kinband.service.dashboard.groups import Groups
 from kinband.service.dashboard.rendering import (
     SAID,
     SECURITY_HEADERS,
@@ -30,14 +31,18 @@ from kinband.service.dashboard.rendering import (
     render,
     unpacked,
 )
+from kinband.service.dashboard.rows import Looks, names_of
 from kinband.service.dashboard.sign_in import Visitors
-from kinband.service.dashboard.text import station_url
+from kinband.service.dashboard.text import station_url, with_query
 from kinband.service.operations import Operations
 from kinband.service.paths import read
 from kinband.version import __version__
 
 STALE = "The ledger cannot be reached: this is how things stood when it last could."
 """What is said above a page while the ledger is away."""
+
+RANGE = ("range", "since", "until")
+"""What of an address says over which time a page goes; links between pages keep it."""
 
 Text = Annotated[str, Query(max_length=500)]
 Line = Annotated[str, Form(max_length=2000)]
@@ -83,6 +88,8 @@ class Dashboard:
     router: APIRouter
     operations: Operations
     visitors: Visitors
+    looks: Looks = field(default_factory=Looks)
+    groups: Groups = field(default_factory=Groups)
 
     def seen(self) -> Seen:
         """Return how things stand, with what other processes have recorded."""
@@ -119,7 +126,11 @@ class Dashboard:
         headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Cookie", **SECURITY_HEADERS}
         if flash is None and asked_before(request, etag):
             return Response(status_code=304, headers=headers)
-        frame = {"visitor": visitor, "flash": flash, "seen": seen, "etag": "" if still else etag}
+        given = {name: request.query_params.get(name, "")[:500] for name in RANGE}
+        kept = with_query("", **given)
+        names = names_of(self.operations)
+        frame: dict[str, Any] = {"visitor": visitor, "flash": flash, "seen": seen, "etag": "" if still else etag}
+        frame |= {"kept": kept, "kpi": names.kpi, "say": names.words}
         response = HTMLResponse(render(template, **frame, path=request.url.path, **context()), headers=headers)
         if SAID in request.cookies:
             response.headers["Cache-Control"] = "no-store"

@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from kinband.controller import Explanation
 from kinband.html.svg import around
+from kinband.records import Alternative
 from kinband.service.dashboard.charts import Belief
 from kinband.service.dashboard.dashboard import Dashboard, Text
-from kinband.service.dashboard.rows import named_slot, names_of, row_of
-from kinband.service.dashboard.text import knobs, sentence
+from kinband.service.dashboard.rows import Names, named_slot, names_of, row_of
+from kinband.service.dashboard.text import knobs
 from kinband.service.operations import Operations, Outlook, outlooks
 from kinband.service.operations.outlooks import Explained
 from kinband.service.paths import read
@@ -57,12 +58,12 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
     whole = reason_of(operations, decision_id, evidence=evidence)
     found, record, verdict = whole.of, whole.record, whole.record.verdict
     row, events = row_of(record, names), operations.events(decision=decision_id, limit=50)
-    beliefs = _considered(found, running=record.running)
+    beliefs = _considered(found, names, running=record.running)
     return {
         "record": record,
         "slot": named_slot(record.slot),
         "row": row,
-        "chosen": knobs(record.decision.configuration)
+        "chosen": knobs(names.named(record.decision.configuration))
         if record.decision.configuration
         else names.text(record.decision.arm),
         "ran": names.text(record.arm),
@@ -71,7 +72,7 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
             (refusal, "any change" if refusal.arm is None else names.text(refusal.arm))
             for refusal in ([] if verdict is None else verdict.refusals)
         ],
-        "text": whole.text.replace(whole.left_out, "").replace("  ", " ").strip(),
+        "text": names.words(whole.text.replace(whole.left_out, "").replace("  ", " ").strip()),
         "why": _KIND_WORDS.get(found.kind, "") if row.held is None else row.held.sentence,
         "considered": beliefs,
         "scale": around(end for belief, _ in beliefs for end in belief.interval),
@@ -81,18 +82,25 @@ def decision(operations: Operations, decision_id: str, *, evidence: bool) -> dic
         "left_out": whole.left_out if evidence else "",
         "still": evidence,
         "offered": bool(found.left_out) and not evidence,
-        "history": [(event, sentence(event, names.configuration)) for event in events],
+        "history": [(event, names.sentence(event)) for event in events],
     }
 
 
-def _considered(found: Explanation, *, running: int | None) -> list[tuple[Belief, float | None]]:
+def _considered(found: Explanation, names: Names, *, running: int | None) -> list[tuple[Belief, float | None]]:
     """Return what was considered, best score first, with scores."""
     made = found.decision
     return [
-        (Belief(knobs(o.configuration), o.mean, o.std, o.arm == running, o.arm == made.arm, past=True), o.ucb)
+        (
+            Belief(knobs(names.named(o.configuration)), o.mean, o.std, o.arm == running, o.arm == made.arm, past=True),
+            o.ucb,
+        )
         for o in made.alternatives
         if o.mean is not None and o.std is not None
     ]
+
+
+def _knobs(option: Alternative, names: Names) -> str:
+    return knobs(names.named(option.configuration))
 
 
 # --- Whose evidence a decision rests on -----------------------------------------------------------------------------

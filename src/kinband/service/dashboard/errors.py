@@ -23,7 +23,7 @@ from kinband.service.access.tokens import NotAllowedError, NotSignedInError
 from kinband.service.dashboard.rendering import plain_page, redirect
 from kinband.service.dashboard.text import own_path, with_query
 from kinband.service.ledger import LedgerRefusedError, LedgerUnavailableError
-from kinband.service.threads import DOORS, FILES, LONG, REQUEST, RESUMING, SWITCHES, Threads, on
+from kinband.service.threads import DOORS, FILES, LONG, PROVIDER, REQUEST, RESUMING, SWITCHES, Threads, on
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ def public_words(error: KinbandError) -> str:
 
 _SWITCHES = ("/stop", "/freeze", "/thaw")  # how the addresses of their forms end
 _DOORS = ("/sign-in", "/sign-out")
+_ELSEWHERE = "/sign-in/"  # the way to an identity provider, which may take its time, and back
 
 
 def threads_of(request: Request | None) -> Threads | None:
@@ -105,8 +106,12 @@ def threads_of(request: Request | None) -> Threads | None:
         return RESUMING
     if path in _DOORS:
         return DOORS
+    if path.startswith(_ELSEWHERE):
+        return PROVIDER
     if path.endswith(".csv"):
         return FILES
+    if path == "/rails" and request.query_params.get("check") == "1":
+        return LONG
     return LONG if request.query_params.get("evidence") == "1" else None
 
 

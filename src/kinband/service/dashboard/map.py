@@ -7,8 +7,8 @@ same way, such as the carriers of one antenna, share the wedge as rings.
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,31 +18,16 @@ from markupsafe import Markup
 from scipy.spatial import KDTree
 
 from kinband.html.svg import Scale, number, tag
-from kinband.service.dashboard.rows import Look
+from kinband.service.dashboard.charts import ramp
+from kinband.service.dashboard.map_view import WHOLE, Label, View, box_text, found_at, names_on, site_name
+from kinband.service.dashboard.rows import Look, Names
 from kinband.service.dashboard.text import ago, figure, station_url
 from kinband.service.operations import MODES
+from kinband.service.operations.records import Called
 from kinband.service.schemas import Site
 from kinband.stats import counted
 
-# --- Colours with a meaning, the same on light and dark pages, told apart by every kind of sight --------------------
-#
-# Amounts run along viridis (Smith and van der Walt, 2015), whose lightness grows evenly, so that the order is seen
-# without hue. Modes take colours of Okabe and Ito (2008); what mode a station has is also said in words.
-
-_VIRIDIS = (
-    (0x44, 0x01, 0x54), (0x47, 0x2D, 0x7B), (0x3B, 0x52, 0x8B), (0x2C, 0x72, 0x8E), (0x21, 0x91, 0x8C),
-    (0x28, 0xAE, 0x80), (0x5E, 0xC9, 0x62), (0xAD, 0xDC, 0x30), (0xFD, 0xE7, 0x25),
-)  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def ramp(share: float) -> str:
-    """Return the colour of an amount, from 0 (dark violet) to 1 (yellow)."""
-    place = min(max(share, 0.0), 1.0) * (len(_VIRIDIS) - 1)
-    left = min(int(place), len(_VIRIDIS) - 2)
-    ends = zip(_VIRIDIS[left], _VIRIDIS[left + 1], strict=True)
-    return "#" + "".join(f"{round(a + (place - left) * (b - a)):02x}" for a, b in ends)
-
+# --- Colours with a meaning: modes take those of Okabe and Ito (2008); what mode a station has is also said in words -
 
 COLOURS = {"reward": "recent reward", "mode": "mode", "change": "time since the last change"}
 """What the map may be coloured by."""
@@ -107,11 +92,20 @@ class Sector(NamedTuple):
     says: str
     place: tuple[float, float] | None = None
     azimuth: float | None = None
-    frozen: bool = False
+    look: str = ""
 
 
 def network_map(
-    looks: Sequence[Look], by: str, *, ends: tuple[float, float], sites: Mapping[str, Site], now: datetime
+    looks: Sequence[Look],
+    by: str,
+    *,
+    ends: tuple[float, float],
+    sites: Mapping[str, Site],
+    now: datetime,
+    wanted: Collection[str],
+    view: View,
+    names: Names,
+    kept: str,
 ) -> dict[str, Any]:
     """Return the map, its legend, and tiles for the stations whose place is not known, as the template takes them.
 
@@ -121,29 +115,48 @@ def network_map(
         ends: The rewards of the ramp's ends.
         sites: Where stations stand.
         now: The time.
+        wanted: Those that filters let through: the others are drawn faintly.
+        view: What is seen of the map.
+        names: What the reward is called.
+        kept: What links to stations keep of the address.
     """
-    sectors = []
+    sectors, found = [], found_at(view.at, (look.station for look in looks))
     for look in looks:
         site, colour = sites.get(look.station), colour_of(look, by, ends=ends, now=now)
         place, azimuth = (None, None) if site is None else ((site.x, site.y), site.azimuth)
-        link, words, frozen = station_url(look.station), _words(look, now), look.frozen is not None
-        sectors.append(Sector(look.station, colour, link, words, place, azimuth, frozen))
-    says = f"Map of {counted(len(looks), 'station')}, coloured by {COLOURS[by]}. Each is a link to its page."
-    drawn, ruler = sector_map(sectors, says=says)
-    tiles = sector_tiles(sectors, says="Stations whose place is not known, one tile each.")
-    loose = sum(sector.place is None for sector in sectors)
-    return {"map": drawn, "ruler": ruler, "cells": tiles, "loose": loose, "legend": _legend(by)}
+        looked = ("frozen" if look.frozen_by else "", "faded" if look.station not in wanted else "",
+                  "found" if look.station == found else "")  # fmt: skip
+        link, words = station_url(look.station) + kept, _words(look, now, names.kpi)
+        sectors.append(Sector(look.station, colour, link, words, place, azimuth, " ".join(filter(None, looked))))
+    coloured = COLOURS[by].replace("reward", names.kpi.name)
+    says = f"Map of {counted(len(looks), 'station')}, coloured by {coloured}. Each is a link to its page."
+    view = brought(view, sectors, found)
+    drawn, ruler = sector_map(sectors, says=says, view=view, found=found)
+    tiles = sector_tiles(
+        [one for one in sectors if "faded" not in one.look], says="Stations whose place is not known, one tile each."
+    )
+    loose = sum(sector.place is None and "faded" not in sector.look for sector in sectors)
+    return {
+        "map": drawn,
+        "ruler": ruler,
+        "cells": tiles,
+        "loose": loose,
+        "legend": _legend(by),
+        "found_at": found,
+        "brought": view,
+    }
 
 
-def _words(look: Look, now: datetime) -> str:
-    reward = "no reward known yet" if look.recent is None else f"recent reward {figure(look.recent)}"
+def _words(look: Look, now: datetime, kpi: Called) -> str:
+    reward = f"recent {kpi.name} {figure(look.recent)} {kpi.unit}".rstrip()
+    reward = "no reward known yet" if look.recent is None else reward
     change = "never changed" if look.changed is None else f"changed {ago(look.changed, now)}"
-    frozen = "" if look.frozen is None else ", frozen"
+    frozen = f", frozen by {'the rails' if look.frozen_by == 'rails' else 'a person'}" if look.frozen_by else ""
     return f"{look.station}: {reward}, {look.mode}, runs {look.running}, {change}{frozen}"
 
 
 def _link(sector: Sector, *inside: Markup, look: str = "", **further: str) -> Markup:
-    looks = ["sector-link", look, "frozen" if sector.frozen else ""]
+    looks = ["sector-link", look, sector.look]
     return tag("a", *inside, href=sector.href, class_=" ".join(filter(None, looks)), **further)
 
 
@@ -153,7 +166,10 @@ BEAM = 65.0
 """Degrees between the edges of a wedge."""
 REACH = 0.46
 """Length of a wedge, as a share of the distance to the next site."""
-_SIDE = 1000.0  # units of the larger side of the map
+_SIDE = 1000.0  # units of the map's width
+_FLATTEST, _TALLEST = 0.55, 1.0  # of its height, as shares of that
+_CLOSE = 4  # how close one comes to a station that is looked for
+_ROOMY = 34.0  # pixels of a wedge on a laptop, from which there is room for its name
 
 
 def spacing(places: Sequence[tuple[float, float]]) -> float:
@@ -165,34 +181,120 @@ def spacing(places: Sequence[tuple[float, float]]) -> float:
     return float(np.median(distances))
 
 
-def sector_map(sectors: Sequence[Sector], *, says: str) -> tuple[Markup, str]:
+class Ground(NamedTuple):
+    """From metres to units of the map: what lies in its upper left corner, units a metre, its sides, a wedge's length.
+
+    Example:
+        >>> ground = Ground.of([(0.0, 0.0), (800.0, 0.0)])
+        >>> ground.at((400.0, 0.0)), round(ground.reach * 2, 1)
+        ((500.0, 275.0), 479.2)
+    """
+
+    west: float
+    north: float
+    scale: float
+    size: tuple[float, float]
+    reach: float
+
+    @classmethod
+    def of(cls, places: Sequence[tuple[float, float]]) -> "Ground":
+        """Return one that holds all places, with room for their wedges."""
+        reach = REACH * spacing(places)
+        (west, east), (south, north) = ((min(ends) - reach, max(ends) + reach) for ends in zip(*places, strict=True))
+        wide, high = east - west, north - south
+        scale = _SIDE / max(wide, high / _TALLEST)
+        size = _SIDE, min(max(high * scale, _FLATTEST * _SIDE), _TALLEST * _SIDE)
+        left, top = (size[0] / scale - wide) / 2, (size[1] / scale - high) / 2
+        return cls(west - left, north + top, scale, size, reach * scale)
+
+    def at(self, place: tuple[float, float]) -> tuple[float, float]:
+        """Return where a place is on the map."""
+        return round((place[0] - self.west) * self.scale, 2), round((self.north - place[1]) * self.scale, 2)
+
+
+def brought(view: View, sectors: Sequence[Sector], found: str) -> View:
+    """Return a view with the station that is looked for in its middle, close enough to see it."""
+    place = next((one.place for one in sectors if one.name == found), None)
+    if place is None or not found:
+        return view
+    ground = Ground.of([one.place for one in sectors if one.place is not None])
+    x, y = ground.at(place)
+    return replace(view, zoom=max(view.close, _CLOSE), x=x / ground.size[0], y=y / ground.size[1])
+
+
+def sector_map(sectors: Sequence[Sector], *, says: str, view: View = WHOLE, found: str = "") -> tuple[Markup, str]:
     """Return the map of those sectors whose place is known, and how long its bar is; nothing where there are none.
 
-    The length is said beside the map, as letters in it would shrink with it.
+    Args:
+        sectors: What there is to draw.
+        says: What there is to see, for those who cannot.
+        view: What is seen of it, and how close.
+        found: The station that is looked for.
     """
     places = [sector.place for sector in sectors if sector.place is not None]
     if not places:
         return Markup(""), ""
-    reach = REACH * spacing(places)
-    (west, east), (south, north) = ((min(ends), max(ends)) for ends in zip(*places, strict=True))
-    wide, high = east - west + 2 * reach, north - south + 2 * reach
-    scale = _SIDE / max(wide, high)
-    alike: dict[tuple[float, float, float | None], list[Sector]] = defaultdict(list)
+    ground, sites = Ground.of(places), dict[tuple[float, float], dict[float | None, list[Sector]]]()
     for sector in sectors:
         if sector.place is not None:
-            x, y = (sector.place[0] - west + reach) * scale, (north + reach - sector.place[1]) * scale
-            alike[round(x, 2), round(y, 2), sector.azimuth].append(sector)
+            sites.setdefault(ground.at(sector.place), {}).setdefault(sector.azimuth, []).append(sector)
+    box = view.box(*ground.size)
     drawn = [
-        _link(sector, tag("title", sector.says), _shape(*at, reach * scale, ring, len(same)), fill=sector.colour)
-        for at, same in alike.items()
+        _sector(sector, _shape(*at, azimuth, ground.reach, ring, len(same)))
+        for at, site in sites.items()
+        for azimuth, same in site.items()
         for ring, sector in enumerate(same)
     ]
-    metres = _round_below(0.2 * wide)
+    ruler, length = _ruler(box, ground.scale)
+    picture = tag(
+        "svg", *drawn, ruler, class_="map", viewBox=box_text(box), role="group", aria_label=says, data_zoom=view.close,
+        data_size=f"{number(ground.size[0])} {number(ground.size[1])}",
+    )  # fmt: skip
+    names = names_on(_labels(sites, found, reach=ground.reach, each=ground.reach * 620 / box[2] > _ROOMY), box)
+    return tag("div", picture, names, class_="map-box"), length
+
+
+def _ruler(box: tuple[float, float, float, float], scale: float) -> tuple[Markup, str]:
+    """Return a bar of a round length in the corner of what is seen, and how long it is."""
+    metres = _round_below(0.2 * box[2] / scale)
     length = f"{number(metres / 1000)} km" if metres >= 1000 else f"{number(metres)} m"
-    bar = f"M8 {number(high * scale - 18)}v10h{number(metres * scale)}v-10"
-    ruler = tag("path", tag("title", length), d=bar, class_="ruler")
-    box = f"0 0 {number(wide * scale)} {number(high * scale)}"
-    return tag("svg", *drawn, ruler, class_="map", viewBox=box, role="group", aria_label=says), length
+    x, y, u = box[0] + 0.008 * box[2], box[1] + box[3] - 0.018 * box[2], 0.01 * box[2]
+    bar = f"M{number(x)} {number(y)}v{number(u)}h{number(metres * scale)}v{number(-u)}"
+    return tag("path", tag("title", length), d=bar, class_="ruler"), length
+
+
+def _labels(
+    sites: Mapping[tuple[float, float], Mapping[float | None, Sequence[Sector]]],
+    found: str,
+    *,
+    reach: float,
+    each: bool,
+) -> list[Label]:
+    """Return the names on the map, that of what is looked for first: of sectors where there is room, else of sites.
+
+    Args:
+        sites: Sectors by place and direction.
+        found: What is looked for.
+        reach: How long a wedge is.
+        each: Whether there is room for the names of sectors.
+    """
+    labels = list[Label]()
+    for (x, y), site in sites.items():
+        if not each:
+            labels.append(Label(site_name([one.name for same in site.values() for one in same]), x, y))
+        for azimuth, same in site.items():
+            turn, out = (0.0, 0.0) if azimuth is None else (math.radians(azimuth), 0.62 * reach)
+            for ring, one in enumerate(same):
+                if each or one.name == found:
+                    part = out * (len(same) - ring) / len(same)
+                    label = Label(one.name, x + part * math.sin(turn), y - part * math.cos(turn))
+                    labels.insert(0 if one.name == found else len(labels), label)
+    return labels
+
+
+@lru_cache(maxsize=8192)  # most look the same from page to page
+def _sector(sector: Sector, shape: Markup) -> Markup:
+    return _link(sector, tag("title", sector.says), shape, fill=sector.colour)
 
 
 def _round_below(most: float) -> float:

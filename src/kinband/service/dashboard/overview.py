@@ -2,23 +2,27 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.service.dashboard.charts import Line, thinned, time_chart
+from kinband.service.dashboard.chosen import Filters, Range, range_kept
 from kinband.service.dashboard.dashboard import Dashboard, Sent, Text
 from kinband.service.dashboard.map import COLOURS, MODE_COLOURS, network_map
-from kinband.service.dashboard.rows import SLOTS, look_of, names_of, sites_of
-from kinband.service.dashboard.text import figure, signed
-from kinband.service.operations import MODES, Operations
-from kinband.service.operations.records import checked_mode
+from kinband.service.dashboard.map_view import View
+from kinband.service.dashboard.rows import SLOTS, names_of, sites_of
+from kinband.service.dashboard.text import figure, signed, with_query
+from kinband.service.operations import MODES
+from kinband.service.operations.records import KEPT_SLOTS, checked_mode
 from kinband.stats import counted
 
-_WORST = 8
+_SHOWN = 6
 
 
 def add_pages(dashboard: Dashboard) -> None:
@@ -26,8 +30,16 @@ def add_pages(dashboard: Dashboard) -> None:
     operations = dashboard.operations
 
     @dashboard.router.get("/")
-    def first(request: Request, colour: Text = "") -> Response:
-        return dashboard.show(request, "overview.html", lambda: overview(operations, colour))
+    def first(
+        request: Request,
+        filters: Annotated[Filters, Depends()],
+        chosen: Annotated[Range, Depends()],
+        view: Annotated[View, Depends()],
+        colour: Text = "",
+    ) -> Response:
+        return dashboard.show(
+            request, "overview.html", lambda: overview(dashboard, colour, filters=filters, chosen=chosen, view=view)
+        )
 
     @dashboard.form("/mode", role="admin", back="/")
     def mode(sent: Sent) -> str:
@@ -52,21 +64,53 @@ def add_pages(dashboard: Dashboard) -> None:
         return "The clock is right: stations may be changed again."
 
 
-def overview(operations: Operations, colour: str) -> dict[str, Any]:
-    """Return what the page shows; anything but a known `colour` is the first of them."""
+def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Range, view: View) -> dict[str, Any]:
+    """Return what the page shows.
+
+    Args:
+        dashboard: What is shown.
+        colour: What the map is coloured by; anything but one of `COLOURS` is the first of them.
+        filters: Which stations.
+        chosen: Over which time charts go.
+        view: What is seen of the map.
+    """
+    operations = dashboard.operations
     colour = colour if colour in COLOURS else "reward"
     names, now = names_of(operations), operations.now()
+    ends, groups = chosen.ends(now), dashboard.groups.of(operations)
+    everybody = [look for look in dashboard.looks.of(operations, names) if look.active]
+    looks = filters.fit(everybody, groups)
     with operations.looking() as read_model:
-        looks = [look_of(state, read_model, names) for state in read_model.stations.values() if state.active]
-        gain, fleet = read_model.gain(), read_model.fleet()
+        gain, fleet = read_model.gain(), read_model.fleet(KEPT_SLOTS, since=ends.start, until=ends.end)
         refused, mode = read_model.refused(now.date()), read_model.mode
     known = sorted((look for look in looks if look.recent is not None), key=lambda look: look.recent or 0.0)
-    ends = _range([look.recent or 0.0 for look in known])
+    ramp_ends = _range(sorted(look.recent for look in everybody if look.recent is not None))
     modes = Counter(look.mode for look in looks)
+    hopes = sorted((look for look in looks if look.hope), key=lambda look: look.hope.gain if look.hope else 0.0)
+    kept = range_kept(chosen)
+    here = {**asdict(filters), **kept, "colour": "" if colour == "reward" else colour}
+    seen = asdict(view) if view.zoom > 1 or view.at else {}
+    drawn = network_map(
+        everybody,
+        colour,
+        ends=ramp_ends,
+        sites=sites_of(operations),
+        now=now,
+        view=view,
+        wanted={look.station for look in looks},
+        names=names,
+        kept=with_query("", **kept),
+    )
     return {
         "colour": colour,
-        **network_map(looks, colour, ends=ends, sites=sites_of(operations), now=now),
-        "ends": ends if known and colour == "reward" else None,
+        "colour_links": {name: with_query("/", **{**here, **seen, "colour": name}) + "#map" for name in COLOURS},
+        **drawn,
+        "view": view,
+        "view_links": drawn["brought"].links("/", **here),
+        "here": here,
+        "times": chosen.shown("/", **asdict(filters), colour=here["colour"]),
+        "filters": filters.shown("/", groups, **kept, colour=here["colour"]),
+        "ends": ramp_ends if known and colour == "reward" else None,
         "gain": gain,
         "recent": fmean(look.recent or 0.0 for look in known) if known else None,
         "known": len(known),
@@ -75,11 +119,13 @@ def overview(operations: Operations, colour: str) -> dict[str, Any]:
         "rails_stop": operations.guard.rails.stop,
         "mode": mode,
         "modes": [(name, MODE_COLOURS[name], modes[name]) for name in MODES if modes[name]],
-        "frozen": sum(look.frozen is not None for look in looks),
+        "frozen": sum(bool(look.frozen_by) for look in looks),
         "stations": len(looks),
-        "worst": known[:_WORST],
-        "fleet": _fleet_chart(fleet),
-        "fleet_words": _fleet_words(fleet),
+        "everybody": len(everybody),
+        "worst": known[:_SHOWN],
+        "hopes": hopes[: -_SHOWN - 1 : -1],
+        "fleet": _fleet_chart(fleet, names.kpi.name),
+        "fleet_words": _fleet_words(fleet, names.kpi.name, ranged=chosen.name != "all"),
     }
 
 
@@ -96,20 +142,20 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
 Fleet = Sequence[tuple[datetime, float, float | None, int]]
 
 
-def _fleet_chart(fleet: Fleet) -> str:
+def _fleet_chart(fleet: Fleet, kpi: str) -> str:
     times, (reward, fixed) = thinned([at for at, *_ in fleet], [row[1] for row in fleet], [row[2] for row in fleet])
-    lines = [Line("fixed, expected", fixed, "two"), Line("reward", reward, "one")]
-    return time_chart(times, lines, says=_fleet_words(fleet), height=230)
+    lines = [Line("fixed, expected", fixed, "two"), Line(kpi, reward, "one")]
+    return time_chart(times, lines, says=_fleet_words(fleet, kpi), height=230)
 
 
-def _fleet_words(fleet: Fleet) -> str:
+def _fleet_words(fleet: Fleet, kpi: str, *, ranged: bool = False) -> str:
     if not fleet:
-        return "No reward is known yet."
+        return "No reward is known of that time." if ranged else "No reward is known yet."
     gains = [reward - fixed for _, reward, fixed, _ in fleet if fixed is not None]
     span = fleet[-1][0] - fleet[0][0]
     long = counted(span.days, "day") if span.days >= 2 else f"{24 * span.days + round(span.seconds / 3600)} hours"
     words = (
-        f"Mean reward of all stations over {counted(len(fleet), 'slot')}, {long}: {figure(fleet[-1][1])} in the last."
+        f"Mean {kpi} of all stations over {counted(len(fleet), 'slot')}, {long}: {figure(fleet[-1][1])} in the last."
     )
     if not gains:
         return words

@@ -21,7 +21,7 @@ from kinband import html
 from kinband.errors import NotFoundError
 from kinband.html import svg
 from kinband.service.dashboard import charts, text
-from kinband.service.dashboard.map import ramp
+from kinband.service.operations.records import REWARD
 from kinband.stats import counted
 from kinband.version import __version__
 
@@ -92,7 +92,7 @@ def asked_before(request: Request, etag: str) -> bool:
 def environment() -> Environment:
     """Return the templates with everything that they may use."""
     made = html.environment("kinband.service.dashboard")
-    named = (text.figure, text.signed, text.share, text.breakable, svg.percent, svg.along)
+    named = (text.figure, text.signed, text.share, text.breakable, text.begun, svg.percent, svg.along)
     made.filters |= {function.__name__: function for function in named} | {"when": text.time_tag}
     made.globals |= {
         "interval": text.interval,
@@ -104,8 +104,9 @@ def environment() -> Environment:
         "mode_words": text.MODE_WORDS,
         "by_words": text.BY_WORDS,
         "asset": lambda name: assets()[name].url,
-        "ramp": ramp,
+        "ramp": charts.ramp,
         "marker_shapes": charts.MARKER_SHAPES,
+        "sparkline": charts.sparkline,
         "version": __version__,
     }
     return made
@@ -113,7 +114,16 @@ def environment() -> Environment:
 
 def render(template: str, **shown: Any) -> str:
     """Return a page as text; what the frame around it shows is empty unless it is given."""
-    frame = {"visitor": None, "flash": None, "seen": None, "etag": "", "path": ""}
+    frame = {
+        "visitor": None,
+        "flash": None,
+        "seen": None,
+        "etag": "",
+        "path": "",
+        "kept": "",
+        "kpi": REWARD,
+        "say": str,
+    }
     return environment().get_template(template).render(frame | shown)
 
 
@@ -128,20 +138,23 @@ def plain_page(template: str, *, status: int = 200, **shown: Any) -> Response:
 SAID = "kinband-said"
 """The name of the cookie."""
 _MAX_AGE = 60  # seconds that a message waits for its page
-_LONGEST = 700  # characters, of four bytes at most; a browser keeps 4,096 bytes of a cookie
+_LONGEST = 500  # characters, of four bytes at most; a browser keeps 4,096 bytes of a cookie
+_MOST_UNDONE = 50  # decisions named in it: more are taken back on the page of what is approved
 
 
 class Flash(NamedTuple):
-    """A message and its tone."""
+    """A message, its tone, and the decisions whose approval it offers to take back."""
 
     text: str
     tone: Literal["good", "bad"] = "good"
+    undo: tuple[str, ...] = ()
 
 
 def packed(flash: Flash, key: str) -> str:
     """Return a message as the value of a cookie."""
     short = flash.text if len(flash.text) <= _LONGEST else flash.text[: _LONGEST - 1] + "…"
-    body = urlsafe_b64encode(json.dumps([short, flash.tone], ensure_ascii=False).encode()).decode().rstrip("=")
+    said = [short, flash.tone, flash.undo if len(flash.undo) <= _MOST_UNDONE else ()]
+    body = urlsafe_b64encode(json.dumps(said, ensure_ascii=False).encode()).decode().rstrip("=")
     return f"{body}.{_mark(body, key)}"
 
 
@@ -150,7 +163,8 @@ def unpacked(value: str | None, key: str) -> Flash | None:
     body, _, mark = (value or "").partition(".")
     if not mark.isascii() or not hmac.compare_digest(mark, _mark(body, key)):
         return None
-    return Flash(*json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4))))
+    words, tone, *undo = json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return Flash(words, tone, tuple(*undo))
 
 
 def _mark(body: str, key: str) -> str:

@@ -4,13 +4,16 @@ A decision that a rule of safety held back may have an expected gain below nough
 of one: the rule returns to what is known to be safe (docs/learning.md). Pages tell the two apart.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kinband.service.dashboard.text import knobs, value_text
+from kinband.records import best_of
+from kinband.service.dashboard.text import knobs, sentence, value_text
+from kinband.service.ledger import Event
 from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState
-from kinband.service.operations.records import expected_gain
+from kinband.service.operations.records import REWARD, Called, expected_gain
 from kinband.service.schemas import Site
 from kinband.space import ConfigurationSpace
 
@@ -22,11 +25,52 @@ Moves = tuple[tuple[str, str, str], ...]
 
 
 class Names:
-    """The configurations of a space by arm, in words."""
+    r"""The configurations of a space by arm in words, and what people call the reward, knobs and features.
 
-    def __init__(self, space: ConfigurationSpace) -> None:
-        self.space = space
+    Example:
+        >>> names = Names(ConfigurationSpace(tilt_deg=[2, 4]), {"tilt_deg": Called("Tilt", "°")})
+        >>> names.text(1), names.words("keeps tilt_deg=2: tilt_deg=4 is too far"), names.kpi
+        ('Tilt 4\xa0°', 'keeps Tilt 2\xa0°: Tilt 4\xa0° is too far', Called(name='reward', unit=''))
+    """
+
+    def __init__(self, space: ConfigurationSpace, called: Mapping[str, Called] | None = None) -> None:
+        self.space, self._called = space, called or {}
+        self.kpi = self._called.get("reward", REWARD)
         self._texts: dict[int | None, str] = {}  # pages name the same ones many times
+        knobs = sorted((name for name in self._called if name in space.knobs), key=len, reverse=True)
+        either = "|".join(map(re.escape, knobs))
+        self._said = re.compile(rf"(?<![\w.])({either})(?:=(-?[\w.+-]*[\w+-]))?(?!\w)") if knobs else None
+
+    def called(self, name: str) -> Called:
+        """Return what people call a knob or a feature."""
+        return self._called.get(name) or Called(name)
+
+    def shown(self, arm: int | None) -> Mapping[str, Any] | None:
+        """Return a configuration under the names of people, with units."""
+        return self.named(self.configuration(arm))
+
+    def named(self, configuration: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return a configuration under the names of people, with units."""
+        if configuration is None or not self._called:
+            return configuration
+        return {self.called(name).name: self.value(name, value) for name, value in configuration.items()}
+
+    def value(self, name: str, value: object) -> str:
+        """Return the value of a knob with its unit."""
+        return "\N{NO-BREAK SPACE}".join(filter(None, [value_text(value), self.called(name).unit]))
+
+    def words(self, text: str) -> str:
+        """Return a sentence of the record under the names of people."""
+        return text if self._said is None else self._said.sub(self._word, text)
+
+    def _word(self, found: re.Match[str]) -> str:
+        known, value = self.called(found[1]), found[2]
+        return known.name if value is None else f"{known.name} {self.value(found[1], value.replace('-', '−'))}"
+
+    def sentence(self, event: Event) -> str:
+        """Return an event as one sentence."""
+        text = sentence(event, self.shown)
+        return text if event.kind == "names" else self.words(text)
 
     def configuration(self, arm: int | None) -> Mapping[str, Any] | None:
         """Return a configuration, None for an arm that does not exist."""
@@ -35,14 +79,14 @@ class Names:
     def text(self, arm: int | None) -> str:
         """Return a configuration in words."""
         if arm not in self._texts:
-            self._texts[arm] = knobs(self.configuration(arm))
+            self._texts[arm] = knobs(self.shown(arm))
         return self._texts[arm]
 
     def moves(self, before: int | None, after: int) -> Moves:
         """Return the knobs that move from one configuration to another, each with its old and its new value."""
         old, new = self.configuration(before) or {}, self.configuration(after) or {}
         return tuple(
-            (knob, value_text(old[knob]) if knob in old else "?", value_text(value))
+            (self.called(knob).name, value_text(old[knob]) if knob in old else "?", self.value(knob, value))
             for knob, value in new.items()
             if knob not in old or old[knob] != value
         )
@@ -50,7 +94,8 @@ class Names:
 
 def names_of(operations: Operations) -> Names:
     """Return the configurations to choose from."""
-    return Names(operations.space)
+    with operations.looking() as read_model:
+        return Names(operations.space, read_model.called)
 
 
 def sites_of(operations: Operations) -> dict[str, Site]:
@@ -104,13 +149,23 @@ class Row(NamedTuple):
 
     @property
     def trial(self) -> bool:
-        """Whether it is made to learn: what runs is expected to earn more, and no rule of safety wants the change."""
-        return self.held is None and self.gain is not None and self.gain[0] < 0.0
+        """Whether it is made to learn: what runs is expected to earn more now, and no rule of safety wants it."""
+        return self.held is None and self.now is not None and self.now < 0.0
+
+    @property
+    def now(self) -> float | None:
+        """What is expected to be gained in the state that it was decided in; None where that is not known."""
+        before, proposed = self.record.scored(self.record.running)[0], self.record.scored(self.record.wanted)[0]
+        if before is not None and proposed is not None:
+            return proposed - before
+        return None if self.gain is None else self.gain[0]
 
     @property
     def mark(self) -> str:
-        """What the change is called: a trial, or held back by a rule; empty where it is neither."""
-        return f"held back by the {self.held.by}" if self.held is not None else "trial" if self.trial else ""
+        """What the change is called: a trial, held back by a rule, good for now alone; else empty."""
+        if self.held is not None:
+            return f"held back by the {self.held.by}"
+        return "trial" if self.trial else "for now" if self.gain is not None and self.gain[0] < 0.0 else ""
 
 
 def row_of(record: DecisionRecord, names: Names, *, gains: bool = True) -> Row:
@@ -124,7 +179,7 @@ def row_of(record: DecisionRecord, names: Names, *, gains: bool = True) -> Row:
         wanted=names.text(wanted),
         moves=names.moves(record.running, wanted) if wanted != record.running else (),
         rails=() if verdict is None or passed else verdict.codes,
-        reason="" if verdict is None or (record.status == "kept" and passed) else verdict.reason,
+        reason="" if verdict is None or (record.status == "kept" and passed) else names.words(verdict.reason),
         gain=expected_gain(record) if gains and record.changes else None,
         held=held_of(record, names),
     )
@@ -144,8 +199,35 @@ def named_slot(slot: str | None) -> str:
     return ""
 
 
+# --- A station as map and lists show it -----------------------------------------------------------------------------
+
+
+class Hope(NamedTuple):
+    """What a station could gain: by how much the best configuration is expected to earn more than what runs, and it."""
+
+    gain: float
+    best: str
+
+
 class Look(NamedTuple):
-    """A station as map and lists show it: what it runs in words, its mean reward of late, its mean gain a slot."""
+    """A station as map and lists show it.
+
+    Attributes:
+        station: Its name.
+        mode: Its mode.
+        running: What it runs, in words.
+        recent: Its mean reward of late.
+        gain: Its mean gain a slot.
+        changed: When it last changed.
+        changed_by: Who changed it.
+        frozen: Why it is frozen; None if it is not.
+        frozen_by: "person" or "rails"; empty if it is not frozen.
+        held: Why the rails freeze it; None if they do not.
+        active: Whether it is decided for.
+        status: What became of its last decision; empty where there is none.
+        rewards: Its last known rewards, oldest first.
+        hope: What it could gain, by the beliefs of its last decision; None where that is nothing, or not known.
+    """
 
     station: str
     mode: str
@@ -155,13 +237,71 @@ class Look(NamedTuple):
     changed: datetime | None
     changed_by: str
     frozen: str | None
+    frozen_by: str
+    held: str | None
     active: bool
+    status: str
+    rewards: tuple[float, ...]
+    hope: Hope | None
 
 
-def look_of(state: StationState, read_model: ReadModel, names: Names) -> Look:
-    """Return a station as map and lists show it."""
-    recent, gain = read_model.recent(state.station, SLOTS), read_model.gain(state.station)
+class Looks:
+    """Stations as map and lists show them, each kept until an event is about it.
+
+    Example:
+        >>> Looks().of.__name__
+        'of'
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, Look]] = {}
+
+    def of(self, operations: Operations, names: Names) -> list[Look]:
+        """Return all stations, those that have left among them."""
+        held = frozen_by_rails(operations)
+        with operations.looking() as read_model:
+            touched, everybody, found = read_model.touched, read_model.touched_all, list[Look]()
+            for name, state in read_model.stations.items():
+                seq, look = self._kept.get(name, (-1, None))
+                if look is None or seq < everybody or seq < touched.get(name, 0) or look.held != held.get(name):
+                    look = _look_of(state, read_model, names, held.get(name))
+                    self._kept[name] = read_model.seq, look
+                found.append(look)
+            return found
+
+
+def _look_of(state: StationState, read_model: ReadModel, names: Names, held: str | None) -> Look:
+    rewards, gain = read_model.last_rewards(state.station), read_model.gain(state.station)
+    last = None if state.last is None else read_model.decisions[state.last]
+    by = "person" if state.frozen is not None else "rails" if held is not None else ""
     return Look(
-        state.station, state.mode, names.text(state.running), recent, gain.mean if gain.slots else None, state.changed,
-        state.changed_by, state.frozen, state.active,
+        station=state.station, mode=state.mode, running=names.text(state.running),
+        recent=sum(rewards) / len(rewards) if rewards else None, gain=gain.mean if gain.slots else None,
+        changed=state.changed, changed_by=state.changed_by,
+        frozen=held if state.frozen is None else state.frozen, frozen_by=by, held=held, active=state.active,
+        status="" if last is None else last.status, rewards=rewards,
+        hope=None if last is None or not state.active else hope_of(last, state.running, names),
     )  # fmt: skip
+
+
+def hope_of(record: DecisionRecord, running: int | None, names: Names) -> Hope | None:
+    """Return what a station could gain by what was believed when it was last decided for; None where that is nothing.
+
+    Args:
+        record: Its last decision.
+        running: What it runs.
+        names: The configurations.
+    """
+    (now, _), best = record.scored(running), best_of(record.decision)
+    if now is None or best is None or best.mean is None or best.arm == running or best.mean <= now:
+        return None
+    return Hope(best.mean - now, names.text(best.arm))
+
+
+def frozen_by_rails(operations: Operations) -> dict[str, str]:
+    """Return which stations the rails freeze today, and why."""
+    rails = operations.guard.rails
+    if not rails.freeze:
+        return {}
+    today = operations.now().astimezone(rails.zone).date()
+    return {one.station: one.why or "it is on the freeze list" for one in rails.freeze if one.holds(today)}

@@ -22,15 +22,15 @@ from starlette.responses import Response
 from kinband.arrays import FloatArray
 from kinband.html.svg import number, tag
 from kinband.kernels import TaskCovariance
+from kinband.service.dashboard.charts import ramp
 from kinband.service.dashboard.dashboard import Dashboard, Text
-from kinband.service.dashboard.map import UNKNOWN, ramp
-from kinband.service.dashboard.text import figure, with_query
+from kinband.service.dashboard.groups import LEVELS, numbered_groups
+from kinband.service.dashboard.map import UNKNOWN
+from kinband.service.dashboard.text import figure, station_url, with_query
 from kinband.similarity import TaskMatrix
 from kinband.similarity.newcomers import correlations
 from kinband.stats import counted
 
-LEVELS = (0.5, 0.7, 0.9)
-"""How alike the stations of a group are on average, to choose from."""
 GROUP_COLOURS = ("#4477aa", "#66ccee", "#2e9e5b", "#e0b73a", "#ee6677", "#aa3377", "#7b6fd0", "#c08552")
 """Paul Tol's bright palette and two more, told apart by every kind of sight."""
 _NEAREST = 10
@@ -113,7 +113,8 @@ class Sorted:
         low, high = min(0.0, float(shown.min())), max(1.0, float(shown.max()))
         groups = {level: found.groups(alike=level) for level in LEVELS}
         pixels = shades(shown, low=low, high=high)
-        said = {"stations": names[::step], "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high}
+        said = {"stations": names[::step], "shades": b64encode(pixels.tobytes()).decode(), "low": low, "high": high,
+                "links": [station_url(name) for name in names[::step]]}  # fmt: skip
         data = json.dumps(said, ensure_ascii=False).encode()
         return cls(digest, found.method, names, correlation, shown, groups, low, high, png(pixels), data)
 
@@ -127,12 +128,11 @@ def similarity(found: Sorted, *, level: float, station: str) -> dict[str, Any]:
         station: Whose nearest to list; empty for nobody's.
     """
     level = level if level in LEVELS else LEVELS[1]
-    groups = [group for group in found.groups[level] if len(group) > 1]
-    numbered = {group: i for i, group in enumerate(sorted(groups, key=len, reverse=True))}
+    numbered = numbered_groups(found.groups[level])
     pairs = found.shown[np.triu_indices(len(found.shown), 1)]
     median = float(np.median(pairs)) if len(pairs) else None
     middle = "" if median is None else f", median pair {figure(median, 2)}"
-    stations, parts = counted(len(found.stations), "station"), counted(len(groups), "group")
+    stations, parts = counted(len(found.stations), "station"), counted(len(numbered), "group")
     return {
         "found": found,
         "level": level,

@@ -108,6 +108,16 @@ def breakable(text: str) -> Markup:
     return escape(text).replace("_", Markup("_<wbr>"))
 
 
+def begun(text: str) -> str:
+    """Return a text that begins with a capital letter.
+
+    Example:
+        >>> begun("reward"), begun("HO threshold"), begun("")
+        ('Reward', 'HO threshold', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def utc(moment: datetime | str) -> datetime:
     """Return a time as a UTC `datetime`; text is that of an event."""
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
@@ -216,12 +226,15 @@ STATUS_WORDS = {
     "shadow": "recorded only",
     "kept": "no change wanted",
     "waiting": "waits for approval",
+    "approved": "approved, waits for its window",
+    "ordered": "ordered, not confirmed yet",
     "applied": "carried out",
     "not made": "not made by the network",
+    "failed": "could not be carried out",
     "refused": "refused by the guard",
     "rejected": "rejected by a person",
     "rolled back": "rolled back",
-    "expired": "expired unapproved",
+    "expired": "expired",
 }
 """What became of a decision."""
 
@@ -243,12 +256,17 @@ KIND_WORDS = {
     "observation": "observation",
     "verdict": "guard's verdict",
     "approval": "approval or rejection",
+    "order": "order",
+    "manner": "who confirms orders",
     "applied": "change",
     "mode": "mode",
     "switch": "stop or freeze",
     "proposal": "first of two people",
     "rails": "guard rails",
+    "names": "names",
     "access": "access",
+    "feed": "how counters are read",
+    "counters": "counters",
 }
 """Kinds of events, as a list to choose from names them."""
 
@@ -277,6 +295,16 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
     "approval": "{who} rejected {decision} of {station}",
     "approval/approved": "{who} approved {decision} of {station}",
     "approval/refused": "{who} approved {decision} of {station}, which the guard refused{because}",
+    "order": "the change {decision} of {station} is {status}",
+    "order/waiting": "{who} took the approval of {decision} of {station} back",
+    "order/rejected": "{who} took the approval of {decision} of {station} back",
+    "order/ordered": "the change {decision} of {station} was ordered",
+    "order/applied": "{who} confirmed {decision} of {station}",
+    "order/rolled back": "{who} confirmed the roll-back {decision} of {station}",
+    "order/failed": "{who} could not carry out {decision} of {station}",
+    "order/refused": "the guard refused {decision} of {station} when it was due",
+    "order/expired": "the change {decision} of {station} expired",
+    "manner": "{who} had orders count as carried out {when_made}",
     "applied": "{station} was changed{came} to {to}",
     "applied/roll-back": "the guard rolled {station} back{came} to {to}",
     "applied/operator": "{who} rolled {station} back{came} to {to}",
@@ -294,7 +322,12 @@ _SENTENCES = {  # by kind, and after a slash by what the payload says; the plain
     "proposal/rails": "{who} wants guard rails {digest} in force, which takes a second person",
     "rails": "{who} put guard rails {digest} in force{second}",
     "rails/lifted": "{who} lifted all guard rails{second}",
+    "names": "{who} said what things are called{given}",
     "access": "{who} {action} the token {name}{role}",
+    "access/created": "{who} signed in through the identity provider{role}",
+    "access/revoked": "{who} signed {name} out",
+    "feed": "{who} said how counters are read",
+    "counters": "{who} sent counters",
 }
 _UNKNOWN = "{who} recorded an event of kind {kind}{about}"
 
@@ -320,8 +353,13 @@ def _variant(kind: str, said: Mapping[str, Any]) -> str:
             return str(said.get("act"))
         case "approval":
             return "refused" if said.get("status") == "refused" else "approved" if said.get("approved") else ""
+        case "order":
+            confirmed = said.get("status") != "applied" or "verdict" not in said
+            return str(said.get("status")) if confirmed else "ordered"
         case "applied":
             return "taken back" if said.get("taken_back") else str(said.get("by"))
+        case "access":
+            return str(said.get("action")) if "subject" in said else ""
         case "rails":
             return "lifted" if not said.get("digest") or str(said.get("text", "")).strip() == "{}" else ""
     return ""
@@ -341,7 +379,7 @@ def _facts(event: Event, said: Mapping[str, Any], space: Space) -> dict[str, str
         "of": f" of {station}" if station else "",
         "about": f" about {station}" if station else "",
         "asked": "" if who == "the service" else f" when {who} asked",
-        "chosen": knobs(entry["configuration"]) if entry.get("configuration") else _arm(space, entry.get("arm")),
+        "chosen": _arm(space, entry.get("arm")) if _known(space, entry) else knobs(entry.get("configuration")),
         "entered": _arm(space, entry.get("arm")),
         "expecting": _expecting(list(entry.get("scores") or ())),
         "reward": figure(reward[0] if isinstance(reward, list) else reward),
@@ -353,14 +391,21 @@ def _facts(event: Event, said: Mapping[str, Any], space: Space) -> dict[str, str
         "before": _arm(space, said.get("before")),
         "came": "" if said.get("before") is None else f" from {_arm(space, said['before'])}",
         "mode": str(said.get("mode")),
+        "when_made": "once confirmed" if said.get("manner") == "confirmed" else "at once",
         "whom": _some(said.get("stations")),
         "digest": str(said.get("digest")),
         "second": f", as {said['with']} had asked" if said.get("with") else "",
+        "given": _given_names(said.get("names")),
         "action": str(said.get("action", "changed")),
         "name": str(said.get("name", "")),
         "shown": f"{time_text(said.get('event', {}).get('at'))} UTC",
         "role": f" with the role {said['role']}" if said.get("role") else "",
     }
+
+
+def _known(space: Space, entry: Mapping[str, Any]) -> bool:
+    """Whether the space has what was chosen, or the entry does not tell."""
+    return not entry.get("configuration") or (isinstance(entry.get("arm"), int) and space(entry["arm"]) is not None)
 
 
 def _arm(space: Space, arm: object) -> str:
@@ -371,6 +416,11 @@ def _arm(space: Space, arm: object) -> str:
 def _expecting(scores: list[float | None]) -> str:
     known = len(scores) >= 2 and None not in scores[:2]
     return f", expecting {figure(scores[0])} ± {figure(scores[1])}" if known else ""
+
+
+def _given_names(names: Mapping[str, list[str]] | None) -> str:
+    known = [f"{key} is {', '.join(filter(None, one))}" for key, one in (names or {}).items()]
+    return f": {'; '.join(known)}" if known else ""
 
 
 def _some(stations: list[str] | None) -> str:

@@ -15,7 +15,7 @@ import json
 import zipfile
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import Lock
@@ -137,7 +137,7 @@ class Archive:
         newest_first: bool = False,
         **filters: Any,
     ) -> Iterator[Event]:
-        """Give archived events in order; `kinds` are several, the other filters one value each.
+        """Give archived events in order; `kinds` are several, `decision` may be, the other filters are one value each.
 
         Args:
             some: The segments, oldest first.
@@ -186,8 +186,11 @@ class Archive:
             elif name in ("station", "actor"):
                 names = self._head(segment)["names"][name]
                 mask &= array == (names.index(value) if value in names else len(names))
+            elif name == "round":
+                mask &= array == value
             else:
-                mask &= array == np.array(value if name == "round" else _digest(value), dtype=array.dtype)
+                digests = np.sort(np.array([_digest(one) for one in _several(value)], dtype=array.dtype))
+                mask &= digests[np.minimum(np.searchsorted(digests, array), len(digests) - 1)] == array
         return np.flatnonzero(mask) + segment.first
 
     def _event(self, segment: Segment, seq: int) -> Event:
@@ -258,4 +261,8 @@ class Archive:
 def _fits(event: Event, wanted: Mapping[str, Any]) -> bool:
     """Whether an event is what is wanted, and not only alike."""
     pairs = ((name, value) for name, value in wanted.items() if name in ("decision", "key", "slot"))
-    return all(getattr(event, name) == value for name, value in pairs)
+    return all(getattr(event, name) in _several(value) for name, value in pairs)
+
+
+def _several(value: Any) -> Collection[Any]:
+    return (value,) if isinstance(value, str) else value

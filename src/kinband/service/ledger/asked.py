@@ -32,12 +32,21 @@ class Request:
         allowed: One boolean an arm, None where all may be chosen.
         running: Arm of what it runs, None where the caller did not say.
         time: When, as a number or as text; None where the caller did not say.
+        reach: One boolean an arm, what rails let it run; None where they were not looked at before choosing.
     """
 
     state: dict[str, float]
     allowed: list[bool] | None = None
     running: int | None = None
     time: float | str | None = None
+    reach: list[bool] | None = None
+
+    @property
+    def choices(self) -> list[bool] | None:
+        """One boolean an arm, what may be chosen: allowed and within reach; None where all may."""
+        if self.allowed is None or self.reach is None:
+            return self.reach if self.allowed is None else self.allowed
+        return [allowed and within for allowed, within in zip(self.allowed, self.reach, strict=True)]
 
     @classmethod
     def of(
@@ -68,15 +77,16 @@ class Request:
             )
         asked, state = payload["asked"], payload["entry"]["state"] or {}
         state = {name: value for name, value in state.items() if not (timed and name == TIME_COLUMN)}
-        chosen = set(asked.get("allowed", ()))
-        allowed = [arm in chosen for arm in range(asked["arms"])] if "allowed" in asked else None
-        return cls(state, allowed, asked.get("running"), asked.get("time"))
+        chosen = {name: set(asked[name]) for name in ("allowed", "reach") if name in asked}
+        masks = {name: [arm in arms for arm in range(asked["arms"])] for name, arms in chosen.items()}
+        return cls(state, running=asked.get("running"), time=asked.get("time"), **masks)
 
     def stored(self) -> dict[str, Any]:
         """Return what the journal does not keep of it, as JSON-able values."""
         found: dict[str, Any] = {}
-        if self.allowed is not None:
-            found = {"allowed": [arm for arm, may in enumerate(self.allowed) if may], "arms": len(self.allowed)}
+        for name, mask in (("allowed", self.allowed), ("reach", self.reach)):
+            if mask is not None:
+                found |= {name: [arm for arm, may in enumerate(mask) if may], "arms": len(mask)}
         rest = {"running": self.running, "time": self.time}
         return found | {name: value for name, value in rest.items() if value is not None}
 
@@ -113,11 +123,11 @@ def ask_controller(controller: Controller, asked: Mapping[str, Request], *, toge
     runs = {station: space[one.running] for station, one in asked.items() if one.running is not None}
     if not together:
         [(station, one)] = asked.items()
-        made = controller.ask(station, one.state, allowed=one.allowed, running=runs.get(station), time=one.time)
+        made = controller.ask(station, one.state, allowed=one.choices, running=runs.get(station), time=one.time)
         return {station: made}
     return controller.ask_all(
         {station: one.state for station, one in asked.items()},
-        allowed={station: one.allowed for station, one in asked.items()},
+        allowed={station: one.choices for station, one in asked.items()},
         running=runs,
         time=next(iter(asked.values())).time,
     )

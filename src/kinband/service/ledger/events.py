@@ -40,7 +40,10 @@ FIRST = "0" * 64
 ENTRIES = ("decision", "ran", "outcome", "correction", "station", "similarity")
 """Kinds whose payload holds an entry of the journal."""
 
-NOTES = ("observation", "verdict", "approval", "applied", "mode", "switch", "proposal", "rails", "access")
+NOTES = (
+    "observation", "verdict", "approval", "order", "applied", "manner", "mode", "switch", "proposal", "rails", "names",
+    "access", "feed", "counters",
+)  # fmt: skip
 """Kinds that a service adds around the controller; "observation" is for programs of your own, kinband writes none."""
 
 KINDS = ("started", *ENTRIES, *NOTES)

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, create_engine, select, text
 
 from kinband.errors import SavedStateError
+from kinband.service.ledger.indexes import indexes_of_postgresql
 from kinband.service.ledger.schema import (
     FUNCTION,
     SCHEMA,
@@ -35,11 +36,11 @@ def check_store(connection: Connection, *, where: str, whole: bool) -> None:
     Args:
         connection: To the database.
         where: The ledger's name.
-        whole: Whether every page is looked at; if not, of SQLite what is in daily use. PostgreSQL's indexes are looked
-            at where its extension amcheck is installed.
+        whole: Whether every page is looked at; if not, of SQLite what is in daily use, of PostgreSQL that all indexes
+            are there.
     """
     sqlite = connection.dialect.name == "sqlite"
-    faults = _pages_of_sqlite(connection, whole=whole) if sqlite else _indexes_of_postgresql(connection, whole=whole)
+    faults = _pages_of_sqlite(connection, whole=whole) if sqlite else indexes_of_postgresql(connection, whole=whole)
     faults = faults or (_schema_of_sqlite(connection) if sqlite else _triggers_of_postgresql(connection))
     faults = faults or _said_of_settings_and_tokens(connection)
     if faults:
@@ -58,14 +59,6 @@ def _in_use(connection: Connection) -> list[str]:
     """Return the tables that are looked at at every start."""
     there = {str(row[0]) for row in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
     return [name for name in metadata.tables if name in there and name not in ("snapshots", "snapshot_parts")]
-
-
-def _indexes_of_postgresql(connection: Connection, *, whole: bool) -> list[str]:
-    """Have PostgreSQL compare its indexes with their tables, where it can; it raises what it finds."""
-    if whole and connection.execute(text("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'")).first():
-        for name in sorted(index.name or "" for table in metadata.sorted_tables for index in table.indexes):
-            connection.execute(text("SELECT bt_index_check(CAST(:name AS regclass), true)"), {"name": name})
-    return []
 
 
 def _schema_of_sqlite(connection: Connection) -> list[str]:

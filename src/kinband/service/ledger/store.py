@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
+from shutil import disk_usage
 from time import monotonic
 from typing import Any
 
@@ -55,6 +56,10 @@ _Span = tuple[int, int | None]
 
 Clock = Callable[[], datetime]
 """What says the time of an event."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Ledger:
@@ -107,7 +112,7 @@ class Ledger:
         """
         found = ledger_url(url)
         engine = open_engine(found, timeout=positive_number(timeout, name="timeout"), create=create)
-        ledger = cls(engine, found, clock=clock or (lambda: datetime.now(UTC)), timeout=timeout, key=key)
+        ledger = cls(engine, found, clock=clock or _now, timeout=timeout, key=key)
         try:
             if not create and engine.dialect.name == "sqlite" and not Path(str(found.database)).exists():
                 raise SavedStateError(f"{ledger.name} holds no ledger: there is no such file")
@@ -130,12 +135,31 @@ class Ledger:
         return f"Ledger({self.name!r})"
 
     def server_time(self) -> datetime | None:
-        """Return what the clock of the database's server shows; None for a file, which has none of its own."""
-        if self._file is not None:
+        """Return what the clock of the database's server shows; None for a file, and beside a clock of your own."""
+        if self._file is not None or self._clock is not _now:
             return None
         with self.reading() as connection:
             found: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
         return found.astimezone(UTC)
+
+    def size(self) -> dict[str, int]:
+        """Return how many bytes the database and its archive take, and how many its disk has left, where that is known.
+
+        A server does not tell what its disk has left.
+        """
+        if self._file is None:
+            with self.reading() as connection:
+                taken = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
+            return {"database": int(taken)}
+        log = self.beside("-wal")
+        files = [file for file in (self._file, log) if file is not None and file.exists()]
+        folder = self.beside(FOLDER)
+        old = [] if folder is None or not folder.is_dir() else list(folder.iterdir())
+        return {
+            "database": sum(file.stat().st_size for file in files),
+            "archive": sum(file.stat().st_size for file in old),
+            "free": disk_usage(self._file.parent).free,
+        }
 
     @property
     def warnings(self) -> list[str]:
@@ -219,19 +243,27 @@ class Ledger:
 
     def history(self, decision_id: str, *, before: int | None = None) -> list[Event]:
         """Return the events of a decision, in order, each checked against the one before it."""
+        return self.histories([decision_id], before=before).get(decision_id, [])
+
+    def histories(self, ids: Sequence[str], *, after: int = 0, before: int | None = None) -> dict[str, list[Event]]:
+        """Return the same of several decisions, by id."""
         known = events.alias()
         joined = events.outerjoin(known, known.c.seq == events.c.seq - 1)
-        wanted = select(events, known.c.checksum).select_from(joined).where(events.c.decision == decision_id)
+        wanted = select(events, known.c.checksum).select_from(joined).where(events.c.seq > after)
         wanted = wanted if before is None else wanted.where(events.c.seq < before)
         with self.reading() as connection:
             some = self.segments_in(connection)
-            rows = connection.execute(wanted.order_by(events.c.seq)).all()
+            parts = [events.c.decision.in_(ids[first : first + _AT_ONCE]) for first in range(0, len(ids), _AT_ONCE)]
+            rows = [row for part in parts for row in connection.execute(wanted.where(part).order_by(events.c.seq))]
         last, checksum = (some[-1].last, some[-1].checksum) if some else (0, FIRST)
         found = [(Event(*row[:-1]), row[-1]) for row in rows if row.seq > last]
         for event, chained in found:
             check_chain([event], after=event.seq - 1, checksum=checksum if event.seq == last + 1 else chained or FIRST)
-        old = () if self.archive is None else self.archive.read(some, before=before, decision=decision_id)
-        return [*old, *(event for event, _ in found)]
+        old = () if self.archive is None else self.archive.read(some, after=after, before=before, decision=ids)
+        by_id: dict[str, list[Event]] = {}
+        for event in chain(old, (event for event, _ in found)):
+            by_id.setdefault(str(event.decision), []).append(event)
+        return by_id
 
     def checksum_of(self, seq: int) -> str:
         """Return the checksum of an event; that before the first is known too."""

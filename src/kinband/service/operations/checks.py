@@ -6,14 +6,15 @@ from dataclasses import replace
 from math import isfinite
 
 from kinband.contexts import StateScaler
-from kinband.controller import Controller
+from kinband.controller import Controller, Setup
 from kinband.errors import BadInputError, ConflictError
 from kinband.service.access.tokens import LOCAL
 from kinband.service.ledger import Event
 from kinband.service.ledger.asked import Request
 from kinband.service.operations.read_model import ReadModel
-from kinband.service.operations.records import DecisionRecord, StationState
+from kinband.service.operations.records import Called, DecisionRecord, StationState
 from kinband.space import ConfigurationSpace, in_words
+from kinband.stats import listed
 
 # --- What stations may be called and what people may say about what they do -----------------------------------------
 #
@@ -26,6 +27,18 @@ LONGEST_COMMENT = 2_000
 """Characters of a comment."""
 
 _LINES = "\n\r\t"  # the control characters that a comment of several lines has
+
+
+def checked_names(names: Mapping[str, Called], setup: Setup) -> dict[str, Called]:
+    """Return what people call the reward, knobs and features, or say what there is not."""
+    known = ["reward", *setup.encoder.space.knobs, *setup.encoder.state.names]
+    for name in names:
+        if name not in known:
+            raise BadInputError(
+                f"there is no {name!r:.60} to give a name to", hint=f"there are {listed(known)}", argument="names",
+                value=name,
+            )  # fmt: skip
+    return dict(names)
 
 
 def checked_comment(text: object) -> str:
@@ -210,9 +223,9 @@ def _named(space: ConfigurationSpace, arm: int | None) -> str:
 
 # --- States that are far from anything the controller was made for: answered, and said to be ------------------------
 #
-# A counter in another unit, or one that has overflowed, is a number like any other: nothing is refused, and a decision
-# far from all evidence is made all the same. Where the controller knows what its features are like, by the ranges that
-# were declared or by the log that it learned from, whoever asks is told.
+# A counter in another unit, or one that has overflowed, is a number like any other: a decision far from all evidence is
+# made all the same, and its reward learned. Where the controller knows what its features are like, by the ranges that
+# were declared or by the log that it learned from, whoever asks is told, and the guard lets no change rest on it.
 
 FAR = 10.0
 """Standard deviations from the middle of what was declared or learned from."""

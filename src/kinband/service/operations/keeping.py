@@ -4,8 +4,7 @@ Sums, counts and the state of stations are kept; decisions are not: the latest a
 others follows from their own events.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -13,13 +12,33 @@ from typing import Any
 
 import numpy as np
 
+from kinband.controller import Setup
+from kinband.controller.events import Entry
 from kinband.controller.journal import id_of, number_of
 from kinband.guardrails import Changed, History, event_from
+from kinband.service.ledger import Event, Ledger
+from kinband.service.ledger.restoring import EntryReader
 from kinband.service.ledger.snapshots import Shown
-from kinband.service.operations.records import KEPT_POINTS, DecisionRecord, StationState, Trail
+from kinband.service.operations.records import DecisionRecord, StationState, Trail
+from kinband.service.operations.slots import Slots
 
 AT_HAND = 20_000
 """How many decisions are kept in memory where the ledger has the others; up to twice as many."""
+
+
+Past = Callable[[Sequence[str], int, int], Mapping[str, Sequence[tuple[Event, Entry | None]]]]
+"""Gives the events of decisions, by id, between two numbers."""
+
+
+def past_of(ledger: Ledger, setup: Setup) -> Past:
+    """Return what gives them from a ledger."""
+    reader = EntryReader(setup)
+
+    def past(ids: Sequence[str], after: int, before: int) -> Mapping[str, Sequence[tuple[Event, Entry | None]]]:
+        found = ledger.histories(ids, after=after, before=before)
+        return {key: [(event, reader.maybe(event)) for event in some] for key, some in found.items()}
+
+    return past
 
 
 class Records(Mapping[str, DecisionRecord]):
@@ -53,6 +72,10 @@ class Records(Mapping[str, DecisionRecord]):
         if found is None:
             raise KeyError(key)
         return found
+
+    def far(self, keys: Iterable[str]) -> list[str]:
+        """Return those that are not at hand."""
+        return [key for key in keys if key not in self._at_hand]
 
     def before(self, key: str | None) -> Iterator[str]:
         """Give the ids of decisions before one, or of all, the newest first."""
@@ -100,12 +123,14 @@ def station_values(state: StationState) -> dict[str, Any]:
     """Return a station as JSON-able values, but for its slots."""
     names = ("station", "mode", "running", "fixed", "before", "changed_by", "clock", "last", "frozen", "active")
     said = {name: getattr(state, name) for name in names}
+    said |= {"begins": iso(state.begins)}
     return said | {"changed": iso(state.changed), "state": None if state.state is None else dict(state.state)}
 
 
-def station_of(values: Mapping[str, Any], slots: list[str]) -> StationState:
+def station_of(values: Mapping[str, Any], slots: Slots) -> StationState:
     """Return the station that `station_values` wrote."""
-    return StationState(**{**values, "changed": time_of(values["changed"]), "slots": deque(slots, KEPT_POINTS)})
+    begins = time_of(values.get("begins"))
+    return StationState(**{**values, "changed": time_of(values["changed"]), "begins": begins, "slots": slots})
 
 
 def trail_values(trail: Trail) -> list[Any]:

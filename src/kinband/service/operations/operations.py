@@ -7,10 +7,11 @@ decision is ever without a verdict, and no verdict without the change that it al
 ledger.
 """
 
+import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from kinband.controller import Controller, Setup
 from kinband.controller.asking import State
 from kinband.controller.attribution import KnownRows
 from kinband.controller.events import Entry
+from kinband.controller.journal import id_of
 from kinband.controller.stations import similarities_of
 from kinband.controller.telling import KpiValues
 from kinband.errors import BadInputError, ConflictError
@@ -28,39 +30,54 @@ from kinband.guardrails import (
     ClockSet,
     Frozen,
     Guard,
-    Proposal,
+    History,
     Rails,
     Refusal,
     Resumed,
     Stopped,
     Thawed,
-    Verdict,
 )
 from kinband.policies import PolicyFactory
 from kinband.records import Decision
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
 from kinband.service.ledger.asked import Request, ask_controller, fingerprint, requests_of
-from kinband.service.ledger.restoring import EntryReader, FollowingController, begin, read_setup
+from kinband.service.ledger.restoring import FollowingController, begin, read_setup
 from kinband.service.ledger.store import Reader
 from kinband.service.operations.checks import (
     changed_by_hand,
     check_newcomer,
-    check_others,
     check_person,
     check_repeated,
     check_whole,
     checked_comment,
+    checked_names,
     informed,
 )
 from kinband.service.operations.clock import Clock, Reading, Stopwatch, Timekeeper
+from kinband.service.operations.counters import (
+    MOST_CORRECTIONS,
+    Correction,
+    Taken,
+    intake_of,
+    states_before,
+    taken_of,
+    told_of,
+    wanted_kpis,
+    wanted_states,
+)
+from kinband.service.operations.feeds import HOUR, Feed
+from kinband.service.operations.keeping import past_of
+from kinband.service.operations.orders import Orders
 from kinband.service.operations.outlooks import WEIGHED, Explained, Outlooks, explained, sites_of
-from kinband.service.operations.read_model import Past, ReadModel
+from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import (
+    Called,
     DecisionRecord,
     Outlook,
     Proposed,
     RailsOnRecord,
     StationState,
+    checked_manner,
     checked_mode,
 )
 from kinband.service.operations.review import (
@@ -70,11 +87,14 @@ from kinband.service.operations.review import (
     applied_notes,
     digest_of,
     reported,
-    status_of,
+    under_rules,
     with_gains,
+    within_reach,
 )
+from kinband.service.operations.slots import SlotTime, is_past
 from kinband.service.operations.turns import Call, Turn, Turns
-from kinband.service.schemas import Mode, Site, Status
+from kinband.service.schemas import Manner, Mode, Site, Status
+from kinband.service.tracing import span, traced
 from kinband.similarity import TaskMatrix
 from kinband.space import Allowed
 
@@ -153,11 +173,15 @@ class Operations:
         turns: What keeps controller, read model and ledger as one.
         read_model: What the events show; look at it through `looking`.
         space: What stations can run.
+        orders: What is approved and not made yet.
     """
 
     def __init__(self, turns: Turns, rails: RailsInForce, read_model: ReadModel, time: Timekeeper) -> None:
         self.turns, self.read_model, self.space = turns, read_model, rails.space
         self._rails, self._time, self._outlooks = rails, time, Outlooks()
+        self.orders = Orders(
+            turns, read_model, guard=lambda: self.guard, reading=self.reading, expiring=self._expiring_time
+        )
         self._doubt = ""
         self._known_rows = KnownRows()
         self._away = float("-inf")  # until when the database is not asked for news, since it did not answer
@@ -170,11 +194,14 @@ class Operations:
         *,
         rails: Rails | None = None,
         rails_text: str = "",
+        names: Mapping[str, Called] | None = None,
         mode: Mode | None = None,
+        manner: Manner | None = None,
         clock: Clock | None = None,
         stopwatch: Stopwatch | None = None,
         policy: PolicyFactory | None = None,
         snapshot_every: int = 1000,
+        feed: Feed | None = None,
         on: "OnRay | None" = None,
         actor: str = "",
     ) -> "Operations":
@@ -188,23 +215,29 @@ class Operations:
                 in their place alone, such as the text `{}`.
             rails_text: The file they were read from, for the record; without it they hold for this process alone, which
                 is refused where others are on record.
+            names: What pages call the reward, knobs and features, by what these are called; those on record stay if
+                not given.
             mode: The mode of all stations where none was ever set, "shadow" if not given; later ones are set by
                 `set_mode`.
+            manner: Who says that an order is carried out: "assumed", nobody, or "confirmed", the network manager. If
+                not given, what is on record, "assumed" to begin with.
             clock: What says the time; by default the system's clock.
             stopwatch: What measures how much time has passed, so that a clock that is set ahead is found out; by
                 default the system's, none beside a clock of your own.
             policy: The factory of a policy of your own, which cannot be stored.
             snapshot_every: After how many events beliefs are stored, so that a restart is quick.
+            feed: How counters are read from now on; as is on record if not given.
             on: The Ray cluster on which shards learn; None for this process.
             actor: Who starts it.
         """
         checked = None if mode is None else checked_mode(mode)
+        confirmed = None if manner is None else checked_manner(manner)
         ledger.check()
         if start is not None:
             with ledger.writing() as writer:
                 begin(writer, start, actor=actor)
         setup = replace(read_setup(ledger, policy=policy), on=on)
-        read_model = ReadModel(setup, _past_of(ledger, setup))
+        read_model = ReadModel(setup, past_of(ledger, setup))
         in_force = RailsInForce(rails or Rails(), setup, digest=digest_of(rails_text))
         turns = Turns(ledger, read_model, snapshot_every=snapshot_every)
         turns.unlocked  # noqa: B018 - reads the ledger, and shows the read model what it holds
@@ -216,18 +249,37 @@ class Operations:
             )
         if start is not None and checked is None:
             checked = "shadow"
-        operations._begin(checked, rails_text, actor=actor)
+        operations._begin(
+            checked, rails_text, feed, names=checked_names(names or {}, setup), manner=confirmed, actor=actor
+        )
         return operations
 
-    def _begin(self, mode: Mode | None, rails_text: str, *, actor: str) -> None:
+    def _begin(
+        self,
+        mode: Mode | None,
+        rails_text: str,
+        feed: Feed | None,
+        *,
+        names: Mapping[str, Called] | None = None,
+        manner: Manner | None = None,
+        actor: str,
+    ) -> None:
         """Put on record what holds from now on, where that is said and new."""
         digest = digest_of(rails_text)
+        if feed is not None:
+            feed.check()
 
         def news() -> Iterator[tuple[str, dict[str, Any]]]:
             if mode is not None and not self.read_model.moded:
                 yield "mode", {"mode": mode, "stations": None, "comment": "the mode to start with"}
+            if manner is not None and manner != self.read_model.manner:
+                yield "manner", {"manner": manner}
             if digest and digest != self.read_model.rails.digest:
                 yield "rails", {"digest": digest, "text": rails_text}
+            if feed is not None and feed.to_dict() != self.read_model.feed:
+                yield "feed", feed.to_dict()
+            if names and names != self.read_model.called:
+                yield "names", {"names": {name: list(one) for name, one in names.items()}}
 
         def put(turn: Turn) -> None:
             for kind, said in news():
@@ -267,8 +319,7 @@ class Operations:
 
     def _expiring_time(self, turn: Turn) -> Reading:
         """Return the time for a turn, which has to be on record while it still is; log whether it is in doubt."""
-        self._time.look(self.read_model.clock)
-        reading = self.reading()
+        reading = self._time.take(self.read_model.clock)
         turn.expires_after(FRESH, stopwatch=self._time.seconds)
         if bool(reading.doubt) != bool(self._doubt):
             if reading.doubt:
@@ -314,11 +365,14 @@ class Operations:
 
     # Asking and telling
 
+    @traced("ask")
     def ask(
         self,
-        states: Mapping[str, State],
+        states: Mapping[str, State] | None = None,
         *,
+        stations: Sequence[str] = (),
         slot: str | None = None,
+        begins: str | datetime | None = None,
         running: Mapping[str, Mapping[str, Any]] | None = None,
         allowed: Mapping[str, Allowed] | None = None,
         time: Any = None,
@@ -329,20 +383,37 @@ class Operations:
 
         Args:
             states: State features by station.
-            slot: The caller's name of the slot; a station has one decision a slot.
+            stations: Further stations, in the state that their counters tell of the period before the slot.
+            slot: The caller's name of the slot; a station has one decision a slot. An ISO time is when it begins.
+            begins: When the slot begins, where its name does not say so; without a name it is the name, too.
             running: What stations run, where that is another configuration than the record says.
             allowed: Which configurations may be chosen, by station.
             time: When, for a controller whose clock is set.
             key: The key of this call, under which it is done once.
             actor: Who asks.
         """
-        asked = requests_of(self.space, states, allowed=allowed, running=running, time=time)
-        call = Call(fingerprint("ask", requests=asked, slot=slot), key, actor, slot)
+        states = {} if states is None else states
+        told: dict[str, State] = {name: {} for name in _names(stations, "stations")}
+        if both := [name for name in told if isinstance(states, Mapping) and name in states]:
+            raise BadInputError(f"{both[0]!r:.80} has a state, and is among stations that have that of their counters")
+        everybody = {**states, **told} if told else states
+        asked = requests_of(self.space, everybody, allowed=allowed, running=running, time=time)
+        given: dict[str, Any] = {} if begins is None else {"from": str(begins)}
+        time_of = SlotTime.of(slot, begins, self.guard.rails.zone)
+        call = Call(
+            fingerprint("ask", requests=asked, slot=slot, **given, **({"stations": list(told)} if told else {})),
+            key,
+            actor,
+            *time_of,
+        )
+        self.orders.settle()
 
         def act(turn: Turn) -> tuple[dict[str, str], bool]:
             made = self._made_before(turn, asked)
+            self._check_same_time(made.values(), time_of.begins if given else None)
             missing = {station: request for station, request in asked.items() if station not in made}
             if missing:
+                missing = self._with_counters(missing, told, time_of.begins)
                 made |= {station: decision.id for station, decision in self._decide_missing(turn, missing).items()}
             return made, bool(missing)
 
@@ -382,45 +453,88 @@ class Operations:
         check_repeated(asked, found, self.read_model.stations, space=self.space, timed=timed)
         return {station: str(event.decision) for station, event in found.items()} | made
 
+    def _with_counters(
+        self, asked: dict[str, Request], told: Container[str], begins: datetime | None
+    ) -> dict[str, Request]:
+        """Return questions with the states that counters tell of some stations."""
+        names, wanted = wanted_states(self.setup), [station for station in asked if station in told]
+        for station in wanted:
+            self.read_model.station(station)
+        if not wanted or not names:
+            return asked
+        with self.looking() as read_model:
+            known = states_before(read_model.seen, wanted, names, at=self.now() if begins is None else begins)
+        return {name: replace(one, state=known.get(name, one.state)) for name, one in asked.items()}
+
+    def _check_same_time(self, made: Iterable[str], begins: datetime | None) -> None:
+        """Refuse another time of a slot than the one that was decided for."""
+        for record in (self.read_model.decisions[key] for key in made) if begins is not None else ():
+            if record.begins != begins:
+                known = "no time" if record.begins is None else f"the time {record.begins.isoformat()}"
+                raise ConflictError(
+                    f"{record.id} was decided for {record.station!r:.80} in the slot {record.slot!r:.80}, with {known}",
+                    hint="send what was sent then, or ask for the next slot",
+                    code="decided_otherwise",
+                    argument="from",
+                    value=record.slot,
+                )
+
     def _decide_missing(self, turn: Turn, asked: Mapping[str, Request]) -> dict[str, Decision]:
         """Decide for stations that have no decision yet, and record what becomes of it."""
         time, controller = self._expiring_time(turn), turn.controller
         at = time.now
         known = {station: informed(controller, self.read_model, station, request) for station, request in asked.items()}
-        by_hand = changed_by_hand(self.read_model, known)
-        decisions = ask_controller(controller, known, together=len(known) > 1)
-        turn.append(known)
-        for station, (arm, before) in by_hand.items():
-            turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
-        self._review(turn, decisions, known, by_hand, time)
-        return decisions
-
-    def _review(
-        self,
-        turn: Turn,
-        decisions: Mapping[str, Decision],
-        asked: Mapping[str, Request],
-        by_hand: Mapping[str, tuple[int, int | None]],
-        time: Reading,
-    ) -> None:
-        at = time.now
+        past = {one for one in known if is_past(turn.begins, self.read_model.station(one).begins, now=at)}
+        by_hand = changed_by_hand(self.read_model, {one: known[one] for one in known if one not in past})
         changes = [
             Changed(at, station, arm=arm, before=before, by="operator")
             for station, (arm, before) in by_hand.items()
             if before is not None
         ]
+        history = self.read_model.history.after(changes)
+        if under_rules(self.setup):
+            present = {one: request for one, request in known.items() if one not in past}
+            known |= within_reach(self.guard, controller, present, history, now=at)
+        with span("decide", stations=len(known)):
+            decisions = ask_controller(controller, known, together=len(known) > 1)
+        turn.append(known, past=past)
+        for station, (arm, before) in by_hand.items():
+            turn.note("applied", applied_note(arm, before, at, by="network"), station=station)
+        self._review(turn, decisions, known, history, time, past=past)
+        return decisions
+
+    @traced("review")
+    def _review(
+        self,
+        turn: Turn,
+        decisions: Mapping[str, Decision],
+        asked: Mapping[str, Request],
+        history: History,
+        time: Reading,
+        *,
+        past: Container[str],
+    ) -> None:
+        at = time.now
         states = {s: replace(self.read_model.stations[s], running=asked[s].running) for s in decisions}
-        review = Review(self.guard, self.read_model.history.after(changes), states, turn.controller, at, time.doubt)
+        states |= {s: replace(one, mode="shadow") for s, one in states.items() if s in past}  # nothing comes of it now
+        review = Review(
+            self.guard, history, states, turn.controller, at, time.doubt,
+            self.orders.pending(), self.read_model.manner,
+        )  # fmt: skip
         reviewed = with_gains(review.of(decisions, asked), turn.controller)
         for one in reviewed:
             if one.arm is not None and one.arm != one.decision.arm:
                 turn.controller.ran(one.decision.id, self.space[one.arm])
         turn.append()
+        back = {one.decision.station for one in reviewed if one.verdict.outcome == "rolled back"}
+        back = {name for name in back if states[name].mode != "shadow"}
+        self.orders.give_up(turn, back, at, why="its station is rolled back")
         for one in reviewed:
             turn.note("verdict", one.note(at), station=one.decision.station, decision=one.decision.id)
         for one, note in applied_notes(reviewed, at):
             turn.note("applied", note, station=one.decision.station, decision=one.decision.id)
 
+    @traced("tell")
     def tell(
         self,
         rewards: Mapping[str, float] | None = None,
@@ -441,6 +555,52 @@ class Operations:
 
         self.turns.run_once("outcome", Call(fingerprint("tell", **said), key, actor), learn)
         return self._records(ids)
+
+    def counters(self, body: bytes | Sequence[Mapping[str, Any]], *, key: str | None = None, actor: str = "") -> Taken:
+        """Take in what was measured: the states to ask with, and rewards by station and period.
+
+        What is known already changes nothing; of values that contradict each other the later to arrive counts.
+
+        Args:
+            body: Rows by column, or a file: CSV text or a measurement file, perhaps gzipped.
+            key: The key of this call.
+            actor: Who tells.
+        """
+        setup, step = self.setup, None if self.setup.logged is None else self.setup.logged.step
+        names, kpis = wanted_states(setup), wanted_kpis(setup)
+        zone = self.guard.rails.zone
+        arrived = self.feed.read(body, names=names, kpis=kpis, zone=zone, period=step or HOUR)
+        said = hashlib.sha256(body).hexdigest() if isinstance(body, bytes) else body
+        call = Call(fingerprint("counters", body=said), key, actor)
+
+        def take(turn: Turn) -> tuple[Taken, list[Correction]]:
+            known = turn.answered("counters")
+            with self.looking() as read_model:
+                intake = intake_of(
+                    arrived, read_model.seen, read_model.stations, read_model.decisions, setup, id_of=id_of
+                )
+            if known is not None:
+                return Taken(**known.payload["taken"]), intake.corrections
+            self.turns.check_after_failure()
+            taken = taken_of(arrived, intake)
+            if intake.states or intake.told:
+                turn.note("counters", {**intake.payload(), "taken": asdict(taken)})
+            for period, rows in intake.told.items():
+                turn.controller.tell_all(**told_of(rows, intake.others.get(period, {}), setup))
+            turn.append()
+            return taken, intake.corrections
+
+        taken, corrections = self.turns.run(call, take)
+        for one in corrections[:MOST_CORRECTIONS]:
+            self.correct(one.decision, one.reward, kpis=one.kpis, actor=actor)
+        corrected = [one.decision for one in corrections[:MOST_CORRECTIONS]]
+        return replace(taken, corrected=corrected, left=max(len(corrections) - MOST_CORRECTIONS, 0))
+
+    @property
+    def feed(self) -> Feed:
+        """How counters are read, as it is on record."""
+        with self.looking() as read_model:
+            return Feed.from_dict(read_model.feed)
 
     def correct(
         self,
@@ -518,11 +678,11 @@ class Operations:
     def approve(
         self, ids: Sequence[str], *, comment: str = "", key: str | None = None, actor: str = ""
     ) -> list[DecisionRecord]:
-        """Carry out decisions that wait, in this order, as far as the guard lets them now.
+        """Carry out decisions that wait, in this order, as far as the guard lets them, now or in their window.
 
         Where the rails want two people, who asked for a decision may not approve it. The guard reviews it again: it may
         be hours since it did. It never puts another configuration in the place of the one that was approved; what it
-        refuses is answered with the status "refused" and the reason.
+        refuses is answered with the status "refused" and the reason, what it defers with "approved" (`Orders`).
         """
         return self._judge(ids, approved=True, comment=comment, key=key, actor=actor)
 
@@ -538,46 +698,30 @@ class Operations:
         listed = _names(ids, "ids")
         if not listed:
             raise BadInputError("no decision was named: give the ids of those that wait")
-        call = Call(fingerprint("judge", ids=listed, approved=approved, comment=checked_comment(comment)), key, actor)
-
-        def judge(turn: Turn) -> None:
-            if approved and "approve" in self.guard.rails.two_people:
-                check_others(map(self.read_model.decision, listed), actor)
-            records, time = [self._waiting(decision_id) for decision_id in listed], self._expiring_time(turn)
-            verdicts = self._reviewed_again(self.guard, records, time) if approved else {}
-            for record in records:
-                self._note_judgement(turn, record, verdicts.get(record.station), comment=comment, at=time.now)
-
-        self.turns.run_once("approval", call, judge)
+        self.orders.judge(listed, approved=approved, comment=comment, key=key, actor=actor)
         return self._records(listed)
 
-    def _waiting(self, decision_id: str) -> DecisionRecord:
-        record = self.read_model.decision(decision_id)
-        if record.status != "waiting":
-            raise ConflictError(
-                f"decision {record.id} of {record.station!r} does not wait for anybody: it is {record.status}"
-            )
-        return record
+    def withdraw(
+        self, ids: Sequence[str], *, comment: str = "", key: str | None = None, actor: str = ""
+    ) -> list[DecisionRecord]:
+        """Take approvals back that are not ordered yet, so that they wait for a person again."""
+        listed = _names(ids, "ids")
+        if not listed:
+            raise BadInputError("no decision was named: give the ids of those that are approved")
+        self.orders.withdraw(listed, comment=comment, key=key, actor=actor)
+        return self._records(listed)
 
-    def _reviewed_again(self, guard: Guard, records: Sequence[DecisionRecord], time: Reading) -> dict[str, Verdict]:
-        """Return what a guard says of what waits, if all of it is approved in this order."""
-        proposals = [Proposal(i.station, self.read_model.stations[i.station].running, (i.wanted,)) for i in records]
-        return guard.review(proposals, self.read_model.history, now=time.now, doubt=time.doubt)
+    def confirm(
+        self, decision_id: str, *, comment: str = "", key: str | None = None, actor: str = ""
+    ) -> DecisionRecord:
+        """Say that what was ordered is carried out; see `Orders.confirm`."""
+        self.orders.confirm(decision_id, comment=comment, key=key, actor=actor)
+        return self.decision(decision_id)
 
-    def _note_judgement(
-        self, turn: Turn, record: DecisionRecord, verdict: Verdict | None, *, comment: str, at: datetime
-    ) -> None:
-        """Record what a person said of a decision, and carry it out."""
-        said: dict[str, Any] = {"approved": verdict is not None, "comment": comment, "status": status_of(verdict)}
-        said |= {"verdict": None if verdict is None else verdict.to_dict(), "at": at.isoformat()}
-        turn.note("approval", said, station=record.station, decision=record.id)
-        if verdict is None or not verdict.changes or verdict.arm is None:
-            return
-        turn.controller.ran(record.id, self.space[verdict.arm])
-        turn.append()
-        by = "roll-back" if verdict.outcome == "rolled back" else "controller"
-        note = applied_note(verdict.arm, verdict.running, at, by=by)
-        turn.note("applied", note, station=record.station, decision=record.id)
+    def fail(self, decision_id: str, *, why: str = "", key: str | None = None, actor: str = "") -> DecisionRecord:
+        """Say that what was ordered could not be carried out: its station goes on with what it ran."""
+        self.orders.fail(decision_id, why=why, key=key, actor=actor)
+        return self.decision(decision_id)
 
     def roll_back(
         self,
@@ -630,6 +774,7 @@ class Operations:
         record = None if station_state.last is None else self.read_model.decisions[station_state.last]
         current = record if record is not None and record.open else None
         status = None if current is None else _ROLLED_BACK.get(current.status)
+        self.orders.give_up(turn, [station], at, why="its station is rolled back")
         note = applied_note(back, station_state.running, at, by="operator", comment=comment, status=status)
         turn.note("applied", note, station=station_state.station, decision=None if current is None else current.id)
         if current is not None:
@@ -655,6 +800,7 @@ class Operations:
             for station in listed or ():
                 self.read_model.station(station)
             turn.note("mode", said, station=listed[0] if listed is not None and len(listed) == 1 else "")
+            self.orders.give_up_in(turn, checked, listed)
 
         self.turns.run_once("mode", call, note)
 
@@ -664,10 +810,10 @@ class Operations:
         Args:
             text: The rails, as in their file; what is wrong with them is an error with the line.
         """
-        guard = self._guard_of(text)
+        guard = self.guard_of(text)
         with self.looking() as read_model:
-            records = read_model.waiting()
-            verdicts = self._reviewed_again(guard, records, self.reading())
+            records = [*read_model.waiting(), *(i for i in read_model.orders() if i.status == "approved")]
+            verdicts = self.orders.review(guard, records, self.reading())
         refused = [record for record in records if verdicts[record.station].arm != record.wanted]
         return [replace(record, verdict=verdicts[record.station]) for record in refused]
 
@@ -685,7 +831,7 @@ class Operations:
             key: The key of this call.
             actor: Who does it.
         """
-        self._guard_of(text)
+        self.guard_of(text)
         call = Call(fingerprint("rails", text=text, comment=checked_comment(comment), replaces=replaces), key, actor)
         said = {"digest": digest_of(text), "text": text, "comment": comment, "by": "person"}
 
@@ -701,7 +847,8 @@ class Operations:
         with self.looking() as read_model:
             return read_model.rails
 
-    def _guard_of(self, text: str) -> Guard:
+    def guard_of(self, text: str) -> Guard:
+        """Return the guard that rails of a text would be in force by, or complain with the line."""
         with self.looking() as read_model:
             return self._rails.of(text, read_model.stations)
 
@@ -824,9 +971,14 @@ class Operations:
         """Stop deciding for a station and return the ids of decisions whose reward is awaited."""
         call = Call(fingerprint("remove_station", name=name), key, actor)
         with self.turns.mutex:
-            self.turns.run_once("station", call, lambda turn: turn.controller.remove_station(name))
+            self.turns.run_once("station", call, lambda turn: self._remove(turn, name))
             present = self.turns.loaded()
             return [awaited for awaited in present.pending if present.decision(awaited).station == name]
+
+    def _remove(self, turn: Turn, name: str) -> None:
+        turn.controller.remove_station(name)
+        turn.append()
+        self.orders.give_up(turn, [name], self._expiring_time(turn).now, why="its station was removed")
 
     def decision(self, decision_id: str) -> DecisionRecord:
         """Return a decision with everything that happened to it."""
@@ -871,12 +1023,6 @@ def _made_by_key(turn: Turn) -> dict[str, str]:
     if found.round is None:
         return {found.station: str(found.decision)}
     return {event.station: str(event.decision) for event in turn.reader.round(found.round)}
-
-
-def _past_of(ledger: Ledger, setup: Setup) -> Past:
-    """Return what gives the events of a decision."""
-    reader = EntryReader(setup)
-    return lambda key, before: [(event, reader.maybe(event)) for event in ledger.history(key, before=before)]
 
 
 def _arm_of(configuration: Mapping[str, Any], index: Any) -> int:

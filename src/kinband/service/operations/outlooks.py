@@ -100,6 +100,9 @@ def guard_text(record: DecisionRecord, space: ConfigurationSpace) -> str:
             return f"{when} guard {has}refused it{_by_rails(verdict)}."
         case "replaced":
             return f"The guard {has}put {what} in its place{_by_rails(verdict)}."
+        case "deferred":
+            when = f"{verdict.due:%Y-%m-%d %H:%M} UTC" if verdict.due is not None else "a window"
+            return f"The guard {has}let the station change to {what} from {when} on: {_barred(verdict)}."
     rolled = f"{has}rolled the station back to {what}"
     return f"In its place the guard {rolled}: {verdict.reason.partition(': ')[2] or verdict.reason}."
 
@@ -109,13 +112,29 @@ def people_text(record: DecisionRecord) -> str:
     match record.status:
         case "waiting":
             return "It waits for a person."
+        case "approved":
+            who = f"{record.decided_by} approved it" if record.decided_by else "It is approved"
+            return f"{who}, and it is ordered when it is due."
+        case "ordered":
+            return "It is ordered, and the network manager has not confirmed it yet."
+        case "failed":
+            why = record.steps[-1].comment if record.steps else ""
+            return f"The network manager could not carry it out{f': {why}' if why else ''}."
         case "not made":
             return "The network reports that it was not made."
+        case "expired" if record.due is not None:
+            why = record.steps[-1].comment if record.steps and record.steps[-1].status == "expired" else ""
+            return f"It was approved, and came to nothing{f': {why}' if why else ''}."
         case "expired":
             return "Nobody approved it while its slot lasted."
         case "rejected":
             return f"{record.decided_by or 'A person'} rejected it."
     return ""
+
+
+def _barred(verdict: Verdict) -> str:
+    """Return why a station may not change now, and to what was wanted not at all."""
+    return "; ".join(dict.fromkeys(one.reason for one in verdict.refusals if one.arm in (None, verdict.asked)))
 
 
 def _by_rails(verdict: Verdict) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kinband.arrays import IntArray
 from kinband.controller import Setup
 from kinband.controller.events import Asked, CalledOff, Corrected, Entry, Joined, Left, Ran, Returned, Told
 from kinband.controller.journal import id_of, number_of
@@ -28,11 +29,14 @@ from kinband.guardrails import CalledOff as TakenBack
 from kinband.guardrails import Changed, ClockSet, History, Resumed, Rewarded, Stopped, Verdict, event_from
 from kinband.guardrails.history import By, Moment
 from kinband.guardrails.history import Event as GuardEvent
+from kinband.planning import Support
 from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Event, Head
 from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.snapshots import Shown
+from kinband.service.operations.counters import Seen, put_on_record
 from kinband.service.operations.keeping import (
+    Past,
     Records,
     history_of,
     history_stored,
@@ -48,18 +52,23 @@ from kinband.service.operations.keeping import (
     without,
 )
 from kinband.service.operations.records import (
+    KEPT_POINTS,
     KEPT_SLOTS,
+    Called,
     DecisionRecord,
     Gain,
     Point,
     Proposed,
     RailsOnRecord,
     StationState,
+    Step,
     Tally,
     Trail,
+    checked_manner,
     checked_mode,
 )
-from kinband.service.schemas import Mode, Status
+from kinband.service.operations.slots import Slots, at_ticks, ticks_of
+from kinband.service.schemas import Manner, Mode, Status
 
 KEPT_RECENT = 24
 """Of how many slots of a station the rewards are at hand; those of more are looked up."""
@@ -88,9 +97,7 @@ class ReportedChange:
     actor: str
 
 
-Past = Callable[[str, int], Sequence[tuple[Event, Entry | None]]]
-"""Gives the events of a decision, before that of a number."""
-
+_SHORT = 100  # decisions that are put together while others wait
 _TRIMMED = 1000  # events after which what is old is left to the ledger
 
 Report = tuple[str | None, int | None, str]
@@ -112,6 +119,7 @@ class ReadModel:
         setup: What the controller was made with.
         past: Gives the events of a decision before that of a number, with their entries; with it, decisions of long ago
             are not kept.
+        only: The one station to show; by default all.
 
     Attributes:
         lock: Held by who looks while nothing may change; never for long, since a stop is shown here too.
@@ -120,11 +128,15 @@ class ReadModel:
         mode: The mode of stations that join.
         moded: Whether a mode was ever set.
         stations: Stations by name.
+        touched: Number of the last event about each station, and `touched_all` that of the last about any of them.
         decisions: Decisions by id, oldest first.
         counts: How often what happened: statuses that decisions came to, outcomes of verdicts, "decisions", "told" and
             "approved"; and under "pending" how many rewards are awaited.
         rails: The rails last put on record.
         proposals: What one of two people has asked for, by act, as long as nothing else came of it.
+        feed: How counters are read, as it is on record.
+        seen: The latest states of stations, as their counters tell.
+        called: What people call the reward, knobs and features, by their own names.
         clock: How often the clock was set right, and the time of the latest event that has one.
 
     Example:
@@ -135,9 +147,9 @@ class ReadModel:
         [('a', 'shadow', 1), ('b', 'shadow', 1)]
     """
 
-    def __init__(self, setup: Setup, past: Past | None = None) -> None:
+    def __init__(self, setup: Setup, past: Past | None = None, *, only: StationState | None = None) -> None:
         self.setup, self.lock = setup, RLock()
-        self._past = past
+        self._past, self._only = past, only
         self.begin()
 
     def begin(self) -> None:
@@ -145,13 +157,18 @@ class ReadModel:
         self.seq, self.checksum, self._upto = 0, FIRST, 1  # decisions are looked up among the events before that
         self.mode: Mode = "shadow"
         self.moded, self.rails = False, RailsOnRecord()
+        self.manner: Manner = "assumed"
         self.proposals: dict[str, Proposed] = {}
+        self.called: dict[str, Called] = {}
         self.clock: tuple[int, datetime | None] = 0, None
         self.decisions = Records(None if self._past is None else self._look_up)
         self.counts: dict[str, int] = {}
         self.statuses, self.rails_refused = Counter[str](), Counter[str]()
         self.stations: dict[str, StationState] = {}
+        self.touched, self.touched_all = dict[str, int](), 0
         self._waiting: dict[str, None] = {}  # ids, in order
+        self._withdrawn: dict[str, str] = {}  # what waits again, by station
+        self._orders: dict[str, str] = {}  # what is approved or ordered, by station, in order
         self._tally = Tally()
         self._trails: dict[str, Trail] = {}
         self._changes: dict[str, deque[ReportedChange]] = defaultdict(_last_changes)
@@ -166,7 +183,11 @@ class ReadModel:
         self._slots: dict[str, datetime] = {}  # when slots began, by the caller's name
         self._reported: dict[str, Report] = {}  # by station, what the network last said
         self._history, self._fresh = History(), list[GuardEvent]()
-        for station in self.setup.stations:
+        self.feed: Mapping[str, Any] = {}  # how counters are read
+        self.seen = Seen()
+        if self._only is not None:
+            self.stations[self._only.station] = self._only
+        for station in self.setup.stations if self._only is None else ():
             fixed = self.setup.running.get(station)
             self.stations[station] = StationState(station, self.mode, running=fixed, fixed=fixed)
 
@@ -174,10 +195,16 @@ class ReadModel:
         """Take in a recorded event."""
         with self.lock:
             self.seq, self.checksum, self._upto = event.seq, event.checksum, event.seq
+            self._event, self._said = event, {}
+            if event.station and not isinstance(entry, Corrected):  # which may change neighbours
+                self.touched[event.station] = event.seq
+            else:
+                self.touched_all = event.seq
             if entry is not None:
                 self._take_entry(event, entry)
             elif (taking := self._notes.get(event.kind)) is not None:
-                taking(self, event, event.payload)
+                self._said = event.payload
+                taking(self, event, self._said)
             self._upto = event.seq + 1
             if self._past is not None and event.seq % _TRIMMED == 0:
                 self._trim()
@@ -192,13 +219,37 @@ class ReadModel:
         for name in list(islice(self._slots, max(len(self._slots) - KEPT_SLOTS, 0))):
             del self._slots[name]
 
+    def in_order(self, keys: Sequence[str]) -> Iterator[DecisionRecord]:
+        """Give decisions as they stand; those of long ago are read together, while nobody has to wait, and not kept."""
+        with self.lock:
+            upto, past = self._upto, self._past
+            far = self.decisions.far(keys)
+        known = {} if past is None or not far else past(far, 0, upto)
+        for first in range(0, len(keys), _SHORT):
+            some = keys[first : first + _SHORT]
+            with self.lock:
+                mine = [key for key in some if key in known]
+                new = {} if past is None or not mine or self._upto == upto else past(mine, upto - 1, self._upto)
+                found = [
+                    self._told([*known[key], *new.get(key, ())])[1] if key in known else self.decisions[key]
+                    for key in some
+                ]
+            yield from found
+
     def _look_up(self, key: str) -> DecisionRecord:
-        """Return a decision of long ago as its own events tell it, with what else is kept of it."""
-        events = () if self._past is None else self._past(key, self._upto)
-        alone, station = ReadModel(self.setup), events[0][0].station
+        alone, found = self._told(() if self._past is None else self._past([key], 0, self._upto)[key])
+        if key in alone._began:
+            self._began.setdefault(key, alone._began[key])
+        if key in alone._learned:
+            self._learned.setdefault(key, alone._learned[key])
+        return found
+
+    def _told(self, events: Sequence[tuple[Event, Entry | None]]) -> "tuple[ReadModel, DecisionRecord]":
+        """Return what the events of a decision of long ago show, and that decision with what else is kept of it."""
+        station, key = events[0][0].station, str(events[0][0].decision)
         fixed = self.stations[station].fixed if self._fixed_since.get(station, 0) < events[0][0].seq else None
         mode, running, baseline = self._bare.get(key, (self.stations[station].mode, None, None))
-        alone.stations = {station: StationState(station, mode, running=running, fixed=fixed)}
+        alone = ReadModel(self.setup, only=StationState(station, mode, running=running, fixed=fixed))
         alone._clock_sets = self._clock_sets
         for event, entry in events:  # what a correction changes of others is told by `_relearned`
             alone.take(event, replace(entry, others={}) if isinstance(entry, Corrected) else entry)
@@ -207,11 +258,7 @@ class ReadModel:
             found = replace(found, running=running, baseline=baseline)
         if found.status == "waiting" and key not in self._waiting:
             found = replace(found, status="expired")
-        if key in alone._began:
-            self._began.setdefault(key, alone._began[key])
-        if key in alone._learned:
-            self._learned.setdefault(key, alone._learned[key])
-        return found
+        return alone, found
 
     def _epoch(self, seq: int) -> int:
         """Return how often the clock had been set right before an event."""
@@ -224,9 +271,11 @@ class ReadModel:
         with self.lock:
             history = self.history
             sums, gains, slots = self._tally.stored()
-            ids = {name: [number_of(key) for key in one.slots] for name, one in self.stations.items()}
+            ids = {name: one.slots.numbers[:] for name, one in self.stations.items()}
+            begun = {name: one.slots.times[:] for name, one in self.stations.items()}
             values: dict[str, Any] = {
                 "seq": self.seq, "checksum": self.checksum, "mode": self.mode, "moded": self.moded,
+                "manner": self.manner, "orders": dict(self._orders), "withdrawn": dict(self._withdrawn),
                 "rails": {**asdict(self.rails), "at": iso(self.rails.at)}, "clock": [self.clock[0], iso(self.clock[1])],
                 "decisions": self.decisions.count, "counts": dict(self.counts), "statuses": dict(self.statuses),
                 "rails_refused": dict(self.rails_refused), "waiting": list(self._waiting),
@@ -234,11 +283,13 @@ class ReadModel:
                 "clock_sets": list(self._clock_sets), "bare": [[key, *one] for key, one in self._bare.items()],
                 "fixed_since": dict(self._fixed_since), "recent": {name: list(r) for name, r in self._recent.items()},
                 "learned": {key: self._learned[key] for key in self._relearned if key in self._learned},
+                "names": {name: list(one) for name, one in self.called.items()},
                 "proposals": [{**asdict(one), "at": iso(one.at)} for one in self.proposals.values()],
                 "relearned": sorted(self._relearned), "reported": dict(self._reported), "sums": sums,
             }  # fmt: skip
             trails, changes = dict(self._trails), {name: list(made) for name, made in self._changes.items()}
-            refused, names = dict(self._refused), dict(self._slots)
+            refused, names, seen = dict(self._refused), dict(self._slots), self.seen.stored()
+            values |= {"feed": dict(self.feed), "seen": seen.values}
 
         def made() -> Shown:
             past = history_stored(history)
@@ -251,9 +302,9 @@ class ReadModel:
             values["refused"] = [[day.isoformat(), count] for day, count in refused.items()]
             values["slot_names"] = [[name, iso(at)] for name, at in names.items()]
             values["slots"] = [[iso(at), *rest] for at, *rest in slots]
-            _, points = packed_lists(ids, np.int64)
+            (_, points), (_, times) = packed_lists(ids, np.int64), packed_lists(begun, np.int64)
             values["gains"], summed = packed_lists(gains, np.float64)
-            named = {"history": past.arrays, "points": points, "gains": summed}
+            named = {"history": past.arrays, "points": points, "times": times, "gains": summed, "seen": seen.arrays}
             return Shown(values, {k: a for name, arrays in named.items() for k, a in prefixed(arrays, name).items()})
 
         return made
@@ -264,16 +315,21 @@ class ReadModel:
         with self.lock:
             self.begin()
             self.seq, self.checksum, self.mode = values["seq"], values["checksum"], checked_mode(values["mode"])
-            self.moded, self._upto = values["moded"], self.seq + 1
+            self.moded, self._upto, self.touched_all = values["moded"], self.seq + 1, self.seq
             self.rails = RailsOnRecord(**{**values["rails"], "at": time_of(values["rails"]["at"])})
+            self.called = {name: Called(*one) for name, one in values.get("names", {}).items()}
             self.clock = values["clock"][0], time_of(values["clock"][1])
             self.decisions.count, self.counts = values["decisions"], dict(values["counts"])
             self.statuses, self.rails_refused = Counter(values["statuses"]), Counter(values["rails_refused"])
             self._waiting = dict.fromkeys(values["waiting"])
+            self.manner = checked_manner(values.get("manner", "assumed"))
+            self._orders, self._withdrawn = dict(values.get("orders", {})), dict(values.get("withdrawn", {}))
             names = [one["station"] for one in values["stations"]]
             ids = unpacked_lists(names, without(arrays, "points"))
+            times = unpacked_lists(names, without(arrays, "times")) if "times.sizes" in arrays else ids  # else in order
             self.stations = {
-                one["station"]: station_of(one, list(map(id_of, ids[one["station"]]))) for one in values["stations"]
+                one["station"]: station_of(one, Slots(KEPT_POINTS, ids[one["station"]], times[one["station"]]))
+                for one in values["stations"]
             }
             self._clock_sets = list(values["clock_sets"])
             self._bare = {key: (checked_mode(mode), *rest) for key, mode, *rest in values["bare"]}
@@ -294,6 +350,8 @@ class ReadModel:
             self._changes[name].extend(ReportedChange(datetime.fromisoformat(at), *rest) for at, *rest in made)
         self._refused = Counter({date.fromisoformat(day): count for day, count in values["refused"]})
         self._slots = {name: datetime.fromisoformat(at) for name, at in values["slot_names"]}
+        self.feed = values.get("feed", {})
+        self.seen = Seen.of(Shown(values["seen"], without(arrays, "seen"))) if "seen" in values else Seen()
         self._history = history_of(Shown(values["history"], without(arrays, "history")))
 
     # What can be seen. Screens ask for the same sums again and again, so that those are kept.
@@ -339,6 +397,15 @@ class ReadModel:
         """Return what waits for a person, oldest first."""
         return [self.decisions[key] for key in self._waiting]
 
+    def orders(self) -> list[DecisionRecord]:
+        """Return what is approved or ordered, in the order in which it was approved."""
+        return [self.decisions[key] for key in self._orders.values()]
+
+    def order(self, station: str) -> DecisionRecord | None:
+        """Return the change of a station that is approved or ordered."""
+        key = self._orders.get(station)
+        return None if key is None else self.decisions[key]
+
     def latest(
         self,
         *,
@@ -366,18 +433,42 @@ class ReadModel:
         keys: Iterator[str] = self.decisions.before(before)
         if station is not None:
             last = None if before is None else number_of(before)
-            keys = (key for key in reversed(self.station(station).slots) if last is None or number_of(key) < last)
+            keys = (id_of(number) for number in self.station(station).slots.made() if last is None or number < last)
         for record in map(self.decisions.__getitem__, keys if status is slot is None else islice(keys, LOOKED_AT)):
             if (status is None or record.status == status) and (slot is None or record.slot == slot):
                 yield record
 
-    def points(self, station: str, last: int = 500) -> list[Point]:
-        """Return the last slots of a station, oldest first."""
-        station_state = self.station(station)
-        records = [self.decisions[key] for key in islice(reversed(station_state.slots), last)][::-1]
-        return [
-            Point(i.at, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
+    def points(
+        self, station: str, last: int = 500, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[Point]:
+        """Return the last slots of a station by their time, oldest first; before the first of all, rows of the log.
+
+        Args:
+            station: Of whom.
+            last: At most so many.
+            since: Only those that began then or later.
+            until: Only those that began before.
+        """
+        numbers = self.station(station).slots.within(since, until)[-last:] if last else []
+        records = [self.decisions[id_of(number)] for number in numbers]
+        return self._logged(station, last - len(records), since, until) + [
+            Point(i.when, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
             for i in records
+        ]
+
+    def _logged(self, station: str, last: int, since: datetime | None, until: datetime | None) -> list[Point]:
+        """Return the last rows of a station, before its first slot, in the log that the controller learned from."""
+        logged, stations, first = self.setup.logged, self.setup.stations, self.station(station).slots.first
+        if logged is None or last < 1 or station not in stations:
+            return []
+        own = logged.of_task(stations.index(station))
+        found = _window(logged.times[own], since, min(filter(None, (until, first)), default=None), last)
+        arms, rewards = logged.arms[own][found].tolist(), logged.rewards[own][found].tolist()
+        return [
+            Point(at_ticks(at), None, arm, ran is not None and ran != arm, reward, None)
+            for at, arm, ran, reward in zip(
+                logged.times[own][found].tolist(), arms, [None, *arms], rewards, strict=False
+            )
         ]
 
     def gain(self, station: str | None = None) -> Gain:
@@ -407,9 +498,13 @@ class ReadModel:
         last = list(islice(kept, slots))
         return sum(last) / len(last) if last else None
 
+    def last_rewards(self, station: str) -> tuple[float, ...]:
+        """Return the last known rewards of a station, at most `KEPT_RECENT`, oldest first."""
+        return tuple(self._recent.get(station, ()))
+
     def _rewards(self, station_state: StationState) -> Iterator[float]:
         """Give the known rewards of a station, newest slot first."""
-        records = map(self.decisions.__getitem__, reversed(station_state.slots))
+        records = (self.decisions[id_of(number)] for number in reversed(station_state.slots.numbers))
         return (record.reward for record in records if record.reward is not None)
 
     def worst(self, count: int = 10, slots: int = 24) -> list[tuple[StationState, float]]:
@@ -422,9 +517,23 @@ class ReadModel:
         known = [(station_state, reward) for station_state, reward in found if reward is not None]
         return sorted(known, key=lambda pair: pair[1])[:count]
 
-    def fleet(self, last: int = 500) -> list[tuple[datetime, float, float | None, int]]:
-        """Return, of the last slots: when, mean reward, mean expectation of the fixed configurations, stations."""
-        return self._tally.series(last)
+    def fleet(
+        self, last: int = 500, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[tuple[datetime, float, float | None, int]]:
+        """Return, of the last slots: when, mean reward, mean expectation of the fixed configurations, stations.
+
+        Args:
+            last: Of so many slots at most.
+            since: Only of slots that began then or later.
+            until: Only of slots that began before.
+        """
+        series, logged, first = self._tally.series(last, since=since, until=until), self.setup.logged, self._tally.first
+        if logged is None or len(series) >= last:
+            return series
+        times, rewards, counts = logged.series
+        rows = _window(times, since, min(filter(None, (until, first)), default=None), last - len(series))
+        past = zip(times[rows].tolist(), rewards[rows].tolist(), counts[rows].tolist(), strict=True)
+        return [(at_ticks(at), reward, None, count) for at, reward, count in past] + series
 
     # What the controller did
 
@@ -453,22 +562,29 @@ class ReadModel:
     def _take_decision(self, event: Event, entry: Asked) -> None:
         """Take in a decision; what becomes of it is said by the verdict that follows."""
         decision, station_state = entry.decision, self.station(entry.decision.station)
-        if station_state.last is not None:
-            self._expire(station_state.last)
-        at = datetime.fromisoformat(event.at)
+        at, said = datetime.fromisoformat(event.at), event.payload
+        begins = time_of(said.get("from"))
         made = DecisionRecord(
             decision, event.seq, at, event.slot, station_state.mode, "applied", None,
             running=station_state.running, arm=decision.arm, baseline=self._expected(decision), actor=event.actor,
+            begins=begins, past=bool(said.get("past")),
         )  # fmt: skip
         self.decisions.add(made)
         self.statuses["applied"] += 1
         self._bare[made.id] = made.mode, made.running, made.baseline
+        station_state.slots.add(number_of(made.id), made.when)
+        self._count("decisions")
+        self._count("pending")
+        if made.past:  # for the record: the station is in a later slot
+            return
+        if station_state.last is not None:
+            self._expire(station_state.last)
+        if (withdrawn := self._withdrawn.pop(decision.station, None)) is not None:
+            self._expire(withdrawn)
         state = {} if entry.state is None else dict(entry.state)
         station_state.last, station_state.clock, station_state.state = decision.id, state.pop(TIME_COLUMN, None), state
         station_state.running = decision.arm
-        station_state.slots.append(decision.id)
-        self._count("decisions")
-        self._count("pending")
+        station_state.begins = max(filter(None, (begins, station_state.begins)), default=None)
 
     def _take_call_off(self, entry: CalledOff) -> None:
         self._expire(entry.id)
@@ -481,7 +597,7 @@ class ReadModel:
         station_state = self.stations[self.decisions[key].station]
         if station_state.last is None or self.decisions[station_state.last].verdict is not None:
             return
-        known = (self.decisions[slot] for slot in reversed(station_state.slots))
+        known = (self.decisions[id_of(number)] for number in reversed(station_state.slots.numbers))
         ran = (record.arm for record in known if not record.called_off or record.arm != record.decision.arm)
         station_state.running = next(ran, station_state.fixed)
 
@@ -510,8 +626,9 @@ class ReadModel:
         status, at = said["status"], datetime.fromisoformat(said["at"])
         station_state = self.stations[record.station]
         self._bare.pop(record.id, None)
-        station_state.running = verdict.running
-        self._fix(station_state, verdict.running)
+        if not record.past:
+            station_state.running = verdict.running
+            self._fix(station_state, verdict.running)
         baseline = self._expected(record.decision) if record.baseline is None else record.baseline
         self._count(status)
         if verdict.outcome not in ("allowed", status):
@@ -520,19 +637,48 @@ class ReadModel:
         self._update(
             record.id, verdict=verdict, status=status, mode=said["mode"], at=at, running=verdict.running,
             baseline=baseline, gain=tuple(said["gain"]) if "gain" in said else None,
+            support=Support(*said["support"]) if "support" in said else None, **_times(said),
         )  # fmt: skip
-        if status == "waiting":
-            self._waiting[record.id] = None
+        self._file(record.id, status)
 
     def _take_approval(self, event: Event, said: Mapping[str, Any]) -> None:
         key, status = str(event.decision), said["status"]
         verdict = self.decisions[key].verdict if said["verdict"] is None else Verdict.from_dict(said["verdict"])
-        self._waiting.pop(key, None)
         self._pass(datetime.fromisoformat(said["at"]))
         self._count(status)
-        if said["approved"]:
+        if said["approved"] and status != "approved":
             self._count("approved")
-        self._update(key, verdict=verdict, status=status, comment=said["comment"], decided_by=event.actor)
+        self._update(
+            key, verdict=verdict, status=status, comment=said["comment"], decided_by=event.actor, **_times(said)
+        )
+        self._file(key, status)
+
+    def _take_order(self, event: Event, said: Mapping[str, Any]) -> None:
+        """Take in what became of a change that was approved: ordered, confirmed, failed, or given up."""
+        key, status = str(event.decision), said["status"]
+        verdict = Verdict.from_dict(said["verdict"]) if "verdict" in said else self.decisions[key].verdict
+        self._pass(datetime.fromisoformat(said["at"]))
+        self._count(status)
+        self._update(key, verdict=verdict, status=status, **_times(said))
+        self._file(key, status)
+        if status == "waiting":
+            self._withdrawn[event.station] = key
+
+    def _take_manner(self, _: Event, said: Mapping[str, Any]) -> None:
+        self.manner = checked_manner(said["manner"])
+
+    def _file(self, key: str, status: Status) -> None:
+        """Keep what waits for a person, and what is approved or ordered, at hand."""
+        station = self.decisions[key].station
+        self._waiting.pop(key, None)
+        if self._withdrawn.get(station) == key:
+            del self._withdrawn[station]
+        if status in ("approved", "ordered"):
+            self._orders.setdefault(station, key)
+        elif self._orders.get(station) == key:
+            del self._orders[station]
+        if status == "waiting":
+            self._waiting[key] = None
 
     def _take_applied(self, event: Event, said: Mapping[str, Any]) -> None:
         """Take in what a station runs, by whomever, or that its last change was not carried out after all."""
@@ -583,12 +729,14 @@ class ReadModel:
             self._update(key, arm=said["arm"])  # what a person put back is what the station is to run
         if said["comment"]:
             self._update(key, comment=said["comment"])
+        if said.get("order", key) != key:
+            self._update(key, told=said["arm"])
         status: Status | None = said.get("status", "not made" if said.get("taken_back") else None)
         if status is not None:
-            decided = {} if "not made" in (status, self.decisions[key].status) else {"decided_by": actor}
-            self._waiting.pop(key, None)
+            ours = {"not made", "approved", "ordered"} & {status, self.decisions[key].status}
             self._count(status)
-            self._update(key, status=status, **decided)
+            self._update(key, status=status, **({} if ours else {"decided_by": actor}))
+            self._file(key, status)
 
     def _take_mode(self, _: Event, said: Mapping[str, Any]) -> None:
         mode, stations = checked_mode(said["mode"]), said["stations"]
@@ -624,10 +772,19 @@ class ReadModel:
         at, text = datetime.fromisoformat(said["at"]), said.get("text", "")
         self.proposals[said["act"]] = Proposed(said["act"], said["digest"], event.actor, at, said["comment"], text)
 
+    def _take_names(self, _: Event, said: Mapping[str, Any]) -> None:
+        self.called = {name: Called(*one) for name, one in said["names"].items()}
+
     def _take_rails(self, event: Event, said: Mapping[str, Any]) -> None:
         self.proposals.pop("rails", None)
         at = datetime.fromisoformat(event.at)
         self.rails = RailsOnRecord(said["text"], said["digest"], at, event.actor, said.get("comment", ""))
+
+    def _take_feed(self, _: Event, said: Mapping[str, Any]) -> None:
+        self.feed = said
+
+    def _take_counters(self, _: Event, said: Mapping[str, Any]) -> None:
+        put_on_record(self.seen, said)
 
     # What slots earned: on every record, in the sums, and in the history that the guard looks at
 
@@ -661,7 +818,7 @@ class ReadModel:
         self._keep_recent(record.station, reward if newest else None)
         if record.verdict is not None or self.stations[record.station].last == key:
             made = 0 if record.verdict is None else self._epoch(record.seq)
-            epoch, at = self._began.get(key, (made, record.at))
+            epoch, at = self._began.get(key, (made, record.when if record.past else record.at))
             self._fresh.append(Rewarded(at, record.station, reward, epoch))
 
     def _keep_recent(self, station: str, newest: float | None) -> None:
@@ -676,20 +833,26 @@ class ReadModel:
         record = self.decisions[key]
         if record.reward is None or record.verdict is None:
             return
-        at = record.at if record.slot is None else self._slots.setdefault(record.slot, record.at)
+        at = record.when
+        if record.slot is not None and record.begins is None:
+            at = self._slots.setdefault(record.slot, at)
         gained = None if record.baseline is None else self._learned.get(key, record.reward) - record.baseline
         self._tally.add(record.station, at, reward=record.reward, baseline=record.baseline, gained=gained, times=times)
 
     def _expire(self, decision_id: str) -> None:
         """What waited for a person waits no longer: its slot is over."""
         if decision_id in self._waiting:
-            del self._waiting[decision_id]
-            self._update(decision_id, status="expired")
+            record = self.decisions[decision_id]  # what ends it is said of others, so that it is no step of its own
+            self._update(decision_id, status="expired", steps=record.steps)
+            self._file(decision_id, "expired")
             self._count("expired")
 
     def _update(self, decision_id: str, **changes: Any) -> None:
         before = self.decisions[decision_id]
         after = replace(before, **changes)
+        moved = after.status != before.status or (before.verdict is None and after.verdict is not None)
+        if moved and self._event.decision == decision_id and "steps" not in changes:
+            after = replace(after, steps=(*before.steps, self._step(after)))
         self.decisions.put(after)
         self.statuses[before.status] -= 1
         self.statuses[after.status] += 1
@@ -699,6 +862,11 @@ class ReadModel:
         if "refused" in (before.status, after.status):
             self._refused[before.at.date()] -= before.status == "refused"
             self._refused[after.at.date()] += after.status == "refused"
+
+    def _step(self, record: DecisionRecord) -> Step:
+        """Return what the event being taken in says of a decision that it brought to another status."""
+        at = datetime.fromisoformat(self._said.get("at", self._event.at))
+        return Step(record.status, at, self._event.actor, self._said.get("comment", ""))
 
     def _count(self, what: str, times: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + times
@@ -711,12 +879,29 @@ class ReadModel:
     _notes: Mapping[str, Callable[["ReadModel", Event, Mapping[str, Any]], None]] = {
         "verdict": _take_verdict,
         "approval": _take_approval,
+        "order": _take_order,
+        "manner": _take_manner,
         "applied": _take_applied,
         "mode": _take_mode,
         "switch": _take_switch,
         "proposal": _take_proposal,
         "rails": _take_rails,
+        "feed": _take_feed,
+        "counters": _take_counters,
+        "names": _take_names,
     }
+
+
+def _window(times: IntArray, since: datetime | None, until: datetime | None, last: int) -> slice:
+    """Return where the last of some times, ascending, from one on and before another are."""
+    end = len(times) if until is None else int(np.searchsorted(times, ticks_of(until)))
+    begin = 0 if since is None else int(np.searchsorted(times, ticks_of(since)))
+    return slice(max(begin, end - last), max(begin, end))
+
+
+def _times(said: Mapping[str, Any]) -> dict[str, datetime]:
+    """Return when a change that was approved is due and until when it counts, where an event says so."""
+    return {name: datetime.fromisoformat(said[name]) for name in ("due", "until") if said.get(name)}
 
 
 def _codes(record: DecisionRecord) -> tuple[str, ...]:

@@ -1,18 +1,19 @@
 """What happened to a decision, and sums over many."""
 
 from array import array
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
 from math import fsum, hypot, nan, sqrt
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from kinband.errors import BadInputError
 from kinband.guardrails import Refusal, Verdict
+from kinband.planning import Support
 from kinband.records import Decision, alternative_of
-from kinband.service.schemas import MODES, Expected, Mode, Option, Status
+from kinband.service.operations.slots import Slots
+from kinband.service.schemas import MANNERS, MODES, Expected, Manner, Mode, Option, Status
 from kinband.stats import REACH
 
 # --- What operations show and answer with: a decision with everything that happened to it, a station as it stands ---
@@ -25,6 +26,14 @@ KEPT_POINTS = 2_000
 """How many slots of a station are kept for its charts; the ledger has all."""
 
 
+def checked_manner(manner: object) -> Manner:
+    """Return who says that orders are carried out, or say what there is."""
+    for known in MANNERS:
+        if manner == known:
+            return known
+    raise BadInputError(f"orders are {' or '.join(MANNERS)}, got {manner!r:.60}")
+
+
 def checked_mode(mode: object) -> Mode:
     """Return a mode, or say which there are."""
     for known in MODES:
@@ -34,13 +43,35 @@ def checked_mode(mode: object) -> Mode:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What a decision came to.
+
+    Attributes:
+        status: What.
+        at: When.
+        actor: Who did it.
+        comment: What was said about it, or why.
+
+    Example:
+        >>> at = datetime.fromisoformat("2026-11-20T10:00:00+00:00")
+        >>> Step("approved", at, "ada", "quiet night").status
+        'approved'
+    """
+
+    status: Status
+    at: datetime
+    actor: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """A decision with everything that happened to it.
 
     Attributes:
         decision: What was decided, with the scores.
         seq: Number of its event.
-        at: When it was asked for, by the service's clock: the beginning of its slot.
+        at: When it was asked for, by the service's clock.
         slot: The caller's name of its slot.
         mode: The mode of its station at that time.
         status: What became of it.
@@ -48,14 +79,22 @@ class DecisionRecord:
         running: Arm that the station ran when it was asked for; None where nobody knew.
         arm: Arm that the station runs in this slot, as far as is known; None where nobody knows.
         baseline: What the fixed configuration was expected to earn in this slot; None where that is not known.
-        gain: What the change was expected to gain over what ran, and its 95 % limits; None where that was not told.
+        gain: What the change was expected to gain a slot over what ran, on average over states as in its station's last
+            week, and its 95 % limits; None where that was not told.
+        support: How often what it proposes had run at its station, and at how many stations like it how often.
         reward: What it earned, as corrected; None while it is awaited.
         called_off: Whether no reward will come.
         comment: What a person said about it.
         actor: Who asked for it.
         decided_by: Who approved or rejected it, or rolled it back.
+        due: Where it was approved: when it is ordered, or was.
+        until: Where it was approved: until when it has to be confirmed.
+        told: Arm that its station was told to run within its slot by an order of another decision.
+        steps: What it came to, as far as its own events say.
         held: Where it answers a question: what forbids its station to change now; None if nothing does.
         valid_until: Where it answers a question: until when that may be acted upon.
+        begins: When its slot begins, where its name or the caller says so.
+        past: Whether it was told of afterwards, for the record: later slots had been decided for.
 
     Example:
         >>> made = Decision("d1", "3714", 4, {"tilt": 6}, 0.9, 0.05, 0.95)
@@ -77,13 +116,25 @@ class DecisionRecord:
     arm: int | None
     baseline: float | None = None
     gain: tuple[float, float, float] | None = None
+    support: Support | None = None
     reward: float | None = None
     called_off: bool = False
     comment: str = ""
     actor: str = ""
     decided_by: str = ""
+    due: datetime | None = None
+    until: datetime | None = None
+    told: int | None = None
+    steps: tuple[Step, ...] = ()
     held: Refusal | None = None
     valid_until: datetime | None = None
+    begins: datetime | None = None
+    past: bool = False
+
+    @property
+    def when(self) -> datetime:
+        """When its slot began: as was said, else when it was asked for."""
+        return self.at if self.begins is None else self.begins
 
     @property
     def id(self) -> str:
@@ -106,7 +157,9 @@ class DecisionRecord:
         """Arm that its station was told to run: what was decided, as far as guard and people let it; else what ran."""
         if self.verdict is None:
             return self.decision.arm
-        return self.verdict.arm if self.status in ("applied", "not made", "rolled back") else self.running
+        if self.told is not None:
+            return self.told
+        return self.verdict.arm if self.status in ("ordered", "applied", "not made", "rolled back") else self.running
 
     @property
     def changes(self) -> bool:
@@ -138,7 +191,7 @@ class DecisionRecord:
 def expected_gain(record: DecisionRecord) -> tuple[float, float, float] | None:
     """Return the gain expected of a decision over what ran, with its 95 % interval; None where one is not scored.
 
-    Earlier versions put no interval of the difference on record: their two beliefs are taken as independent.
+    Earlier versions put the gain in the state of then on record, or none: two beliefs are then taken as independent.
     """
     if record.gain is not None:
         return record.gain
@@ -170,6 +223,39 @@ class RailsOnRecord:
     at: datetime | None = None
     actor: str = ""
     comment: str = ""
+
+
+class Called(NamedTuple):
+    """What people call a column of the log or a knob, and the unit of its values.
+
+    Example:
+        >>> Called.parse("HO threshold, dBm"), Called.parse("Good users")
+        (Called(name='HO threshold', unit='dBm'), Called(name='Good users', unit=''))
+    """
+
+    name: str
+    unit: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Called":
+        """Read a name, and behind a comma a unit."""
+        name, _, unit = map(str.strip, text.partition(","))
+        if not 0 < len(name) <= _LONGEST_NAME or len(unit) > _LONGEST_UNIT or not text.isprintable():
+            raise BadInputError(
+                f"a name takes 1 to {_LONGEST_NAME} letters, and behind a comma a unit of at most {_LONGEST_UNIT}, got "
+                f"{text!r:.90}", argument="names", value=text,
+            )  # fmt: skip
+        return cls(name, unit)
+
+    @property
+    def full(self) -> str:
+        """The name with its unit, as charts have it above them."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+REWARD = Called("reward")
+"""What the reward is called if nobody says otherwise."""
+_LONGEST_NAME, _LONGEST_UNIT = 40, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +290,7 @@ class Point:
 
     Attributes:
         at: When it began.
-        decision: The decision of the slot.
+        decision: The decision of the slot; None for a row of the log that the controller learned from.
         arm: What ran; None where nobody knows.
         changed: Whether that was another configuration than before.
         reward: What it earned; None while it is awaited.
@@ -217,7 +303,7 @@ class Point:
     """
 
     at: datetime
-    decision: str
+    decision: str | None
     arm: int | None
     changed: bool
     reward: float | None
@@ -242,7 +328,8 @@ class StationState:
         last: Its last decision.
         frozen: Why it is frozen; None if it is not.
         active: Whether it is decided for; False once it has left.
-        slots: Its decisions, oldest first.
+        begins: When the latest of its slots began that have a time.
+        slots: Its decisions, by the time of their slots.
 
     Example:
         >>> station_state = StationState("3714", "assist", running=2)
@@ -262,7 +349,8 @@ class StationState:
     last: str | None = None
     frozen: str | None = None
     active: bool = True
-    slots: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_POINTS))
+    begins: datetime | None = None
+    slots: Slots = field(default_factory=lambda: Slots(KEPT_POINTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,8 +562,9 @@ class Tally:
 
     def trim(self) -> None:
         """Forget slots that are long past."""
-        for at in list(islice(self._slots, max(len(self._slots) - KEPT_SLOTS, 0))):
-            del self._slots[at]
+        if len(self._slots) > KEPT_SLOTS:
+            for at in sorted(self._slots)[:-KEPT_SLOTS]:
+                del self._slots[at]
 
     def stored(self) -> tuple[dict[str, tuple[int, float, float]], dict[str, "array[float]"], list[tuple[Any, ...]]]:
         """Return copies: sums by station, what was summed, and slots."""
@@ -504,10 +593,21 @@ class Tally:
         mean = total / slots if slots else nan
         return _gain(total, slots, mean, _spread_of_ratio(known, mean))
 
-    def series(self, last: int) -> list[tuple[datetime, float, float | None, int]]:
+    @property
+    def first(self) -> datetime | None:
+        """When the first slot began; None where there is none."""
+        return min((at for at, slot in self._slots.items() if slot.stations > 0), default=None)
+
+    def series(
+        self, last: int, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[tuple[datetime, float, float | None, int]]:
         """Return time, mean reward, mean expectation of the fixed configurations and stations of the last slots."""
-        rows = [(at, slot) for at, slot in self._slots.items() if slot.stations > 0]
-        rows = sorted(rows[-4 * last :], key=lambda row: row[0])[-last:]  # late rewards come out of turn
+        rows = [
+            (at, slot)
+            for at, slot in self._slots.items()
+            if slot.stations > 0 and (since is None or at >= since) and (until is None or at < until)
+        ]
+        rows = sorted(rows, key=itemgetter(0))[-last:]  # late rewards come out of turn
         return [
             (at, s.reward / s.stations, s.baseline / s.expected if s.expected else None, s.stations) for at, s in rows
         ]

@@ -2,25 +2,20 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
-import numpy as np
-
-from kinband.arrays import FloatArray
 from kinband.controller import Controller, Setup
 from kinband.errors import BadInputError, ConflictError
-from kinband.guardrails import Guard, History, Proposal, Rails, Verdict, changes_of, rails_from_text
-from kinband.guardrails.rules import Situation, out_of_range, out_of_reach, tried_in_vain
-from kinband.planning import gain_in
+from kinband.guardrails import Guard, History, Pending, Proposal, Rails, Verdict, changes_of, rails_from_text
+from kinband.planning import Move, gains_ahead, supports
 from kinband.policies.safety import posterior_of
-from kinband.records import Choice, Decision
+from kinband.records import Decision
 from kinband.service.ledger.asked import Request
-from kinband.service.operations.checks import check_known
+from kinband.service.operations.checks import check_known, far_outside
 from kinband.service.operations.records import DecisionRecord, RailsOnRecord, StationState
-from kinband.service.schemas import Mode, Status
+from kinband.service.schemas import Manner, Mode, Status
 from kinband.space import ConfigurationSpace
 
 # --- The rails in force: read from what somebody sent, and followed as they are put on record -----------------------
@@ -111,8 +106,8 @@ class RailsInForce:
 #
 # **The next best.** Where the rails refuse what was decided, they are shown the configurations after it by score: those
 # that the decision kept, then all. A policy without scores has no next best. One whose trials have to be safe
-# (docs/learning.md) has passed over good scores for a reason, so it is asked again, to choose among what the rails let
-# through and what it may fall back to.
+# (docs/learning.md) passes over good scores for a reason, and what it tries costs a budget that others want, too: it is
+# told beforehand what rails let each station run, and chooses among that (`within_reach`).
 
 _BY_ARM = {"range", "step", "retry", "fallback"}  # with nothing else, another configuration may still be let through
 
@@ -127,7 +122,9 @@ class Reviewed:
         mode: The station's.
         status: What becomes of it.
         arm: What the station runs from now on, None where nobody knows.
-        gain: What is expected of the change over what runs, and its 95 % limits; None where that cannot be told.
+        until: Where it is ordered: until when it has to be confirmed.
+        gain: What is expected of the change over what runs, a slot, and its 95 % limits; None where that is not known.
+        support: How often what it proposes ran here, and elsewhere at how many stations; None where nothing changes.
     """
 
     decision: Decision
@@ -135,36 +132,39 @@ class Reviewed:
     mode: Mode
     status: Status
     arm: int | None
+    until: datetime | None = None
     gain: tuple[float, float, float] | None = None
+    support: tuple[int, int, int] | None = None
 
     def note(self, at: datetime) -> dict[str, Any]:
         """Return the verdict as an event says it."""
         said = {"verdict": self.verdict.to_dict(), "mode": self.mode, "status": self.status, "at": at.isoformat()}
-        return said if self.gain is None else {**said, "gain": list(self.gain)}
+        said |= times_of(self.status, self.verdict, at, until=self.until)
+        more = {"gain": self.gain, "support": self.support}
+        return said | {name: list(numbers) for name, numbers in more.items() if numbers is not None}
 
 
 def with_gains(reviewed: Sequence[Reviewed], controller: Controller) -> list[Reviewed]:
-    """Return reviewed decisions with what their changes are expected to gain, as a change plan says it (`gain_in`).
+    """Return reviewed decisions with what their changes are expected to gain, and how often that was tried, as a
+    change plan says it (`gains_ahead`, `supports`).
 
-    The interval is that of the *difference* of two configurations in one state, far smaller than both beliefs alone
-    would suggest; so it is worked out while deciding, from the beliefs of then, for all changes of a round at once.
+    The interval is that of the *difference* of two configurations, over states as in the station's last week; so it is
+    worked out while deciding, from the beliefs of then, for all changes of a round at once.
     """
-    beliefs, asked = posterior_of(controller.policy), controller.journal.asked
-    changes = [i for i, one in enumerate(reviewed) if one.verdict.changes and one.verdict.running is not None]
-    if beliefs is None or not changes:
+    moves = dict[str, Move]()
+    for one in reviewed:
+        arm, running = one.verdict.arm, one.verdict.running
+        if one.verdict.changes and arm is not None and running is not None:
+            made = controller.journal.asked[one.decision.id]
+            contexts = controller.setup.encoder.contexts(made.state or {})
+            moves[one.decision.id] = Move(made.task, contexts, arm, running)
+    if not moves:
         return list(reviewed)
-    tasks, X = list[int](), list[FloatArray]()
-    for i in changes:
-        made, verdict = asked[reviewed[i].decision.id], reviewed[i].verdict
-        contexts = controller.setup.encoder.contexts(made.state or {})
-        tasks += [made.task] * 2
-        X += [contexts[verdict.arm], contexts[verdict.running]]
-    pairs = beliefs.predict(tasks, np.array(X)).split([2] * len(changes))
-    gains = {i: gain_in(pair) for i, pair in zip(changes, pairs, strict=True)}
-    return [
-        replace(one, gain=(gains[i].value, gains[i].low, gains[i].high)) if i in gains else one
-        for i, one in enumerate(reviewed)
-    ]
+    listed, beliefs = list(moves.values()), posterior_of(controller.policy)
+    found = {key: (n.own, n.others, n.stations) for key, n in zip(moves, supports(controller, listed), strict=True)}
+    expected = [] if beliefs is None else gains_ahead(controller, beliefs, listed)
+    gains = {key: (gain.value, gain.low, gain.high) for key, gain in zip(moves, expected, strict=beliefs is not None)}
+    return [replace(i, gain=gains.get(i.decision.id), support=found.get(i.decision.id)) for i in reviewed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +178,8 @@ class Review:
         controller: Who decided.
         now: When.
         doubt: Why that cannot be trusted, if it cannot.
+        pending: Changes that were approved before and are not made yet, by station.
+        manner: Who says that an order is carried out.
     """
 
     guard: Guard
@@ -186,14 +188,19 @@ class Review:
     controller: Controller
     now: datetime
     doubt: str = ""
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    manner: Manner = "assumed"
 
     def of(self, decisions: Mapping[str, Decision], asked: Mapping[str, Request]) -> list[Reviewed]:
         """Return what becomes of decisions, by station; what is in shadow counts for nobody else."""
-        scored = {station: _scores(decision) for station, decision in decisions.items()}
-        proposals = {station: self._proposal(decision, scored[station]) for station, decision in decisions.items()}
+        scored = {station: scores_of(decision) for station, decision in decisions.items()}
+        proposals = {
+            station: self._proposal(decision, scored[station], asked[station])
+            for station, decision in decisions.items()
+        }
         order = sorted(
             proposals.values(),
-            key=lambda one: (self.stations[one.station].mode != "autonomous", -_hope(one, scored[one.station])),
+            key=lambda one: (self.stations[one.station].mode != "autonomous", -hope(one, scored[one.station])),
         )
         verdicts: dict[str, Verdict] = {}
         for shadow in (False, True):
@@ -208,26 +215,37 @@ class Review:
         """Review proposals; where all that they name is out of reach, others are held against the rails too."""
         verdicts = self._reviewed(proposals)
         short = [s for s, verdict in verdicts.items() if self._wants_more(verdict, proposals[s])]
-        if not short:
+        if not short or under_rules(self.controller.setup):
             return verdicts
-        further = self._chosen_again if self._under_rules else self._ranked
-        longer = {s: replace(proposals[s], arms=(*proposals[s].arms, *further(proposals[s], asked[s]))) for s in short}
+        longer = {
+            s: replace(proposals[s], arms=(*proposals[s].arms, *self._ranked(proposals[s], asked[s]))) for s in short
+        }
         return self._reviewed({**proposals, **longer})
 
-    @property
-    def _under_rules(self) -> bool:
-        """Whether good scores may be passed over."""
-        safety = self.controller.setup.rules
-        return safety is not None and (safety.floor is not None or safety.conservative is not None)
-
-    def _proposal(self, decision: Decision, scores: Mapping[int, float | None]) -> Proposal:
+    def _proposal(self, decision: Decision, scores: Mapping[int, float | None], request: Request) -> Proposal:
         """Return what a decision proposes: what it chose, and what comes next where scores say so."""
-        plain = decision.ucb is None or self._under_rules
-        arms = dict.fromkeys([decision.arm, *(() if plain else scores)])
-        return Proposal(decision.station, self.stations[decision.station].running, tuple(arms))
+        plain = decision.ucb is None or under_rules(self.controller.setup)
+        strange = far_outside(self.controller.setup.encoder.state, {decision.station: request.state})
+        running = self.stations[decision.station].running
+        made = Proposal(decision.station, running, (decision.arm,), "".join(strange[:1]))
+        first = self._best_out_of_reach(decision, made, request)
+        return replace(made, arms=tuple(dict.fromkeys([*first, decision.arm, *(() if plain else scores)])))
+
+    def _best_out_of_reach(self, decision: Decision, proposal: Proposal, request: Request) -> list[int]:
+        """Return what scores best, if that is better than what was chosen and rails keep the station from it.
+
+        Where a rule of safety held back what lies within reach, that is the reason, and not the rails.
+        """
+        held_back = "held_back" in (decision.policy_state or {}).get("safety", {})
+        if request.reach is None or held_back or request.choices == request.allowed:
+            return []
+        best = self._ranked(replace(proposal, arms=()), request)[:1]
+        return [arm for arm in best if not request.reach[arm]]
 
     def _reviewed(self, proposals: Mapping[str, Proposal]) -> dict[str, Verdict]:
-        return self.guard.review(proposals.values(), self.history, now=self.now, doubt=self.doubt)
+        return self.guard.review(
+            proposals.values(), self.history, now=self.now, doubt=self.doubt, pending=self.pending, later=True
+        )
 
     def _wants_more(self, verdict: Verdict, proposal: Proposal) -> bool:
         whole = len(proposal.arms) >= len(self.guard.space) or proposal.running in proposal.arms
@@ -235,31 +253,14 @@ class Review:
 
     def _ranked(self, proposal: Proposal, request: Request) -> list[int]:
         """Return every further configuration that may be chosen, best first."""
-        choice = self._considered(proposal, request, request.allowed)
+        running = None if proposal.running is None else self.guard.space[proposal.running]
+        choice = self.controller.consider(
+            proposal.station, request.state, allowed=request.allowed, running=running, time=request.time
+        )
         if choice.score is None:
             return []
         ranked = choice.arms[(-choice.score).argsort(kind="stable")].tolist()
         return [arm for arm in ranked if arm not in proposal.arms]
-
-    def _chosen_again(self, proposal: Proposal, request: Request) -> list[int]:
-        """Return what a policy under rules chooses among what the rails let through."""
-        station, running = proposal.station, proposal.running
-        declared = self.controller.current.running.get(station)
-        may = request.allowed or [True] * len(self.guard.space)
-        situation = Situation(self.guard.rails, self.guard.space, self.history, self.now)
-        reach = [allowed and _within_reach(situation, proposal, arm) for arm, allowed in enumerate(may)]
-        for arm in (running, declared):
-            if arm is not None:
-                reach[arm] = may[arm]
-        if not any(reach):
-            return []
-        return [self._considered(proposal, request, reach).arm]
-
-    def _considered(self, proposal: Proposal, request: Request, allowed: list[bool] | None) -> Choice:
-        running = None if proposal.running is None else self.guard.space[proposal.running]
-        return self.controller.consider(
-            proposal.station, request.state, allowed=allowed, running=running, time=request.time
-        )
 
     def _outcome_of_mode(self, decision: Decision, verdict: Verdict) -> Reviewed:
         """Return what becomes of a decision with its verdict in shadow, in assist or in autonomous."""
@@ -270,41 +271,71 @@ class Review:
         if not verdict.changes:
             status = "refused" if verdict.outcome == "refused" else "kept"
             return Reviewed(decision, verdict, mode, status, verdict.running)
-        if verdict.outcome == "rolled back":
-            return Reviewed(decision, verdict, mode, "rolled back", verdict.arm)
-        if mode == "assist":
+        if mode == "assist" and verdict.outcome != "rolled back":
             return Reviewed(decision, verdict, mode, "waiting", verdict.running)
-        return Reviewed(decision, verdict, mode, "applied", verdict.arm)
+        status = status_of(verdict, self.manner)
+        if status == "ordered":
+            until = self.guard.lasting(decision.station, self.history, now=self.now)
+            return Reviewed(decision, verdict, mode, status, verdict.running, until)
+        return Reviewed(decision, verdict, mode, status, verdict.running if status == "approved" else verdict.arm)
 
 
-def _scores(decision: Decision) -> dict[int, float | None]:
+def scores_of(decision: Decision) -> dict[int, float | None]:
     """Return the scores that a decision kept, by arm, best first."""
     return {other.arm: other.ucb for other in decision.alternatives}
 
 
-def _hope(proposal: Proposal, scores: Mapping[int, float | None]) -> float:
+def hope(proposal: Proposal, scores: Mapping[int, float | None]) -> float:
     """Return how much better than what runs a proposal may be; the most promising are reviewed first."""
     running = proposal.running
     best, now = scores.get(proposal.arms[0]), None if running is None else scores.get(running)
     return 0.0 if best is None or now is None else best - now
 
 
-def _within_reach(situation: Situation, proposal: Proposal, arm: int) -> bool:
-    """Whether the rails let a station run a configuration, if they let it change at all."""
-    station = proposal.station
-    refusals = chain(
-        out_of_range(situation, station, arm), out_of_reach(situation, station, arm, running=proposal.running)
-    )
-    return next(refusals, None) is None and tried_in_vain(situation, station, arm) is None
+def under_rules(setup: Setup) -> bool:
+    """Whether a policy may pass over good scores, for what its trials may cost."""
+    rules = setup.rules
+    return rules is not None and (rules.floor is not None or rules.conservative is not None)
 
 
-def status_of(verdict: Verdict | None) -> Status:
-    """Return what becomes of a decision that a person approved, by what the guard says of it then, or rejected."""
+def within_reach(
+    guard: Guard, controller: Controller, asked: Mapping[str, Request], history: History, *, now: datetime
+) -> dict[str, Request]:
+    """Return questions with what the rails let each station run; what is declared may be returned to at any time.
+
+    A station of which that leaves nothing is asked for without: then the guard says why.
+    """
+    proposals = [Proposal(station, request.running) for station, request in asked.items()]
+    found: dict[str, Request] = {}
+    for station, reach in guard.reach(proposals, history, now=now).items():
+        declared = controller.current.running.get(station)
+        if declared is not None:
+            reach[declared] = True
+        within = replace(asked[station], reach=reach)
+        some = within.choices
+        found[station] = within if some is not None and any(some) and not all(reach) else asked[station]
+    return found
+
+
+def status_of(verdict: Verdict | None, manner: Manner) -> Status:
+    """Return what becomes of a decision that was approved, by what the guard says of it then, or rejected."""
     if verdict is None:
         return "rejected"
-    if verdict.outcome == "rolled back":
-        return "rolled back"
-    return "applied" if verdict.changes else ("refused" if verdict.outcome == "refused" else "kept")
+    if not verdict.changes:
+        return "refused" if verdict.outcome == "refused" else "kept"
+    if verdict.outcome == "deferred":
+        return "approved"
+    if manner == "confirmed":
+        return "ordered"
+    return "rolled back" if verdict.outcome == "rolled back" else "applied"
+
+
+def times_of(status: Status, verdict: Verdict | None, at: datetime, *, until: datetime | None) -> dict[str, str]:
+    """Return when a change is due and until when it counts, as an event says it; nothing for one that is not to be."""
+    due, last = (at, until) if status == "ordered" or verdict is None else (verdict.due, verdict.until)
+    if status not in ("approved", "ordered") or due is None or last is None:
+        return {}
+    return {"due": due.isoformat(), "until": last.isoformat()}
 
 
 def applied_notes(reviewed: Iterable[Reviewed], at: datetime) -> list[tuple[Reviewed, dict[str, Any]]]:
@@ -361,19 +392,25 @@ def reported(
         at: When it was reported.
         comment: What was said about it.
     """
-    undone = station_state.changed_by in _OURS and record.arm != record.running and runs == record.running
+    ours = station_state.changed_by in _OURS and record.told is None
+    undone = ours and record.arm != record.running and runs == record.running
     made_after_all = record.status == "not made" and runs == record.ordered
     status: Status | None = None
     if undone:
         status = "not made"
-    elif made_after_all or (record.status == "waiting" and runs == record.wanted):
-        status = _made(record)
-    by = ("roll-back" if status == "rolled back" else "controller") if made_after_all else "network"
+    elif made_after_all or (record.status in ("waiting", "approved", "ordered") and runs == record.wanted):
+        status = made_of(record)
+    by = made_by(record) if made_after_all or (record.status == "ordered" and status) else "network"
     note = applied_note(runs, station_state.running, at, by=by, comment=comment, status=status, taken_back=undone)
-    return note | {"reported": True}
+    return note | {"reported": True} | ({"order": record.id} if record.status == "ordered" and status else {})
 
 
-def _made(record: DecisionRecord) -> Status:
-    """What becomes of a decision that is carried out."""
+def made_of(record: DecisionRecord) -> Status:
+    """Return what becomes of a decision that is carried out."""
     by_guard = record.verdict is not None and record.verdict.outcome == "rolled back"
     return "rolled back" if by_guard else "applied"
+
+
+def made_by(record: DecisionRecord) -> str:
+    """Return who changes a station whose decision is carried out."""
+    return "roll-back" if made_of(record) == "rolled back" else "controller"

@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ from kinband.service.ledger.restoring import EntryReader, FollowingController, f
 from kinband.service.ledger.snapshots import Shown, Snapshot, newest_snapshot, write_snapshot
 from kinband.service.ledger.store import Reader, Writable, Writer
 from kinband.service.operations.read_model import ReadModel
+from kinband.service.tracing import span
 
 # --- A lock between threads that nobody waits for longer than for the database --------------------------------------
 #
@@ -109,12 +111,14 @@ class Call:
         key: The caller's key, under which it is done once; None where it has none. The same key of another is another.
         actor: Who calls.
         slot: The slot to decide for, if the caller names it.
+        begins: When that slot begins, if that is known.
     """
 
     fingerprint: str
     key: str | None = None
     actor: str = ""
     slot: str | None = None
+    begins: datetime | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -188,17 +192,26 @@ class Turn(Act):
         """Whether it took too long."""
         return self._expired()
 
+    @property
+    def begins(self) -> datetime | None:
+        """When the slot begins that is decided for, if that is known."""
+        return self._call.begins
+
     def decided_for(self, stations: Sequence[str]) -> dict[str, Event]:
         """Return the decisions of stations for the slot of the call, by station."""
         return {} if self._call.slot is None else self.reader.slots(stations, self._call.slot)
 
-    def append(self, asked: Mapping[str, Request] | None = None) -> None:
-        """Append what the controller has added to its journal."""
+    def append(self, asked: Mapping[str, Request] | None = None, *, past: Container[str] = ()) -> None:
+        """Append what the controller has added to its journal; `past` are stations that are in a later slot."""
         journal = self.controller.journal
         for entry in journal.since(self._appended):
             further: dict[str, Any] = {}
             if isinstance(entry, Asked) and asked is not None:
                 further["asked"] = asked[entry.decision.station].stored()
+                if self._call.begins is not None:
+                    further["from"] = self._call.begins.isoformat()
+                if entry.decision.station in past:
+                    further["past"] = True
             draft = draft_of(entry, journal, **further)
             self._add(replace(draft, slot=self._call.slot) if draft.kind == "decision" else draft, entry)
         self._appended = len(journal)
@@ -348,7 +361,7 @@ class Turns:
                         found = act(turn)
                     if not turn.drafts:
                         return found
-                    with self.ledger.writing() as writer:
+                    with span("commit"), self.ledger.writing() as writer:
                         if self._overtaken(writer) or (turn.expired and self._undo()):
                             turn = Turn(self.loaded(), writer, call)
                             found = act(turn)
@@ -369,7 +382,7 @@ class Turns:
 
         def once(turn: Turn) -> None:
             if turn.answered(kind) is None:
-                self._check_after_failure()
+                self.check_after_failure()
                 act(turn)
                 turn.append()
 
@@ -388,7 +401,7 @@ class Turns:
             def once(turn: Turn) -> bool:
                 if turn.answered(kind) is not None:
                     return True
-                self._check_after_failure()
+                self.check_after_failure()
                 done = act(turn.controller)
                 turn.append()
                 return done
@@ -442,7 +455,7 @@ class Turns:
             unless: What is asked in the same transaction; where it says so, nothing is recorded, and False returned.
         """
         shown = self._shown
-        with self.ledger.writing() as writer:
+        with span("commit"), self.ledger.writing() as writer:
             if unless(writer):
                 return False
             unseen = _FEW + 1 if shown is None else writer.last - shown.seq
@@ -480,7 +493,7 @@ class Turns:
             self._snapshotted = Snapshotted(seq, write_snapshot(self.ledger, seq, memory, shown()))
             try_to_archive(self.ledger, keep=self._keep)
 
-    def _check_after_failure(self) -> None:
+    def check_after_failure(self) -> None:
         """Refuse to learn what the ledger would not take, where it took nothing the last time."""
         if self._failed:
             self.writable.check()

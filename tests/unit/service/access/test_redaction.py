@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.logging import AccessFormatter
 
-from kinband.service.access.redaction import Redaction, install_redaction, redacted
+from kinband.service.access.redaction import HIDDEN, Redaction, install_redaction, redacted
 from kinband.service.access.tokens import new_id, new_secret
 
 ID, SECRET = "k3Vq90Xz", "s-_" + "S3cr3t" * 6 + "_-9Z"
@@ -201,3 +201,10 @@ def test_it_is_put_once_on_every_handler_of_the_root_and_of_named_loggers() -> N
         own.removeHandler(mine)
         for kept, filters in before:
             kept.filters[:] = filters
+
+
+def test_tokens_of_an_identity_provider_are_hidden() -> None:
+    shown = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmVk-_c2ln"
+    assert redacted(f"got {shown} from there") == f"got {HIDDEN} from there"
+    assert redacted("id_token_hint=eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.&x=1") == f"id_token_hint={HIDDEN}&x=1"
+    assert "5b22" not in redacted("kbo1.5b2261222c2262225d.c2lnbmVk")

@@ -81,7 +81,7 @@ def test_the_type_may_carry_parameters(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [
-        ("/v1/decisions", {}, "states is missing"),
+        ("/v1/decisions", {}, "nobody is asked for: give states, or stations whose counters you have sent"),
         ("/v1/decisions", {"states": {}}, "states must hold at least 1, got 0"),
         ("/v1/decisions", [], "the body must be an object, got a list"),
         ("/v1/decisions", {"states": {"a": {"load": "0.5"}}}, "states.a.load must be a number, got '0.5'"),

@@ -40,6 +40,24 @@ def test_an_empty_network_has_figures_and_no_made_up_ones(service: Served) -> No
     assert ("kinband_calibration_inside_95_ratio",) not in found
 
 
+def test_a_service_that_works_is_ready_and_tells_what_its_ledger_takes(service: Served, tmp_path: Path) -> None:
+    found = figures(service)
+    assert found["kinband_ready",] == 1
+    files = [tmp_path / name for name in ("ledger.db", "ledger.db-wal")]
+    assert found["kinband_ledger_bytes", "part=database"] == sum(file.stat().st_size for file in files)
+    assert found["kinband_ledger_bytes", "part=archive"] == 0
+    assert found["kinband_ledger_free_bytes",] > 0
+
+
+def test_a_service_without_its_database_is_not_ready_and_asks_it_for_nothing(service: Served, tmp_path: Path) -> None:
+    figures(service)
+    (tmp_path / "ledger.db").rename(tmp_path / "gone.db")
+    found = figures(service)
+    assert found["kinband_ready",] == 0
+    assert ("kinband_ledger_bytes", "part=database") not in found
+    assert found["kinband_stations",] == len(STATIONS)
+
+
 def test_decisions_refusals_and_rewards_are_counted(service: Served) -> None:
     operations = service.operations
     first = operations.ask({name: {"load": 0.5} for name in STATIONS}, allowed={"a": {"tilt": [8]}})

@@ -66,7 +66,7 @@ def test_rails_are_told_with_who_put_them_in_force_and_when(service: Served, adm
     assert (first["text"], first["actor"], first["comment"]) == (RAILS, "", "")
     change = admin.put("/v1/rails", json={"yaml": TIGHT, "comment": "fewer complaints"}).json()
     found = service.client("viewer").get("/v1/rails").json()
-    assert change == {"changed": True, "rails": found, "refused": []}
+    assert change == {"changed": True, "rails": found, "refused": [], "preview": None}
     assert (found["text"], found["actor"], found["comment"]) == (TIGHT, "admin one", "fewer complaints")
     [*_, event] = service.operations.events(kinds=["rails"])
     assert (event.actor, event.payload["comment"], event.payload["text"]) == ("admin one", "fewer complaints", TIGHT)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.support.http_service import RAILS, STATIONS, TILTS, Served, served
 
+from kinband.service.api import routes
 from kinband.service.operations import Operations
 
 
@@ -317,6 +318,7 @@ def test_the_plan_tells_what_is_expected_of_what_is_proposed_and_of_what_runs(cl
     reach = expected["gain_high"] - expected["gain"]
     assert reach == pytest.approx(expected["gain"] - expected["gain_low"])
     assert 0 < reach < apart  # that of the difference: what makes both uncertain cancels
+    assert planned.pop("support") == {"own": 0, "others": 0, "stations": 0}  # nobody ran it yet
     assert planned == {name: value for name, value in made.items() if name in planned}
 
 
@@ -426,8 +428,21 @@ def test_configurations_similarity_and_rails_are_shown(client: httpx.Client) -> 
     assert [(one["arm"], one["configuration"]["tilt"]) for one in found["configurations"]] == list(enumerate(TILTS))
     alike = get(client, "/v1/similarity")
     assert alike["stations"] == STATIONS
-    assert alike["matrix"] == [[1.0] * 3] * 3
+    assert (alike["matrix"], alike["total"]) == ([[1.0] * 3] * 3, 3)
     assert get(client, "/v1/rails")["text"] == RAILS
+
+
+def test_of_a_large_network_as_many_stations_are_compared_as_one_answer_bears(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "COMPARED", 2)
+    assert get(client, "/v1/similarity")["stations"] == [STATIONS[0], STATIONS[2]]
+    named = get(client, f"/v1/similarity?station={STATIONS[2]}&station={STATIONS[1]}")
+    assert (named["stations"], named["total"]) == ([STATIONS[2], STATIONS[1]], 3)
+    for query, status in ((f"station={STATIONS[1]}&station={STATIONS[1]}", 422), ("station=nobody", 404), ("x=1", 422)):
+        assert client.get(f"/v1/similarity?{query}").status_code == status
+    many = "&".join(f"station=s{i}" for i in range(501))
+    assert client.get(f"/v1/similarity?{many}").status_code == 422
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])

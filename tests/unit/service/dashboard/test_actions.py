@@ -7,17 +7,23 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from httpx import Response
 from sqlalchemy.exc import SQLAlchemyError
 from tests.support.dashboard_network import Network, network
 
 from kinband.errors import ConflictError
+from kinband.service.access import Limiter
 from kinband.service.access.sessions import COOKIE
+from kinband.service.dashboard import dashboard_router
 from kinband.service.dashboard.rendering import SAID
 
 FORMS = {
     "/plan/approve": "operator",
     "/plan/reject": "operator",
+    "/plan/withdraw": "operator",
+    "/plan/confirm": "operator",
+    "/plan/fail": "operator",
     "/stations/3714/roll-back": "operator",
     "/stations/3714/freeze": "operator",
     "/stations/3714/thaw": "operator",
@@ -121,7 +127,7 @@ def test_pages_show_only_the_buttons_of_a_role(tmp_path: Path) -> None:
             actions = {
                 role: set(re.findall(r'(?:form)?action="(/[^"]+)"', web.browser(role).get(path).text)) for role in RANKS
             }
-            assert not {a for a in actions["viewer"] if a not in ("/sign-out", "/stations", "/plan/approve")}
+            assert not {a for a in actions["viewer"] if a not in ("/sign-out", path, "/plan/approve", "/plan/check")}
             for role in RANKS:
                 needs = {a: FORMS.get(a) for a in actions[role]}
                 assert all(n is None or role == "viewer" or RANKS.index(role) >= RANKS.index(n) for n in needs.values())
@@ -136,8 +142,8 @@ def test_approving_carries_out_and_rejecting_leaves_alone(tmp_path: Path) -> Non
         assert len(waiting) >= 3
         answer = send(web, "/plan/approve", "operator", id=waiting[:2], comment="looks good")
         assert (answer.status_code, answer.headers["location"]) == (303, "/plan")
-        assert said(answer) == "2 changes were approved and carried out."
-        assert said(send(web, "/plan/reject", "operator", id=waiting[2], comment="event")) == "1 change was rejected."
+        assert re.fullmatch(r"Carried out: s\d \(threshold_dbm .* → .*\), s\d \(.*\)\.", said(answer))
+        assert said(send(web, "/plan/reject", "operator", id=waiting[2], comment="event")).startswith("Rejected: s")
         records = [web.operations.decision(key) for key in waiting[:3]]
         assert [record.status for record in records] == ["applied", "applied", "rejected"]
         assert [record.comment for record in records] == ["looks good", "looks good", "event"]
@@ -150,9 +156,10 @@ def test_what_no_longer_waits_is_left_out_and_said_to_be(tmp_path: Path) -> None
         with web.operations.looking() as read_model:
             waiting = [record.id for record in read_model.waiting()]
         web.operations.reject(waiting[:1], actor="bertil")
-        assert "1 decision no longer waited" in said(send(web, "/plan/approve", id=waiting[:1]))
+        told = "was decided about before: rejected by a person, by bertil at"
+        assert told in said(send(web, "/plan/approve", id=waiting[:1]))
         answer = send(web, "/plan/approve", id=waiting)
-        assert "1 decision no longer waited" in said(answer)
+        assert told in said(answer)
         assert "Nothing was done" in said(send(web, "/plan/approve"))
 
 
@@ -163,7 +170,7 @@ def test_a_refusal_by_the_guard_is_told_with_its_reason(tmp_path: Path) -> None:
             waiting = [record.id for record in read_model.waiting()]
         web.operations.stop(why="outage in the core", actor="anna")
         message = said(send(web, "/plan/approve", id=waiting[:1]))
-        assert "refused by the guard" in message
+        assert "Refused by the guard" in message
         assert "outage in the core" in message
 
 
@@ -247,6 +254,16 @@ def test_failing_to_sign_in_over_and_over_has_to_wait(tmp_path: Path) -> None:
         statuses = [client.post("/sign-in", data={"token": "kb_wrong"}).status_code for _ in range(12)]
         assert statuses[0] == 401
         assert statuses[-1] == 429
+
+
+def test_the_limits_that_are_handed_over_hold_though_nobody_has_asked_yet(tmp_path: Path) -> None:
+    requests = Limiter(rate=1e-6, burst=2)
+    with network(tmp_path) as web:
+        app = FastAPI()
+        app.include_router(dashboard_router(web.operations, tokens=web.tokens, requests=requests))
+        client = web.browser("viewer", app=app)
+        assert [client.get("/help").status_code for _ in range(3)] == [200, 200, 429]
+    assert len(requests) == 1
 
 
 def test_a_revoked_token_ends_its_session(tmp_path: Path) -> None:

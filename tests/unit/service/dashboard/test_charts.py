@@ -21,7 +21,10 @@ from kinband.service.dashboard.charts import (
     Line,
     Marker,
     band_chart,
+    cell_chart,
     curve,
+    ramp,
+    sparkline,
     thinned,
     time_chart,
     time_ticks,
@@ -37,7 +40,6 @@ from kinband.service.dashboard.map import (
     letters_on,
     lines_of,
     luminance,
-    ramp,
     sector_map,
     sector_tiles,
     shortened,
@@ -351,3 +353,35 @@ def test_colours_with_a_meaning_differ_from_one_another(paper: str) -> None:
 
 def test_elements_escape_what_they_hold_and_leave_out_what_is_none() -> None:
     assert str(tag("a", "<b>", href='"x"', title=None)) == '<a href="&quot;x&quot;">&lt;b&gt;</a>'
+
+
+def test_cells_are_brightest_where_most_is_expected_and_mark_what_runs() -> None:
+    values = [(column, row) for row in range(2) for column in range(3)]
+    beliefs = [
+        Belief(f"c{i}", mean, 0.1, running=i == 1, chosen=i == 4)
+        for i, mean in enumerate([0.1, 0.2, 0.3, 0.4, 0.9, 0.5])
+    ]
+    svg = cell_chart(beliefs, across=["2", "4", "6"], down=["pf", "rr"], places=values, says="Six.")
+    root = xml(svg)
+    cells = [cell for cell in root.iter("rect") if cell.get("class") == "cell"]
+    assert [cell.get("fill") for cell in cells] == [ramp((belief.mean - 0.1) / 0.8) for belief in beliefs]
+    assert cells[4].get("fill") == ramp(1.0)
+    titles = [title.text for title in root.iter("title")]
+    assert titles[1] == beliefs[1].says
+    assert "would be chosen" in str(titles[4])
+    assert svg.count("at-running") == svg.count("at-chosen") == 1
+    alike = cell_chart([Belief("a", 0.5, 0.1)] * 2, across=["1", "2"], down=["x"], places=[(0, 0), (1, 0)], says="")
+    assert "nan" not in alike
+
+
+@pytest.mark.parametrize("values", [(), (0.5,), (0.5, 0.5, 0.5), (0.1, 0.9, 0.4), (-1e9, 1e9)])
+def test_a_small_curve_lies_within_its_place(values: tuple[float, ...]) -> None:
+    svg = sparkline(values)
+    if len(values) < 2:
+        assert svg == ""
+        return
+    path = next(element.get("d", "") for element in xml(svg).iter("path"))
+    points = [tuple(map(float, point.split())) for point in re.findall(rf"[ML]({NUMBER} {NUMBER})", path)]
+    assert len(points) == len(values)
+    assert all(0 <= x <= 84 and 0 <= y <= 22 for x, y in points)
+    assert points[values.index(max(values))][1] == min(y for _, y in points)

@@ -11,7 +11,8 @@ import pytest
 from tests.support.dashboard_network import Browser, Network, network
 
 from kinband.service.dashboard import audit
-from kinband.service.dashboard.audit import first_since, period
+from kinband.service.dashboard.audit import first_since
+from kinband.service.dashboard.chosen import period
 from kinband.service.ledger import Event
 
 NAMES = [f"s{i}" for i in range(8)]
@@ -47,15 +48,29 @@ def trivial(event: Event) -> bool:
     return event.kind == "verdict" and "nothing else was asked for" in event.text and '"kept"' in event.text
 
 
+def test_a_preset_of_the_range_counts_from_now_as_on_other_pages(tmp_path: Path) -> None:
+    with network(tmp_path) as web:
+        web.play(30)
+        client = web.browser()
+        rows = {
+            name: client.get(f"/audit.csv?kind=decision&range={name}").text.count("\n") for name in ("6h", "24h", "all")
+        }
+        assert rows == {"6h": 1 + 3 * 7, "24h": 1 + 3 * 25, "all": 1 + 3 * 30}
+        page = client.get("/audit?range=6h&kind=decision").text
+        assert 'href="/audit?kind=decision&amp;range=24h"' in page
+        assert client.get("/audit?since=2026-11-21&until=2026-11-20").status_code == 422
+
+
 @pytest.mark.parametrize("most", [audit.MOST_READ, audit.PAGE + 1, 20])
-def test_verdicts_that_had_nothing_to_review_are_left_out_and_nothing_else_is(
+def test_what_people_did_and_changed_comes_first_and_the_rest_on_demand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(audit, "MOST_READ", most)
     with busy(tmp_path) as web:
         client = web.browser()
         events = web.operations.events(limit=10_000)
-        wanted = [event.seq for event in reversed(events) if not trivial(event)]
+        quiet = ("decision", "ran", "verdict", "outcome", "similarity")
+        wanted = [event.seq for event in reversed(events) if event.kind not in quiet]
         assert 10 < len(wanted) < len(events) - 10
         assert walked(client, "/audit") == wanted
         assert walked(client, "/audit?every=1") == [event.seq for event in reversed(events)]
@@ -66,17 +81,18 @@ def test_verdicts_that_had_nothing_to_review_are_left_out_and_nothing_else_is(
 def test_the_page_says_how_many_verdicts_it_left_out_and_has_a_switch(tmp_path: Path) -> None:
     with busy(tmp_path) as web:
         client = web.browser()
-        text = client.get("/audit?actor=nms").text
+        text = client.get("/audit?actor=nms&kind=verdict").text
         shown = numbers(text)
-        events = web.operations.events(actor="nms", after=shown[-1] - 1, limit=10_000)
+        events = web.operations.events(actor="nms", kinds=["verdict"], after=shown[-1] - 1, limit=10_000)
         left = sum(map(trivial, events))
         assert left > 1
-        assert len(shown) == audit.PAGE == len(events) - left
+        assert len(shown) == len(events) - left
         assert f"{left} verdicts on decisions that change nothing are left out among these" in text
         switch = re.search(r'<a href="([^"]+)">Show them</a>', text)
         assert switch is not None
         text = client.get(switch[1].replace("&amp;", "&")).text
-        assert "Leave them out" in text
+        assert "What people did and what changed</a>" in text
+        events = web.operations.events(actor="nms", kinds=["verdict"], limit=10_000)
         assert numbers(text) == [event.seq for event in reversed(events)][: audit.PAGE]
         assert 'name="every" value="1"' in text
 

@@ -15,6 +15,7 @@ from kinband.errors import SavedStateError
 from kinband.service.access import Tokens
 from kinband.service.ledger import Ledger
 from kinband.service.ledger.backups import back_up
+from kinband.service.ledger.schema import events
 from kinband.service.ledger.schema import tokens as rows
 from kinband.service.ledger.snapshots import stored_snapshots
 
@@ -145,3 +146,48 @@ def test_a_snapshot_that_is_damaged_is_told_by_verify_and_does_not_hold_up_a_sta
     with pytest.raises(SavedStateError, match="snapshot after event"):
         ledger.verify()
     assert OnRecord(ledger).ask("b", {"load": 0.2}).id == "d000004"
+
+
+# --- Indexes of PostgreSQL ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_postgresql(server: Any) -> Iterator[Ledger]:
+    with closing(Ledger.open(fresh_database(server), timeout=5)) as opened:
+        life = OnRecord(opened, new_controller(3))
+        life.tell(life.ask("a", {"load": 0.4}, slot="one").id, 0.5)
+        Tokens(opened).create("nms", "operator", by="ann")
+        yield opened
+
+
+INDEXES = sorted(index.name or "" for table in (events, rows) for index in table.indexes)
+
+
+@pytest.mark.parametrize("name", [*INDEXES, "events_pkey", "tokens_pkey"])
+def test_an_index_that_does_not_lead_to_a_row_is_noticed_by_verify(on_postgresql: Ledger, name: str) -> None:
+    """Its entry is never made: the index is switched off while a row is written."""
+    life = OnRecord(on_postgresql)
+    switched = "UPDATE pg_index SET indisready = {} WHERE indexrelid = '{}'::regclass"
+    changed(on_postgresql, switched.format("false", name))
+    life.ask("b", {"load": 0.1}, slot="two")
+    Tokens(on_postgresql).create("other", "viewer", by="ann")
+    with pytest.raises(SavedStateError, match=f"the index {name} is missing"):
+        on_postgresql.check()
+    changed(on_postgresql, switched.format("true", name))
+    with pytest.raises(SavedStateError, match=f"the index {name} does not hold the"):
+        on_postgresql.verify()
+
+
+def test_an_index_that_is_gone_is_noticed_at_once(on_postgresql: Ledger) -> None:
+    changed(on_postgresql, "DROP INDEX events_slot")
+    for act in (on_postgresql.check, on_postgresql.verify):
+        with pytest.raises(SavedStateError, match="the index events_slot is missing"):
+            act()
+
+
+def test_a_key_that_an_index_let_in_twice_is_noticed(on_postgresql: Ledger) -> None:
+    unique = "UPDATE pg_index SET indisunique = {} WHERE indexrelid = 'secrets_pkey'::regclass"
+    changed(on_postgresql, "INSERT INTO secrets VALUES ('one', 'x')", unique.format("false"))
+    changed(on_postgresql, "INSERT INTO secrets VALUES ('one', 'y')", unique.format("true"))
+    with pytest.raises(SavedStateError, match="a key of the index secrets_pkey is there 2 times"):
+        on_postgresql.verify()

@@ -78,6 +78,7 @@ def test_what_the_guard_lets_through_needs_no_words_of_it(client: httpx.Client) 
     assert "guard" not in found["text"]
     assert found["guard"] == {
         "outcome": "allowed", "reason": "tilt=6: no rail forbids it", "rails": [], "refusals": [], "ran_instead": None,
+        "due": None,
     }  # fmt: skip
 
 

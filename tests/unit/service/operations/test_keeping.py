@@ -1,6 +1,8 @@
 """What is not kept in memory is looked up in the ledger, and is what it was."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from tests.support.operations_life import whole
 from kinband.controller import memory
 from kinband.kpis import NeighbourReward
 from kinband.service.ledger import Ledger
+from kinband.service.ledger.archiving import archive_events
 from kinband.service.operations import keeping, read_model
 
 NEIGHBOURS = NeighbourReward({"a": ["b"], "b": ["c"]}, weight=0.5)
@@ -57,3 +60,44 @@ def test_who_keeps_next_to_nothing_shows_and_decides_the_same(
     live(plain, np.random.default_rng(9), 15)
     live(again, np.random.default_rng(9), 15)
     assert dict(again.controller.journal.told) == dict(plain.controller.journal.told)
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_an_export_reads_old_decisions_together_as_they_are_looked_up_singly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archived: bool
+) -> None:
+    plain = lived(tmp_path / "plain.db", 1).operations
+    monkeypatch.setattr(keeping, "AT_HAND", 2)
+    monkeypatch.setattr(memory, "_AT_HAND", 2)
+    monkeypatch.setattr(read_model, "_TRIMMED", 1)
+    small = lived(tmp_path / "small.db", 1).operations
+    if archived:
+        assert small.turns.snapshot()
+        archive_events(small.ledger, keep=30, size=40)
+        assert small.ledger.archived() > 40
+    ids, reads, real = list(small.read_model.decisions), list[int](), small.ledger.histories
+
+    def counted(ids: Sequence[str], **further: Any) -> Any:
+        reads.append(len(ids))
+        return real(ids, **further)
+
+    monkeypatch.setattr(small.ledger, "histories", counted)
+    found = list(small.read_model.in_order(ids))
+    assert (len(reads), reads[0] > len(ids) - 6) == (1, True)
+    assert found == [small.read_model.decisions[key] for key in ids]
+    said = [[(i.id, i.status, i.arm, i.reward, i.called_off) for i in some]
+            for some in (found, plain.read_model.decisions.values())]  # fmt: skip
+    assert said[0] == said[1]
+
+
+def test_what_is_recorded_while_an_export_goes_on_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "AT_HAND", 2)
+    monkeypatch.setattr(read_model, "_TRIMMED", 1)
+    monkeypatch.setattr(read_model, "_SHORT", 1)
+    life = OnRecord(Ledger.open(tmp_path / "ledger.db"), new_controller(2))
+    ids = [life.ask("abc"[n % 3], {"load": 0.1}).id for n in range(12)]
+    export = life.operations.read_model.in_order(ids)
+    assert next(export).reward is None
+    life.tell(ids[1], 0.25)
+    assert next(export).reward == 0.25
+    assert [one.id for one in export] == ids[2:]

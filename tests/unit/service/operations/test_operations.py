@@ -22,6 +22,7 @@ from kinband.policies import POLICIES
 from kinband.policies.safety import Conservative, Floor
 from kinband.records import Decision, Samples
 from kinband.service.ledger import Draft, Ledger
+from kinband.service.ledger.replaying import replay
 from kinband.service.operations import Operations, RailsOnRecord
 from kinband.service.operations.outlooks import sites_of
 from kinband.service.operations.turns import Call, Turn
@@ -104,28 +105,72 @@ def test_the_best_few_are_all_refused_and_what_runs_is_among_them(ledger: Ledger
     assert (narrow.status, narrow.arm) == ("applied", 1)
 
 
-def taught(**rules: Any) -> Controller:
-    """A controller that knows configurations 0 and 5 well, and nothing of those between."""
+def taught(known: int = 1, **rules: Any) -> Controller:
+    """A controller that knows configurations 0 and 5 of some stations well, and nothing of those between."""
     X = ContextEncoder(StateScaler.identity(()), SPACE).contexts({})
-    arms = np.array([0, 5] * 6)
-    log = Samples(("a", "b", "c"), np.zeros(12, dtype=int), X[arms], np.where(arms, 0.9, 0.5), None, ("tilt",))
+    arms, tasks = np.array([0, 5] * 6 * known), np.repeat(np.arange(known), 12)
+    log = Samples(("a", "b", "c"), tasks, X[arms], np.where(arms, 0.9, 0.5), None, ("tilt",))
     return Controller(SPACE, ["a", "b", "c"], kernel=RBF(0.2), noise=0.01, mean=0.2, beta=2.0, running={"tilt": 0},
                       log=log, seed=2, **rules)  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "runs", "wanted"), [(Floor(0.1), 0, 5), (Conservative(0.02), 3, 0)])
-def test_under_rules_of_safety_the_next_best_is_one_that_they_let_through(
-    ledger: Ledger, rule: Any, runs: int, wanted: int
-) -> None:
+def test_what_is_unknown_scores_best() -> None:
     free = taught().consider("a")
     assert free.score is not None
-    assert free.score[1:5].min() > free.score[[0, 5]].max()  # what is unknown scores best
-    limits = rails("knobs:\n  tilt: {step: 2}\n")
-    operations = Operations.open(ledger, taught(safety=rule), rails=limits, clock=Clock(), mode="autonomous")
-    record = operations.ask({"a": {}}, running={"a": {"tilt": runs}})[0]
-    assert (record.decision.arm, record.arm, record.status) == (wanted, runs, "refused")
+    assert free.score[1:5].min() > free.score[[0, 5]].max()
+
+
+def under(ledger: Ledger, rule: Any, text: str = "knobs:\n  tilt: {step: 1}\n", known: int = 1) -> Operations:
+    return Operations.open(ledger, taught(known, safety=rule), rails=rails(text), clock=Clock(), mode="autonomous")
+
+
+def test_what_rules_of_safety_keep_from_a_station_is_said_of_what_rails_let_it_reach(ledger: Ledger) -> None:
+    record = under(ledger, Floor(0.1)).ask({"a": {}})[0]
+    assert (record.decision.arm, record.status) == (0, "kept")
+    note = record.decision.policy_state["safety"]
+    assert (note["held_back"], note["by"]) == (1, "floor")  # and not 4, which the step forbids
+
+
+def test_what_is_declared_is_asked_for_though_the_rails_refuse_it(ledger: Ledger) -> None:
+    record = under(ledger, Conservative(0.02)).ask({"a": {}}, running={"a": {"tilt": 3}})[0]
+    assert (record.decision.arm, record.arm, record.status) == (0, 3, "refused")
     assert record.verdict is not None
     assert record.verdict.codes == ("step",)
+
+
+def earned(operations: Operations, slots: int = 2) -> None:
+    """Slots in which `a` earns more than it did as declared: what the budget has for one trial."""
+    for _ in range(slots):
+        made = operations.ask({"a": {}}, running={"a": {"tilt": 5}})
+        operations.tell({made[0].id: 0.9})
+
+
+def test_the_budget_is_spent_on_what_rails_let_stations_run(ledger: Ledger) -> None:
+    operations = under(ledger, Conservative(0.02))
+    earned(operations)
+    free = operations.controller.consider("a", running={"tilt": 0})
+    assert free.arm == 4  # which the budget would bear, but no more
+    records = operations.ask({name: {} for name in "abc"}, running={name: {"tilt": 0} for name in "abc"}, slot="1")
+    first, *others = records
+    assert (first.decision.arm, first.arm, first.status) == (1, 1, "applied")
+    assert first.verdict is not None
+    assert (first.verdict.outcome, first.verdict.asked, first.verdict.codes) == ("replaced", 4, ("step",))
+    assert [(one.arm, one.decision.policy_state["safety"]["by"]) for one in others] == [(0, "budget")] * 2
+    assert [one.id for one in operations.ask({name: {} for name in "abc"}, slot="1")] == [one.id for one in records]
+    replayed = replay(ledger, first.id)
+    assert (replayed.again.arm, replayed.same) == (1, True)
+    with pytest.raises(ConflictError, match="other configurations allowed"):
+        operations.ask({"a": {}}, allowed={"a": {"tilt": [0, 1]}}, slot="1")
+
+
+def test_a_station_that_may_not_change_spends_nothing_of_the_budget(ledger: Ledger) -> None:
+    operations = under(ledger, Conservative(0.02), "freeze: [a]\n", known=2)
+    earned(operations)
+    records = {one.station: one for one in operations.ask({"a": {}, "b": {}}, running={s: {"tilt": 0} for s in "ab"})}
+    assert (records["a"].status, records["b"].status) == ("refused", "applied")
+    verdict = records["a"].verdict
+    assert verdict is not None
+    assert (verdict.asked, verdict.codes) == (4, ("freeze",))
 
 
 def test_a_station_that_runs_something_surely_better_stays_when_the_budget_bears_no_trial(ledger: Ledger) -> None:
@@ -436,3 +481,32 @@ def test_time_zones_of_the_clock_do_not_matter(ledger: Ledger) -> None:
     operations = begin(ledger, clock=Clock(elsewhere), mode="autonomous")
     record = ask(operations, a=2)["a"]
     assert (record.at, record.at.tzinfo, operations.now().tzinfo) == (NOON, UTC, UTC)
+
+
+@pytest.mark.parametrize("text", ["", "knobs: {tilt: {max: 5}}"])
+@pytest.mark.parametrize("mode", ["autonomous", "assist"])
+def test_no_change_rests_on_a_state_far_from_all_that_the_controller_was_made_for(
+    ledger: Ledger, text: str, mode: str
+) -> None:
+    made = wishful(state={"want": (0, 5)})
+    operations = begin(ledger, made, text, mode=mode)
+    for absurd in (1e9, -1e9, 40.0):
+        record = ask(operations, a=absurd)["a"]
+        assert record.verdict is not None
+        if record.verdict.asked != record.running:
+            assert (record.status, record.arm, record.verdict.codes) == ("refused", 0, ("state",))
+            assert "standard deviations from what this controller was made for" in record.verdict.reason
+        operations.tell({record.id: 0.1})
+    record = ask(operations, a=4.9, b=1e9)["a"]
+    assert record.status == {"autonomous": "applied", "assist": "waiting"}[mode]
+    assert operations.read_model.stations["b"].running == 0
+
+
+def test_a_roll_back_is_made_whatever_the_state(ledger: Ledger) -> None:
+    text, clock = "fallback: {drop: 0.1, slots: 2, watch: [own]}", Clock()
+    operations = begin(ledger, wishful(state={"want": (0, 5)}), text, mode="autonomous", clock=clock)
+    for wish, reward in ((-2, 0.9), (4.9, 0.1), (4.9, 0.1), (1e9, 0.1)):
+        record = ask(operations, a=wish)["a"]
+        operations.tell({record.id: reward})
+        clock.pass_(hours=1)
+    assert (record.status, record.arm) == ("rolled back", 0)

@@ -1,4 +1,4 @@
-// What pages have beyond HTML: the choice of theme, live updates, readings under the pointer, ticking all.
+// What pages have beyond HTML: the choice of theme, live updates, readings under the pointer, zoom, ticking all.
 // Every page works without it. No library, no state but the theme.
 (function () {
   "use strict";
@@ -68,8 +68,10 @@
     enliven(part);
   }
 
+  var waiting = 0;
   function look() {
-    if (document.hidden) return;
+    if (document.hidden) { waiting = setTimeout(look, EVERY); return; }
+    clearTimeout(waiting);
     fetch(location.href, { headers: { "If-None-Match": etag }, credentials: "same-origin", redirect: "manual" })
       .then(function (answer) {
         if (answer.status === 304) { failures = 0; return null; }
@@ -88,7 +90,25 @@
         });
       })
       .catch(function () { failures += 1; })
-      .finally(function () { setTimeout(look, EVERY * Math.min(1 + failures, 8)); });
+      .finally(function () {
+        clearTimeout(waiting);
+        if (live) waiting = setTimeout(look, EVERY * Math.min(1 + failures, 8));
+      });
+  }
+
+  // Another address of the same page: its parts are put in place, and the reader stays where he is.
+  var live = false;
+  function stay(address) {
+    history.replaceState(null, "", address);
+    etag = "";
+    look();
+  }
+  function addressed(values) {
+    var address = new URL(location.href);
+    Object.keys(values).forEach(function (key) {
+      if (values[key] === "") address.searchParams.delete(key); else address.searchParams.set(key, values[key]);
+    });
+    return address;
   }
 
   // Readings: the values of a chart at the pointer, the pair of stations of a heat map.
@@ -155,6 +175,114 @@
     });
   }
 
+  // Zoom: dragging across a chart sets the time range of the page.
+  function zoomable(chart) {
+    var data = chart.dataset, first = Date.parse(data.first), long = Number(data.long), from = null, shade = null;
+    if (!(long > 0)) return;
+    function share(event) {
+      var box = chart.getBoundingClientRect();
+      return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+    }
+    function done() {
+      if (shade) shade.remove();
+      shade = from = null;
+    }
+    chart.addEventListener("pointerdown", function (event) {
+      if (event.button || event.target.closest("a")) return;
+      from = { share: share(event), x: event.clientX };
+      chart.setPointerCapture(event.pointerId);
+    });
+    chart.addEventListener("pointermove", function (event) {
+      if (!from || Math.abs(event.clientX - from.x) < 6) return;
+      if (!shade) {
+        shade = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+        shade.setAttribute("class", "shade");
+        shade.setAttribute("height", String(chart.getBoundingClientRect().height - 22));
+        chart.appendChild(shade);
+      }
+      var to = share(event);
+      shade.setAttribute("x", 100 * Math.min(from.share, to) + "%");
+      shade.setAttribute("width", 100 * Math.abs(to - from.share) + "%");
+    });
+    chart.addEventListener("pointercancel", done);
+    chart.addEventListener("pointerup", function (event) {
+      var to = share(event), wanted = shade && from;
+      if (wanted) {
+        var ends = [from.share, to].sort(function (a, b) { return a - b; }).map(function (part) {
+          return new Date(first + 1000 * long * part).toISOString().slice(0, 16);
+        });
+        location.assign(addressed({ range: "", since: ends[0], until: ends[1] }));
+      }
+      done();
+    });
+  }
+
+  // The map: dragging moves it, a double click or turning the wheel with Ctrl goes closer; its names come with the page.
+  function movable(map) {
+    var whole = map.dataset.size.split(" ").map(Number), closest = 32;
+    var box = map.getAttribute("viewBox").split(" ").map(Number), from = null, moved = false, settling = 0;
+    function put() {
+      box[2] = Math.min(box[2], whole[0]);
+      box[3] = box[2] * whole[1] / whole[0];
+      box[0] = Math.min(Math.max(box[0], 0), whole[0] - box[2]);
+      box[1] = Math.min(Math.max(box[1], 0), whole[1] - box[3]);
+      map.setAttribute("viewBox", box.join(" "));
+      map.nextElementSibling.style.visibility = "hidden";
+    }
+    function settle() {
+      clearTimeout(settling);
+      settling = setTimeout(function () {
+        var zoom = Math.round(whole[0] / box[2]);
+        stay(addressed(zoom < 2 ? { zoom: "", x: "", y: "", at: "" } : {
+          zoom: String(zoom), x: ((box[0] + box[2] / 2) / whole[0]).toFixed(3),
+          y: ((box[1] + box[3] / 2) / whole[1]).toFixed(3), at: ""
+        }));
+      }, 250);
+    }
+    function closer(event, by) {
+      var place = map.getBoundingClientRect(), x = (event.clientX - place.left) / place.width;
+      var y = (event.clientY - place.top) / place.height, wide = whole[0] / box[2];
+      var next = Math.min(Math.max(wide * by, 1), closest), middle = [box[0] + x * box[2], box[1] + y * box[3]];
+      box[2] = whole[0] / next;
+      box[3] = whole[1] / next;
+      box[0] = middle[0] - x * box[2];
+      box[1] = middle[1] - y * box[3];
+      put();
+      settle();
+    }
+    map.addEventListener("wheel", function (event) {
+      if (!event.ctrlKey && !event.metaKey) return;  // else the page scrolls
+      event.preventDefault();
+      closer(event, event.deltaY < 0 ? 2 : 0.5);
+    }, { passive: false });
+    map.addEventListener("dblclick", function (event) { event.preventDefault(); closer(event, 2); });
+    map.addEventListener("dragstart", function (event) { event.preventDefault(); });
+    map.addEventListener("pointerdown", function (event) {
+      moved = false;
+      if (event.button || event.pointerType === "touch" || box[2] >= whole[0]) return;
+      from = { x: event.clientX, y: event.clientY, box: box.slice() };
+    });
+    map.addEventListener("pointermove", function (event) {
+      if (!from) return;
+      var place = map.getBoundingClientRect(), dx = event.clientX - from.x, dy = event.clientY - from.y;
+      if (!moved && Math.abs(dx) + Math.abs(dy) < 6) return;
+      if (!moved) map.setPointerCapture(event.pointerId);
+      moved = true;
+      map.classList.add("moving");
+      box[0] = from.box[0] - dx / place.width * box[2];
+      box[1] = from.box[1] - dy / place.height * box[3];
+      put();
+    });
+    function dropped() {
+      if (from && moved) settle();
+      from = null;
+      map.classList.remove("moving");
+    }
+    map.addEventListener("pointerup", dropped);
+    map.addEventListener("pointercancel", dropped);
+    map.addEventListener("click", function (event) { if (moved) event.preventDefault(); }, true);
+  }
+
   function comparable(heat) {
     var data = heat.dataset, rows = Number(data.rows), edge = Number(data.edge), side = Number(data.side);
     var known = null;
@@ -165,17 +293,26 @@
         .then(function (found) { known = found; known.shades = atob(found.shades); })
         .catch(function () { known = null; });
     }
-    heat.addEventListener("pointermove", function (event) {
-      if (!known) fetched();
+    function pair(event) {
       var box = heat.getBoundingClientRect(), unit = (edge + side) / box.width;
       var column = Math.floor(((event.clientX - box.left) * unit - edge) / side * rows);
       var row = Math.floor(((event.clientY - box.top) * unit - edge) / side * rows);
-      if (!known || !known.shades || row < 0 || column < 0 || row >= rows || column >= rows) return say([], event);
-      var shade = known.shades.charCodeAt(row * rows + column) / 255;
+      return row < 0 || column < 0 || row >= rows || column >= rows ? null : [row, column];
+    }
+    heat.addEventListener("pointermove", function (event) {
+      if (!known) fetched();
+      var at = pair(event);
+      if (!known || !known.shades || !at) return say([], event);
+      var shade = known.shades.charCodeAt(at[0] * rows + at[1]) / 255;
       var value = known.low + shade * (known.high - known.low);
-      say([known.stations[row], known.stations[column], "alike " + value.toFixed(2)], event);
+      say([known.stations[at[0]], known.stations[at[1]], "alike " + value.toFixed(2), "click: " + known.stations[at[0]]],
+        event);
     });
     heat.addEventListener("pointerleave", function (event) { say([], event); });
+    heat.addEventListener("click", function (event) {
+      var at = pair(event);
+      if (known && known.links && at && !event.target.closest("a")) location.assign(known.links[at[0]]);
+    });
   }
 
   // Ticking: one box for all, and how many are ticked.
@@ -200,6 +337,8 @@
 
   function enliven(part) {
     part.querySelectorAll("svg.plot[data-at]").forEach(readable);
+    part.querySelectorAll("svg.plot[data-first]").forEach(zoomable);
+    part.querySelectorAll("svg.map[data-size]").forEach(movable);
     part.querySelectorAll("svg.heat[data-values]").forEach(comparable);
     ticking(part);
   }
@@ -208,6 +347,12 @@
     var button = document.querySelector("[data-theme-toggle]");
     if (button) toggle(button);
     enliven(document);
+    document.addEventListener("click", function (event) {
+      var link = event.target.closest && event.target.closest("a[data-stay]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      stay(link.href.split("#")[0]);
+    });
     document.addEventListener("click", function (event) {  // one menu at a time
       document.querySelectorAll("details.act[open]").forEach(function (menu) {
         if (!menu.contains(event.target)) menu.open = false;
@@ -221,6 +366,7 @@
       });
     });
     etag = document.body.dataset.etag || "";
-    if (etag) setTimeout(look, EVERY);
+    live = Boolean(etag);
+    if (live) waiting = setTimeout(look, EVERY);
   });
 })();
