@@ -59,12 +59,18 @@ def finite_number(value: Any, *, name: str) -> float:
         Traceback (most recent call last):
             ...
         kinband.errors.BadInputError: noise must be a number, got True
+        >>> finite_number(10**5000, name="noise")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: noise is too large to compute with: give it in a larger unit
     """
     if isinstance(value, bool | np.bool_):
         raise BadInputError(f"{name} must be a number, got {value!r}")
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise BadInputError(f"{name} is too large to compute with: give it in a larger unit") from error
+    except (TypeError, ValueError) as error:
         raise BadInputError(f"{name} must be a number, got {value!r}") from error
     if not np.isfinite(number):
         raise BadInputError(f"{name} must be finite, got {number}")
