@@ -12,6 +12,7 @@ from kinband.service.ledger.restoring import FollowingController
 from kinband.service.ledger.store import Reader
 from kinband.service.operations import Operations
 from kinband.service.operations.orders import Orders
+from kinband.service.operations.programs import Programs
 
 
 @pytest.fixture
@@ -88,17 +89,17 @@ def test_a_change_that_was_decided_before_a_stop_does_not_go_out_after_it(
 ) -> None:
     operations = opened()
     who = opened() if elsewhere else operations
-    decided = Operations._decide_missing
+    decided = Programs._decide_missing
     before: list[str] = []
 
-    def stopped_meanwhile(self: Operations, turn: Any, asked: Any) -> Any:
+    def stopped_meanwhile(self: Programs, turn: Any, asked: Any) -> Any:
         made = decided(self, turn, asked)
         if not before:
             before.extend(decision.id for decision in made.values())
             who.stop(why="outage")
         return made
 
-    monkeypatch.setattr(Operations, "_decide_missing", stopped_meanwhile)
+    monkeypatch.setattr(Programs, "_decide_missing", stopped_meanwhile)
     record = ask(operations, a=2)["a"]
     assert (record.id, record.status, record.arm) == (*before, "refused", 0)
     assert kinds(operations) == ["switch", "decision"]
@@ -130,9 +131,9 @@ def test_what_waits_and_is_approved_while_somebody_stops_is_refused(
 def test_two_processes_do_not_decide_at_once(opened: Callable[[], Operations], monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = opened(), opened()
     deciding: list[str] = []
-    decided = Operations._decide_missing
+    decided = Programs._decide_missing
 
-    def watched(self: Operations, turn: Any, asked: Any) -> Any:
+    def watched(self: Programs, turn: Any, asked: Any) -> Any:
         deciding.append("in")
         assert deciding.count("in") - deciding.count("out") == 1
         threading.Event().wait(0.05)
@@ -140,7 +141,7 @@ def test_two_processes_do_not_decide_at_once(opened: Callable[[], Operations], m
         deciding.append("out")
         return made
 
-    monkeypatch.setattr(Operations, "_decide_missing", watched)
+    monkeypatch.setattr(Programs, "_decide_missing", watched)
     threads = [threading.Thread(target=ask, args=(each,), kwargs={name: 1}) for each in (one, other) for name in "abc"]
     for thread in threads:
         thread.start()

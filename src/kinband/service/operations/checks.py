@@ -1,7 +1,7 @@
 """What is refused before anything is decided or recorded, and what is said of states that look wrong."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -48,6 +48,13 @@ def checked_comment(text: object) -> str:
     if any(unicodedata.category(mark) == "Cc" and mark not in _LINES for mark in text):
         raise BadInputError(f"a comment must be text without control characters, got {text!r:.60}")
     return text
+
+
+def distinct(given: object, what: str) -> list[str]:
+    """Return names once each, in their order."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise BadInputError(f"{what} must be a list of names, got {given!r:.60}")
+    return list(dict.fromkeys(given))
 
 
 def check_newcomer(name: object, known: Iterable[str]) -> None:

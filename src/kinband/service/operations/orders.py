@@ -11,7 +11,7 @@ approved goes on waiting, and expires with its window. A roll-back, a station th
 Every step is an event.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,10 +21,10 @@ from kinband.guardrails import OF_TIME, Guard, Pending, Proposal, Refusal, Verdi
 from kinband.service.ledger.asked import fingerprint
 from kinband.service.operations.checks import check_others, checked_comment
 from kinband.service.operations.clock import Reading
-from kinband.service.operations.read_model import ReadModel
 from kinband.service.operations.records import DecisionRecord
 from kinband.service.operations.review import applied_note, made_of, status_of, times_of
-from kinband.service.operations.turns import Call, Turn, Turns
+from kinband.service.operations.standing import Standing
+from kinband.service.operations.turns import Call, Turn
 from kinband.service.schemas import Manner, Mode, Status
 from kinband.service.tracing import traced
 
@@ -64,27 +64,11 @@ class Settled:
 
 
 class Orders:
-    """Changes from their approval on. It is a part of `Operations`, and shares its turns.
+    """Changes from their approval on. It is a part of `Operations`."""
 
-    Args:
-        turns: What keeps controller, read model and ledger as one.
-        guard: Gives the guard with the rails in force.
-        reading: Tells the time.
-        expiring: Tells the time for a turn, which has to be on record while it still is.
-    """
-
-    def __init__(
-        self,
-        turns: Turns,
-        read_model: ReadModel,
-        *,
-        guard: Callable[[], Guard],
-        reading: Callable[[], Reading],
-        expiring: Callable[[Turn], Reading],
-    ) -> None:
-        self._turns, self._read_model = turns, read_model
-        self._guard, self._reading, self._expiring = guard, reading, expiring
-        self._space = turns.setup.encoder.space
+    def __init__(self, standing: Standing) -> None:
+        self._standing, self._turns, self._read_model = standing, standing.turns, standing.read_model
+        self._space = standing.setup.encoder.space
 
     # What people do
 
@@ -93,10 +77,10 @@ class Orders:
         call = Call(fingerprint("judge", ids=ids, approved=approved, comment=checked_comment(comment)), key, actor)
 
         def judge(turn: Turn) -> None:
-            if approved and "approve" in self._guard().rails.two_people:
+            if approved and "approve" in self._standing.guard.rails.two_people:
                 check_others(map(self._read_model.decision, ids), actor)
-            records, time = [self._waiting(decision_id) for decision_id in ids], self._expiring(turn)
-            verdicts = self.review(self._guard(), records, time) if approved else {}
+            records, time = [self._waiting(decision_id) for decision_id in ids], self._standing.expiring(turn)
+            verdicts = self.review(self._standing.guard, records, time) if approved else {}
             for record in records:
                 verdict = verdicts.get(record.station)
                 status = status_of(verdict, self._read_model.manner)
@@ -114,7 +98,7 @@ class Orders:
         call = Call(fingerprint("withdraw", ids=ids, comment=checked_comment(comment)), key, actor)
 
         def withdraw(turn: Turn) -> None:
-            records, at = [self._approved(decision_id) for decision_id in ids], self._expiring(turn).now
+            records, at = [self._approved(decision_id) for decision_id in ids], self._standing.expiring(turn).now
             for record in records:
                 waits = self._read_model.stations[record.station].mode == "assist"
                 self._note(turn, record, "waiting" if waits else "rejected", at, comment=comment)
@@ -136,7 +120,7 @@ class Orders:
                 return
             if not self._late(record):
                 _check_ordered(record, to="confirm")
-            at = self._expiring(turn).now
+            at = self._standing.expiring(turn).now
             self._note(turn, record, made_of(record), at, comment=comment)
             if record.verdict is not None:
                 self._make(turn, record, record.verdict, at, reported=True)
@@ -152,7 +136,7 @@ class Orders:
             if record.status == "failed":
                 return
             _check_ordered(record, to="fail")
-            self._note(turn, record, "failed", self._expiring(turn).now, comment=why or "no reason was given")
+            self._note(turn, record, "failed", self._standing.expiring(turn).now, comment=why or "no reason was given")
 
         self._turns.run_once("order", call, fail)
 
@@ -161,8 +145,8 @@ class Orders:
         self.settle()
         with self._read_model.lock:
             self._turns.watched()
-            records, time, stations = self._read_model.orders(), self._reading(), self._read_model.stations
-            holding = self._guard().holding(
+            records, time, stations = self._read_model.orders(), self._standing.reading(), self._read_model.stations
+            holding = self._standing.guard.holding(
                 [one.station for one in records if one.status == "ordered"], self._read_model.history, now=time.now,
                 span=_NO_TIME, back={one.station for one in records if made_of(one) == "rolled back"}, doubt=time.doubt,
             )  # fmt: skip
@@ -175,11 +159,11 @@ class Orders:
         """Order what is due by now and let expire what is too late; whoever looks first does it, in one transaction."""
         with self._read_model.lock:
             self._turns.watched()
-            if not any(True for _ in self._due(self._reading())):
+            if not any(True for _ in self._due(self._standing.reading())):
                 return False
 
         def settle(turn: Turn) -> None:
-            time = self._expiring(turn)
+            time = self._standing.expiring(turn)
             for one in list(self._due(time)):
                 record = one.record
                 self._note(turn, record, one.status, time.now, comment=one.why, verdict=one.verdict)
@@ -195,7 +179,7 @@ class Orders:
         if not records or time.doubt:
             return
         ready: list[DecisionRecord] = []
-        guard, history = self._guard(), self._read_model.history
+        guard, history = self._standing.guard, self._read_model.history
         stopped = guard.rails.stop or history.stopped is not None
         for record in records:
             if record.until is not None and time.now >= record.until:
@@ -250,7 +234,9 @@ class Orders:
         for record in self._read_model.orders():
             overtaken = mode == "shadow" or (mode == "assist" and record.mode == "autonomous")
             if overtaken and (stations is None or record.station in stations):
-                self._note(turn, record, "expired", self._expiring(turn).now, comment=f"its station is in {mode}")
+                self._note(
+                    turn, record, "expired", self._standing.expiring(turn).now, comment=f"its station is in {mode}"
+                )
 
     def _note(
         self,
@@ -268,7 +254,7 @@ class Orders:
         turn.note("order", said, station=record.station, decision=record.id)
 
     def _until(self, record: DecisionRecord, at: datetime) -> datetime:
-        return self._guard().lasting(record.station, self._read_model.history, now=at)
+        return self._standing.guard.lasting(record.station, self._read_model.history, now=at)
 
     def _make(
         self, turn: Turn, record: DecisionRecord, verdict: Verdict, at: datetime, *, reported: bool = False

@@ -49,7 +49,7 @@ def test_requests_that_fill_all_threads_do_not_keep_a_stop_waiting(
 ) -> None:
     service.app.include_router(dashboard_router(service.operations, tokens=service.tokens))
     gate = Gate()
-    monkeypatch.setattr(Operations, "ask", gate)
+    monkeypatch.setattr(service.operations, "ask", gate)
     with ThreadPoolExecutor(MANY) as callers, service.client() as client:
         asked = [
             callers.submit(client.post, "/v1/decisions", json={"states": {"a": {"load": 0.5}}}) for _ in range(MANY)

@@ -81,7 +81,7 @@ def test_a_roll_back_by_the_guard_a_stop_and_rails_are_told(ledger: Ledger, web:
     text = "fallback: {drop: 0.1, slots: 1, before: 1}\n"
     operations = begin(ledger, text=text, mode="autonomous")
     told = Told(operations, target(web, "roll-backs", "stop", "rails"))
-    clock = operations._time._clock
+    clock = operations._standing.time._clock
     for tilt, reward in ((0, 0.9), (3, 0.2), (3, 0.2)):
         made = ask(operations, a=tilt)
         operations.tell({made["a"].id: reward})
