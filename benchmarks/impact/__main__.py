@@ -27,7 +27,7 @@ from benchmarks.impact.worlds import (
 from benchmarks.running import kept, play_all
 from kinband.arrays import FloatArray
 from kinband.experiments.pages import check_place, marks_of, write_between
-from kinband.impact.judging import RATE, Comparison, nearest
+from kinband.judging import RATE, Comparison, nearest
 from kinband.progress import stage
 from kinband.stats import share_of
 from kinband.version import __version__

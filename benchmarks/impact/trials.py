@@ -8,10 +8,10 @@ from math import inf
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
+from kinband.guardrails.falls import fall_after_change
 from kinband.guardrails.history import Changed, History, Rewarded
 from kinband.guardrails.model import Fallback, Rails
-from kinband.guardrails.rules import fall_after_change
-from kinband.impact.judging import Comparison, Verdict, Watch, mean_verdict, nearest
+from kinband.judging import Comparison, Verdict, Watch, mean_verdict, nearest
 from kinband.stats import Estimate
 
 LOSS = 0.03

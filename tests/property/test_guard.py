@@ -183,7 +183,8 @@ class Witness:
         if not before or len(since) < fallback.slots:
             return False
         earned = sum(before) / len(before)
-        most = fallback.drop * abs(earned) if fallback.share else fallback.drop
+        drop = fallback.drop or 0.0
+        most = drop * abs(earned) if fallback.share else drop
         return all(earned - reward > most + 1e-7 for reward in since)
 
     def expected(self, proposals: Sequence[Proposal], now: datetime) -> dict[str, int | None]:

@@ -5,7 +5,7 @@ import pytest
 
 from kinband.arrays import FloatArray
 from kinband.impact import Comparison, Verdict, Watch, mean_verdict
-from kinband.impact.judging import looks, mixture
+from kinband.judging import looks, mixture
 from kinband.stats import Estimate
 
 T_975_OF_9 = 2.262157  # Student's quantile for 9 degrees of freedom, from a printed table

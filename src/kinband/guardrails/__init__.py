@@ -2,8 +2,8 @@
 
 - `model`: the limits and their windows, as values; `yaml` makes them from a file.
 - `history`: what happened, rebuilt from an event log.
-- `rules`: one function a rule; `openings`: when windows let a station change next; `review`: the guard, which holds
-  proposals against them, and its verdicts.
+- `rules`: one function a rule; `openings`: when windows let a station change next; `falls`: what takes a change back;
+  `review`: the guard, which holds proposals against them, and its verdicts.
 
 **The idea.** A learner maximises; what it must never do is no matter of learning. So limits are declared apart and
 held apart, and the guard is a function of rails, proposals, history and time that keeps no state. A refusal is a result

@@ -13,7 +13,7 @@ from kinband.guardrails.yaml import _yaml, entry_of
 
 CHANGES = ("min_time", "per_day", "per_round", "round")
 LIMITS = ("min", "max", "step")
-FALLBACK = ("drop", "slots", "retry_after", "outside_windows")
+FALLBACK = ("by", "rate", "drop", "slots", "retry_after", "outside_windows")
 LISTS = ("maintenance", "forbidden", "freeze")
 _BESIDE = "fallback"
 
@@ -85,7 +85,7 @@ def text_with(text: str, form: Form) -> str:
     if dict(form.changes) != {name: before.changes[name] for name in form.changes}:
         written["changes"] = _mapped(top.get("changes"), form.changes, CHANGES)
     if dict(form.fallback) != {name: before.fallback[name] for name in form.fallback}:
-        wanted = any(form.fallback.get(name) for name in ("drop", "slots"))
+        wanted = any(form.fallback.get(name) for name in ("by", "drop", "slots"))
         written[_BESIDE] = _mapped(top.get(_BESIDE), form.fallback, FALLBACK) if wanted else []
     for name, lines_ in form.lists.items():
         if _clean(lines_) != _clean(before.lists[name]):

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from kinband.arrays import finite_number
+import numpy as np
+
+from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
 from kinband.guardrails.model import utc
 
@@ -210,6 +212,41 @@ KEPT_CHANGES, KEPT_REWARDS = 1_000, 1_500
 Moment = tuple[int, datetime]
 """Epoch and time: of two moments the greater is the later one."""
 
+_BEGAN, _TICK = datetime(1, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+EPOCH = 300_000_000_000_000
+"""Milliseconds that epochs lie apart as numbers: more than there are from the first time that counts to the last."""
+
+
+def ticks_of(moment: Moment) -> int:
+    """Return a moment as a number of milliseconds, so that many can be held against each other at once."""
+    return moment[0] * EPOCH + (moment[1] - _BEGAN) // _TICK
+
+
+@dataclass(frozen=True, eq=False)
+class Earned:
+    """What a station earned, as arrays.
+
+    Attributes:
+        times: When its slots began, (n,), ascending, as `ticks_of` has it; each once.
+        rewards: What it earned in them, (n,).
+    """
+
+    times: IntArray
+    rewards: FloatArray
+
+    @classmethod
+    def of(cls, slots: Mapping[Moment, float]) -> "Earned":
+        """Return the slots of a history as arrays; of two in one millisecond the later counts."""
+        told = {ticks_of(at): reward for at, reward in sorted(slots.items())}
+        return cls(np.array([*told], dtype=np.int64), np.array([*told.values()], dtype=np.float64))
+
+    def then(self, moment: Moment, reward: float) -> "Earned | None":
+        """Return these with a later slot; None for one that is no later than all of them."""
+        at = ticks_of(moment)
+        if len(self.times) and at <= self.times[-1]:
+            return None
+        return Earned(np.append(self.times, at), np.append(self.rewards, reward))
+
 
 @dataclass(frozen=True)
 class History:
@@ -239,6 +276,7 @@ class History:
     stopped: str | None = None
     time: datetime | None = None
     clock: tuple[datetime, ...] = ()
+    _earned: dict[str, Earned] = field(default_factory=dict, init=False, repr=False, compare=False)  # from `rewards`
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "History":
@@ -256,6 +294,12 @@ class History:
         """Return the latest change of a station, if there is any."""
         made = self.changes.get(station, ())
         return made[-1] if made else None
+
+    def earned(self, station: str) -> Earned:
+        """Return what a station earned as arrays."""
+        if station not in self._earned:
+            self._earned[station] = Earned.of(self.rewards.get(station, {}))
+        return self._earned[station]
 
     def when(self, change: Changed) -> datetime:
         """Return the latest time at which a change can have been made."""
@@ -275,6 +319,7 @@ class _Draft:
         self.changes, self.frozen, self.stopped = dict(past.changes), dict(past.frozen), past.stopped
         self.rewards, self.time, self.clock = dict(past.rewards), past.time, past.clock
         self._mine: dict[str, dict[Moment, float]] = {}
+        self._earned = dict(past._earned)
 
     def add(self, event: Event) -> None:
         if not isinstance(event, Rewarded):
@@ -289,9 +334,16 @@ class _Draft:
             case Rewarded(at=at, station=station, reward=reward, epoch=epoch):
                 if station not in self._mine:
                     self._mine[station] = dict(self.rewards.get(station, {}))
-                self._mine[station][len(self.clock) if epoch is None else epoch, at] = reward
+                moment = len(self.clock) if epoch is None else epoch, at
+                self._mine[station][moment] = reward
+                arrays = self._earned.pop(
+                    station, None
+                )  # a late slot or a correction has them made anew when asked for
+                if arrays is not None and (longer := arrays.then(moment, reward)) is not None:
+                    self._earned[station] = longer
                 if len(self._mine[station]) > 2 * KEPT_REWARDS:
                     self._mine[station] = dict(sorted(self._mine[station].items())[-KEPT_REWARDS:])
+                    self._earned.pop(station, None)
             case Frozen(station=station, why=why):
                 self.frozen[station] = why
             case Thawed(station=station):
@@ -304,4 +356,7 @@ class _Draft:
                 self.time, self.clock = at, (*self.clock, at)
 
     def done(self) -> History:
-        return History(self.changes, {**self.rewards, **self._mine}, self.frozen, self.stopped, self.time, self.clock)
+        rewards = {**self.rewards, **self._mine}
+        made = History(self.changes, rewards, self.frozen, self.stopped, self.time, self.clock)
+        made._earned.update(self._earned)
+        return made

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from math import isfinite
+from math import inf, isfinite
 from zoneinfo import ZoneInfo
 
 from kinband.errors import BadInputError
@@ -251,25 +251,30 @@ class Fallback:
     """When a station returns to what it ran before.
 
     Attributes:
-        drop: By how much rewards must have fallen, at least; more than that counts.
-        share: True if `drop` is a share of what was earned before, False if it is in units of the reward.
+        drop: By how much rewards must have fallen, at least; more than that counts. None to judge by controls alone.
         slots: How many slots in a row must be as low.
+        share: True if `drop` is a share of what was earned before, False if it is in units of the reward.
         before: How many slots before the change are averaged, at most.
+        rate: How often a change that does nothing may be taken for a loss against stations that did not change, the
+            controls; None to judge by a station's own slots alone. With both, `drop` counts where controls say nothing.
         own: Whether a station's own rewards are watched.
         neighbours: Whether its neighbours' rewards are watched, each for itself.
-        within: How long after a change slots are watched; None for as long as it stays.
+        within: How long after a change slots are watched; None for as long as it stays, by controls for 96 slots.
         retry_after: How long the change that was taken back is not made again.
         outside_windows: Whether a roll-back may be made outside maintenance windows.
 
     Example:
         >>> Fallback(drop=0.05, slots=3).allowance(0.9), Fallback(drop=0.1, slots=3, share=True).allowance(-2.0)
         (0.05, 0.2)
+        >>> Fallback(rate=0.05).allowance(0.9)
+        inf
     """
 
-    drop: float
-    slots: int
+    drop: float | None = None
+    slots: int = 1
     share: bool = False
     before: int = 24
+    rate: float | None = None
     own: bool = True
     neighbours: bool = True
     within: timedelta | None = None
@@ -277,8 +282,12 @@ class Fallback:
     outside_windows: bool = False
 
     def __post_init__(self) -> None:
-        if not isfinite(self.drop) or self.drop < 0:
+        if self.drop is None and self.rate is None:
+            raise BadInputError("a fallback needs rate, to judge by controls, or drop and slots, or both")
+        if self.drop is not None and (not isfinite(self.drop) or self.drop < 0):
             raise BadInputError(f"drop must be a number from 0, got {self.drop:g}")
+        if self.rate is not None and not 0 < self.rate < 0.5:
+            raise BadInputError(f"rate must be a share above 0 and below 50%, got {self.rate:g}")
         if min(self.slots, self.before) < 1:
             raise BadInputError(f"slots and before must be at least 1, got {self.slots} and {self.before}")
 
@@ -289,6 +298,8 @@ class Fallback:
 
     def allowance(self, earned: float) -> float:
         """Return how far below what was earned before a reward may fall."""
+        if self.drop is None:
+            return inf
         return self.drop * abs(earned) if self.share else self.drop
 
 

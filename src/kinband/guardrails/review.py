@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from kinband.errors import BadInputError
+from kinband.guardrails.falls import Fall, Learned, Loss, Unjudged, fall_after_change
 from kinband.guardrails.history import Changed, History
 from kinband.guardrails.model import Rails, check_rails, utc
 from kinband.guardrails.openings import Opening, lasting, next_opening, shut
@@ -24,7 +25,6 @@ from kinband.guardrails.rules import (
     Rule,
     Situation,
     closed,
-    fall_after_change,
     out_of_range,
     out_of_reach,
     shown,
@@ -189,6 +189,7 @@ class Guard:
         for station in (None, *rails.stations):
             check_rails(rails, space, station=station)
         self.rails, self.space = rails, space
+        self._learned: Learned = {}
 
     def review(
         self,
@@ -218,14 +219,20 @@ class Guard:
         situation = Situation(self.rails, self.space, history, utc(now, name="now"), doubt, pending or {})
         verdicts: dict[str, Verdict] = {}
         held_up: dict[str, list[Refusal]] = {}
+        unjudged = dict[str, Unjudged]()
         for proposal in listed:
-            verdict, held_up[proposal.station] = self._rolled_back(proposal, situation)
+            fall = fall_after_change(
+                self.rails, history, proposal.station, running=proposal.running, learned=self._learned
+            )
+            if isinstance(fall, Unjudged):
+                unjudged[proposal.station], fall = fall, None
+            verdict, held_up[proposal.station] = self._rolled_back(proposal, situation, fall)
             if verdict is not None:
                 verdicts[proposal.station] = _counted(verdict, situation)
         for proposal in listed:
             if proposal.station not in verdicts:
                 verdict = self._best_allowed(proposal, situation, held_up[proposal.station], later=later)
-                verdicts[proposal.station] = _counted(verdict, situation)
+                verdicts[proposal.station] = _counted(_noted(verdict, unjudged.get(proposal.station)), situation)
         return {proposal.station: verdicts[proposal.station] for proposal in listed}
 
     def reach(self, proposals: Iterable[Proposal], history: History, *, now: datetime) -> dict[str, list[bool]]:
@@ -315,10 +322,11 @@ class Guard:
         outside = self.rails.fallback is None or self.rails.fallback.outside_windows
         return FOR_ROLL_BACKS if outside else (*FOR_ROLL_BACKS, closed)
 
-    def _rolled_back(self, proposal: Proposal, situation: Situation) -> tuple[Verdict | None, list[Refusal]]:
+    def _rolled_back(
+        self, proposal: Proposal, situation: Situation, fall: Fall | Loss | None
+    ) -> tuple[Verdict | None, list[Refusal]]:
         """Return the verdict if a roll-back is due and may be made, and what holds it up if it may not."""
         station = proposal.station
-        fall = fall_after_change(self.rails, situation.history, station, running=proposal.running)
         if fall is None or fall.change.before is None:
             return None, []
         ran = _ran_before(situation.history, station, running=proposal.running)
@@ -454,6 +462,13 @@ def _informed(proposal: Proposal, history: History) -> Proposal:
     if proposal.running is not None or latest is None:
         return proposal
     return replace(proposal, running=latest.arm)
+
+
+def _noted(verdict: Verdict, left: Unjudged | None) -> Verdict:
+    """Return the verdict with why the latest change is not judged, if it is not."""
+    if left is None:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; its latest change is not judged: {left.why}")
 
 
 def _counted(verdict: Verdict, situation: Situation) -> Verdict:

@@ -23,6 +23,7 @@ from kinband.guardrails.model import (
     check_rails,
     zone_named,
 )
+from kinband.judging import RATE
 from kinband.space import ConfigurationSpace, Knob, Scalar
 
 # --- A YAML file as a tree whose every leaf knows its line ----------------------------------------------------------
@@ -347,19 +348,28 @@ def fallback_of(entry: Entry, *, windows: bool, neighbours: bool) -> Fallback:
         windows: Whether there are maintenance windows: then it must say whether they hold for roll-backs.
         neighbours: Whether any neighbours are known.
     """
-    given = entry.mapping(["drop", "slots", "before", "watch", "within", "retry_after", "outside_windows"])
+    given = entry.mapping(
+        ["by", "rate", "drop", "slots", "before", "watch", "within", "retry_after", "outside_windows"]
+    )
+    controls = got(given, "by", _by_controls, False)
+    if not controls and "rate" in given:
+        given["rate"].fail("fallback.rate holds where changes are judged by controls: add by: controls, or remove it")
     for name in ("drop", "slots"):
-        if name not in given:
-            entry.fail(f"fallback needs {name}: by how much rewards must fall (drop), for how many slots (slots)")
+        if name not in given and (not controls or {"drop", "slots"} & set(given)):
+            entry.fail(
+                f"fallback needs {name}: by how much rewards must fall (drop), for how many slots (slots); or by: "
+                "controls alone"
+            )
     if windows and "outside_windows" not in given:
         entry.fail("fallback needs outside_windows, on or off: may a roll-back be made outside maintenance windows?")
-    drop, share = _drop(given["drop"])
+    drop, share = got(given, "drop", _drop, (None, False))
     watched = got(given, "watch", lambda listed: _watched(listed, neighbours=neighbours), ("own", "neighbours"))
     return Fallback(
         drop,
-        given["slots"].count(least=1),
+        got(given, "slots", lambda own: own.count(least=1), Fallback.slots),
         share=share,
         before=got(given, "before", lambda own: own.count(least=1), Fallback.before),
+        rate=got(given, "rate", _rate, RATE) if controls else None,
         own="own" in watched,
         neighbours="neighbours" in watched,
         within=got(given, "within", Entry.duration, None),
@@ -376,6 +386,8 @@ def check_fallback(entry: Entry, fallback: Fallback, reward_range: tuple[float, 
         fallback: What it says.
         reward_range: What rewards lie in, where that is known.
     """
+    if fallback.drop is None:
+        return
     place, given = entry.mapping()["drop"], entry.mapping()["drop"].text()
     if fallback.share and fallback.drop >= 1:
         place.fail(f"{place.path} is {given}, and no reward falls by more than all of it: give a share below 100%")
@@ -384,6 +396,25 @@ def check_fallback(entry: Entry, fallback: Fallback, reward_range: tuple[float, 
         place.fail(
             f"{place.path} is {given}, and rewards from {low:g} to {high:g} cannot fall by more than that: give less"
         )
+
+
+def _by_controls(entry: Entry) -> bool:
+    """Whether changes are judged by controls."""
+    if (text := entry.text("controls or own")) not in ("controls", "own"):
+        entry.fail(
+            f"{entry.path} must be controls, for stations that did not change, or own, for the station's own slots, "
+            f"got {text!r:.40}"
+        )
+    return text == "controls"
+
+
+def _rate(entry: Entry) -> float:
+    """How often a change that does nothing may be taken back."""
+    rate, share = _drop(entry)
+    if not 0 < rate < 0.5:
+        given = f"{100 * rate:g}%" if share else f"{rate:g}"
+        entry.fail(f"{entry.path} must be a share above 0% and below 50%, such as 5%, got {given}")
+    return rate
 
 
 def _drop(entry: Entry) -> tuple[float, bool]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kinband.errors import BadInputError
-from kinband.impact.judging import LEAST_AFTER, LEAST_BEFORE
 from kinband.impact.panel import Panel
+from kinband.judging import LEAST_AFTER, LEAST_BEFORE
 from kinband.planning.plan import HELD_BACK, RECEIPT, plain_text
 from kinband.stats import Estimate
 from kinband.trace.columns import moment_like, station_names, table_of

@@ -12,7 +12,9 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray
 from kinband.errors import BadInputError
 from kinband.impact.changes import Change, Order
-from kinband.impact.judging import (
+from kinband.impact.panel import Panel
+from kinband.judging import (
+    KNOWN,
     LEAST_AFTER,
     LEAST_BEFORE,
     LEAST_CONTROLS,
@@ -21,13 +23,10 @@ from kinband.impact.judging import (
     mean_verdict,
     nearest,
 )
-from kinband.impact.panel import Panel
 from kinband.planning.plan import rounded, write_csv
 from kinband.similarity import TaskMatrix
 from kinband.stats import Estimate, counted, share_of
 
-KNOWN = 0.8
-"""Share of the slots that a control must have, before the change and after."""
 MOST_BEFORE = 1000
 """Slots before a change that controls are found from, at most."""
 CANDIDATES = 2000

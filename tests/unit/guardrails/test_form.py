@@ -73,6 +73,15 @@ def test_a_file_begins_with_a_form(text: str) -> None:
     assert made == read(text_with(text_with(text, form), form))
 
 
+def test_a_fallback_by_controls_needs_one_field() -> None:
+    made = read(text_with("zone: UTC\n", Form(fallback={"by": "controls", "rate": "", "drop": "", "slots": ""})))
+    assert (made.fallback.rate, made.fallback.drop) == (0.05, None)
+    form = form_of(example_text(), KNOBS)
+    assert form.fallback["rate"] == "5%"
+    emptied = {**form.fallback, "by": "", "rate": "", "retry_after": "1d"}
+    assert read(text_with(example_text(), replace(form, fallback=emptied))).fallback.rate is None
+
+
 def test_what_is_emptied_goes_and_a_file_without_rails_is_still_one() -> None:
     text = "changes:\n  min_time: 4h\nfallback: {drop: 5%, slots: 3}\n"
     empty = Form(changes={"min_time": ""}, fallback={"drop": "", "slots": ""})

@@ -24,8 +24,8 @@ from kinband.guardrails import (
     rails_from_text,
     read_rails,
 )
+from kinband.guardrails.falls import fall_after_change
 from kinband.guardrails.model import zone_named
-from kinband.guardrails.rules import fall_after_change
 
 SPACE = ConfigurationSpace(threshold_dbm=range(-112, -83), scheduler=["pf", "rr", "max"], idle=[False, True])
 STATIONS = ["3714", "3715", "3716", "3720", "3721", "007", "NO"]
@@ -73,7 +73,8 @@ def test_the_example_says_what_its_comments_say() -> None:
             3,
             share=True,
             before=24,
-            within=timedelta(days=2),
+            rate=0.05,
+            within=timedelta(days=4),
             retry_after=timedelta(days=7),
             outside_windows=True,
         ),
@@ -179,6 +180,12 @@ def test_neighbours_may_come_from_elsewhere() -> None:
         ("fallback: {drop: much, slots: 3}", 1, "fallback.drop must be a number"),
         ("fallback:\n  slots: 3\n  drop: 500%", 3, "fallback.drop is 500%, and no reward falls by more than all of it"),
         ("fallback: {drop: 100%, slots: 3}", 1, "give a share below 100%"),
+        ("fallback: {by: drop}", 1, "fallback.by must be controls, for stations that did not change, or own, for"),
+        ("fallback: {by: controls, drop: 5%}", 1, "fallback needs slots"),
+        ("fallback: {by: own}", 1, "fallback needs drop"),
+        ("fallback:\n  by: controls\n  rate: 60%", 3, "fallback.rate must be a share above 0% and below 50%, such as"),
+        ("fallback: {by: controls, rate: 0}", 1, "such as 5%, got 0"),
+        ("fallback: {rate: 5%, drop: 5%, slots: 3}", 1, "add by: controls, or remove it"),
         ("!!set {a}", 1, "the file has the tag 'set'"),
         ("fallback: {drop: 1, slots: 3, watch: [all]}", 1, "must be own or neighbours, got 'all'"),
         ("fallback: {drop: 1, slots: 3, watch: []}", 1, "fallback.watch is empty"),
@@ -215,6 +222,17 @@ def test_a_fall_that_rewards_cannot_have_is_refused_where_their_range_is_known(
         rails_from_text(text, SPACE, stations=STATIONS, reward_range=(low, high))
     kept = rails_from_text(text, SPACE, stations=STATIONS, reward_range=(low, high), on_record=True)
     assert kept == rails  # what holds already is not taken away for it
+
+
+def test_a_fallback_by_controls_needs_nothing_more_and_takes_the_other_rule_beside_it() -> None:
+    assert read("fallback: {by: controls}").fallback == Fallback(rate=0.05)
+    assert read("fallback: {by: controls, rate: 0.02, within: 4d}").fallback == Fallback(
+        rate=0.02, within=timedelta(days=4)
+    )
+    both = "fallback: {by: controls, drop: 0.1, slots: 3}"
+    assert read(both).fallback == Fallback(0.1, 3, rate=0.05)
+    assert read("fallback: {by: own, drop: 0.1, slots: 3}") == read("fallback: {drop: 0.1, slots: 3}")
+    assert rails_from_text("fallback: {by: controls}", SPACE, stations=STATIONS, reward_range=(0, 1)).fallback
 
 
 def fell(fallback: Fallback, before: float, since: float) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kinband.errors import BadInputError
-from kinband.impact.judging import LEAST_CONTROLS
+from kinband.judging import LEAST_CONTROLS
 from kinband.planning import Change, ChangePlan, LeftAlone, Staging, Waves
 from kinband.planning.plan import RECEIPT, check_folder
 from kinband.planning.waves import CONTROLS, held_back, lacks_controls, number_held_back, staged

@@ -78,6 +78,8 @@ class _Fields:
     maintenance: _Whole = ""
     forbidden: _Whole = ""
     freeze: _Whole = ""
+    by: Line = ""
+    rate: Line = ""
     drop: Line = ""
     slots: Line = ""
     retry_after: Line = ""

@@ -5,7 +5,7 @@ import pytest
 
 from kinband.arrays import FloatArray
 from kinband.errors import BadInputError
-from kinband.impact.judging import LEAST_BEFORE, LEAST_CONTROLS, Comparison, Watch, mixture, nearest
+from kinband.judging import LEAST_BEFORE, LEAST_CONTROLS, Comparison, Watch, mixture, nearest
 
 BEFORE = 72
 

@@ -33,6 +33,8 @@ LEAST_BEFORE = 24
 """Slots before a change that controls are found from, at least."""
 LEAST_AFTER = 4
 """Slots after a change from which something is said, at least."""
+KNOWN = 0.8
+"""Share of the slots that a control must have, before the change and after."""
 LEAST_SCATTER = 0.2
 """The scatter of a difference is at least this share of the median control's: a quiet week is no promise."""
 
@@ -275,9 +277,17 @@ class Watch:
 
     def told(self, reward: float, controls: FloatArray) -> "Watch":
         """Return what is known after one more slot: the station's reward, and its controls', (K,), nan if not known."""
-        differences = self.comparison.differences(np.array([reward]), controls[None, :])[0]
-        after = replace(self, slots=self.slots + 1, sums=self.sums + differences)
-        return replace(after, lost=after.slots) if not self.lost and after._fell() else after
+        return self.through(np.array([reward]), controls[None, :])
+
+    def through(self, rewards: FloatArray, controls: FloatArray) -> "Watch":
+        """Return what is known after more slots: the station's rewards, (A,), and its controls', (A, K)."""
+        sums = self.sums + np.cumsum(self.comparison.differences(rewards, controls), axis=0)
+        lost = self.lost
+        for look in looks(self.horizon):
+            if not lost and self.slots < look <= self.slots + len(sums):
+                seen = replace(self, slots=look, sums=sums[look - self.slots - 1])
+                lost = look if seen.loss > seen.bound else 0
+        return replace(self, slots=self.slots + len(sums), sums=sums[-1], lost=lost)
 
     @property
     def loss(self) -> float:
@@ -291,6 +301,3 @@ class Watch:
         errors = self.comparison.errors(means)
         share = 1.0 - self.rate / len(looks(self.horizon))
         return quantile(share, len(errors)) * float(np.sqrt(np.mean(errors**2)))
-
-    def _fell(self) -> bool:
-        return self.slots in looks(self.horizon) and self.loss > self.bound
