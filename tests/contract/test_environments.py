@@ -22,7 +22,7 @@ from kinband.environments import (
     TraceEnvironment,
     bundled_measured,
 )
-from kinband.environments.radio import Parameters, PowerMap, RadioEnvironment, build_map, draw_layout
+from kinband.environments.radio import EnergySaving, Parameters, PowerMap, RadioEnvironment, build_map, draw_layout
 from kinband.environments.synthetic import groups
 from kinband.errors import BadInputError, NotFoundError
 from kinband.experiments.problems import fit_stations
@@ -84,6 +84,9 @@ ENVIRONMENTS: dict[str, Factory] = {
     "drifting, never": lambda: Drifting(TraceEnvironment(a_trace()), "none", begin=6),
     # Four slots of six seconds a day: most slots lie in later days.
     "radio network": lambda: RadioEnvironment(map_=a_city(), period_s=6, hours=(18, 18 + 4 / 600)),
+    "radio network, carriers that sleep": lambda: RadioEnvironment(
+        map_=a_city(), parameters=Parameters(saving=EnergySaving()), period_s=6, hours=(18, 18 + 4 / 600)
+    ),
     "trace, smooth": lambda: SmoothTraceEnvironment(a_smooth_trace(), fit_stations),
     "trace, smooth, noise known": lambda: SmoothTraceEnvironment(
         a_smooth_trace(samples=np.arange(1, 121)), fit_stations, stations=["d", "a", "b"]

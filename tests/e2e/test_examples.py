@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support import netconf
 
 from kinband.cli import main
 from kinband.impact.changes import read_orders
+from kinband.trace import Trace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -85,6 +87,30 @@ def test_the_example_from_files_to_impact_plans_writes_and_judges(tmp_path: Path
     assert len(settings) == len(planned)
     assert f"{len(planned)} changes of {len(planned)} judged" in printed
     assert "<script" not in (city / "impact" / "impact.html").read_text(encoding="utf-8")
+
+
+def test_the_energy_example_saves_and_keeps_its_users_satisfied(tmp_path: Path) -> None:
+    printed = run("energy_saving.py", tmp_path)
+    city = tmp_path / "out" / "energy-saving"
+    orders = {order.station: int(order.set["sleep_threshold_percent"]) for order in read_orders(city / "tonight")}
+    assert len(orders) == 8
+    assert "a floor would be broken" in printed
+    settings = re.findall(r"esLoadThreshold>(\d+)<", (city / "change.xml").read_text(encoding="utf-8"))
+    assert sorted(map(int, settings)) == sorted(orders.values())
+    judged = r"The changes helped: \+([\d.]+) in energy_saved on average \(95 % interval \+([\d.]+) to \+([\d.]+)\)"
+    found = re.search(judged, printed)
+    assert found is not None
+    gain, low, high = map(float, found.groups())
+    later = Trace.read(city / "later.parquet")
+    assert later.time is not None
+    changed, after = np.isin(later.station, list(orders)), later.time > np.datetime64("2024-05-21")
+    saved = [later.reward[changed & on].mean() for on in (~after, after)]
+    assert saved[1] - saved[0] == pytest.approx(gain, abs=0.05)
+    assert low < gain < high
+    assert later.reward[after].mean() > later.reward[~after].mean()  # the whole city takes less
+    satisfied = later.kpis["satisfied_users"]
+    assert min(satisfied[(later.station == name) & after].mean() for name in orders) >= 0.95
+    assert satisfied[after].mean() >= 0.95
 
 
 CELL = "/c:ManagedElement[id={ManagedElement}]/ENBFunction[id=1]/EUtranCellFDD[id={id}]/attributes"

@@ -77,6 +77,15 @@ def simulated_answer(path: Path, capsys: pytest.CaptureFixture[str], *more: str)
     return answer
 
 
+def test_energy_logs_what_sleeping_carriers_save(tmp_path: Path) -> None:
+    parameters = simulated(tmp_path / "energy.parquet", "--energy")["parameters"]
+    assert isinstance(parameters, dict)
+    assert parameters["saving"]["fixed_w"] == 130.0
+    trace = Trace.read(tmp_path / "energy.parquet")
+    assert (trace.reward_name, list(trace.kpis)) == ("energy_saved", ["satisfied_users"])
+    assert "saving" not in simulated(tmp_path / "plain.parquet")["parameters"]  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("options", [["--pm", "pm"], ["--cm", "cm.csv"], ["--map", "map.yaml"], ["--gzip"]])
 def test_measurements_and_configuration_go_together(
     options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -7,7 +7,13 @@ import typer
 
 from kinband.cli.options import AsJson, Seed
 from kinband.cli.render import echo_json, echo_lines
-from kinband.environments.radio import Parameters, layers_named, simulate_trace, write_network_files
+from kinband.environments.radio import (
+    EnergySaving,
+    Parameters,
+    layers_named,
+    simulate_trace,
+    write_network_files,
+)
 from kinband.environments.radio.network_files import check_network_files
 from kinband.errors import BadInputError
 from kinband.progress import stage
@@ -28,6 +34,12 @@ def simulate(
     layers: Annotated[
         str, typer.Option(help="Carriers of every sector in GHz, from capacity to coverage, two or more.")
     ] = "2.6,0.8",
+    energy: Annotated[
+        bool,
+        typer.Option(
+            "--energy", help="Capacity carriers may sleep: try below which load, and log the energy that this saves."
+        ),
+    ] = False,
     pm: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write measurement files too (TS 32.435), one a period and site; needs --cm."),
@@ -55,7 +67,7 @@ def simulate(
         raise BadInputError("measurement files and their configuration go together: give both --pm and --cm")
     if pm and cm:
         check_network_files(pm, cm, mapping, minutes=minutes, hours=(first_hour, last_hour), days=days)
-    parameters = Parameters(load=load, layers=layers_named(layers))
+    parameters = Parameters(load=load, layers=layers_named(layers), saving=EnergySaving() if energy else None)
     out.parent.mkdir(parents=True, exist_ok=True)
     done = 0.0
     with stage(f"simulating {stations} stations for {days} days", 1.0) as step:

@@ -2,13 +2,16 @@
 
 A slot is a measurement period. Its state is what the sectors measured in the period before, so it cannot leak the
 action; playing sets thresholds, runs the network for a period and pays each sector its share of satisfied sessions,
-with the variance that the number of sessions leaves. Stations that are not played keep their threshold. What is
-played changes what comes, for the station and for its neighbours: the environment is not exogenous, and it does not
-know what other arms would have earned. Who the neighbours are follows from the map (`neighbours`). Days run from the
-first hour to the last and then start again with the next day's people.
+with the variance that the number of sessions leaves. Where capacity carriers may sleep (`Parameters.saving`), arms are
+the loads below which they do, and the sector is paid the share of the energy at full load that it did not take.
+Stations that are not played keep their threshold. What is played changes what comes, for the station and for its
+neighbours: the environment is not exogenous, and it does not know what other arms would have earned. Who the neighbours
+are follows from the map (`neighbours`). Days run from the first hour to the last and then start again with the next
+day's people.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +30,34 @@ KNOB = "handover_threshold_dbm"
 THRESHOLDS_DBM = range(-112, -83)
 """The paper's 29 thresholds."""
 
+SLEEP_KNOB = "sleep_threshold_percent"
+"""Name of the other knob: the load of the coverage carrier in per cent below which a sector's capacity carriers sleep
+(TS 28.541 clause 4.3.58: loadThreshold); at 0 they never do."""
+
+SLEEP_THRESHOLDS_PERCENT = range(0, 81, 10)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What the sectors of a city choose: its name, its values, and what all of them run at first."""
+
+    name: str
+    values: range
+    start: float
+
+
+def knob_of(parameters: Parameters) -> Knob:
+    """Return what sectors choose.
+
+    Example:
+        >>> knob_of(Parameters()).name
+        'handover_threshold_dbm'
+    """
+    if parameters.saving is None:
+        return Knob(KNOB, THRESHOLDS_DBM, parameters.start_threshold_dbm)
+    return Knob(SLEEP_KNOB, SLEEP_THRESHOLDS_PERCENT, 0.0)
+
+
 STATE_RANGES = {
     "active_users": (0.0, 10.0),
     "cqi_share": (0.0, 1.0),
@@ -38,7 +69,7 @@ STATE_RANGES = {
 
 
 class RadioEnvironment:
-    """A city whose sectors choose handover thresholds, period by period.
+    """A city whose sectors choose handover thresholds, or when carriers sleep, period by period.
 
     Args:
         stations: Number of sectors.
@@ -47,7 +78,7 @@ class RadioEnvironment:
         period_s: Length of a slot in simulated seconds.
         hours: First and last hour of a day's slots.
         parameters: Everything else about the network; `Parameters(load=1.5)` for half as many users again.
-        encoder: Scales states and lists the configurations; by default from declared ranges and 29 thresholds.
+        encoder: Scales states and lists the configurations; by default from declared ranges and all thresholds.
         map_: A map to use instead of building one from `stations` and `layout_seed`.
 
     Example:
@@ -83,11 +114,12 @@ class RadioEnvironment:
         self.period_s, self.hours = positive_number(period_s, name="period_s"), checked_hours(hours)
         self.map = map_ or build_map(draw_layout(stations, seed=layout_seed), self.parameters)
         self.stations = self.map.layout.names
+        self.knob = knob_of(self.parameters)
         self._encoder = encoder or ContextEncoder(
-            StateScaler.from_ranges(STATE_RANGES), ConfigurationSpace(**{KNOB: THRESHOLDS_DBM})
+            StateScaler.from_ranges(STATE_RANGES), ConfigurationSpace(**{self.knob.name: self.knob.values})
         )
-        if set(self._encoder.state.names) != set(STATE_NAMES) or self._encoder.space.feature_names != (KNOB,):
-            raise BadInputError(f"the encoder must have the state {STATE_NAMES} and the one knob {KNOB!r}")
+        if set(self._encoder.state.names) != set(STATE_NAMES) or self._encoder.space.feature_names != (self.knob.name,):
+            raise BadInputError(f"the encoder must have the state {STATE_NAMES} and the one knob {self.knob.name!r}")
         self.space, self.arms = self._encoder.space, len(self._encoder.space)
         self.features, self.categorical = self._encoder.features, self._encoder.categorical
         self._slots_per_day = max(1, int((self.hours[1] - self.hours[0]) * 3600 / self.period_s + 1e-9))
@@ -133,7 +165,7 @@ class RadioEnvironment:
     def reset(self, seed: int) -> Slot:
         """Go to the first slot of the trajectory that belongs to the seed, and show it."""
         self._seed = whole_number(seed, name="seed", least=0)
-        self.thresholds = np.full(len(self.stations), self.parameters.start_threshold_dbm)
+        self.thresholds = np.full(len(self.stations), self.knob.start)
         self._begin_day(0)
         self.earned = self.report
         self._show(0)
@@ -143,16 +175,19 @@ class RadioEnvironment:
         """Set the thresholds of the stations in `arms`, run one period, pay them, and show the next slot."""
         played = checked_arms(arms, stations=self.stations, count=self.arms)
         for station, arm in played.items():
-            self.thresholds[self.stations.index(station)] = self.space[arm][KNOB]
+            self.thresholds[self.stations.index(station)] = self.space[arm][self.knob.name]
         self.report = self.earned = self.network.run_period(self.thresholds, seconds=self.period_s)
-        shares, noise = self.report.good_share, self.report.noise
-        numbers = {station: self.stations.index(station) for station in played}
-        outcomes = {station: Outcome(float(shares[i]), float(noise[i])) for station, i in numbers.items()}
+        outcomes = {station: self._outcome(self.stations.index(station)) for station in played}
         number = self._slot.number + 1
         if number % self._slots_per_day == 0:
             self._begin_day(number // self._slots_per_day)
         self._show(number)
         return outcomes
+
+    def _outcome(self, sector: int) -> Outcome:
+        if self.earned.energy is not None:
+            return Outcome(float(self.earned.energy.saved[sector]))
+        return Outcome(float(self.earned.good_share[sector]), float(self.earned.noise[sector]))
 
     def _begin_day(self, day: int) -> None:
         """Start a day one period early: that period gives the first slot its state."""

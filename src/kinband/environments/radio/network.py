@@ -12,6 +12,7 @@ from kinband.environments.radio.city import Float32Array, PowerMap
 from kinband.environments.radio.demand import People
 from kinband.environments.radio.handover import HandoverEvents, Measurements
 from kinband.environments.radio.parameters import CQI_EFFICIENCIES, CQI_LEVELS, GOOD_CQI, Parameters
+from kinband.environments.radio.sleeping import Energy, Sleepers
 from kinband.environments.radio.traffic import Sessions, bits_per_hz, cqi_of, interference_mw, share_cells
 from kinband.errors import BadInputError
 
@@ -46,6 +47,7 @@ class Report:
         cqi_reports: CQI reports by their value, 0 to 15, (S, 16).
         packets: Small packets and all packets, (2, S).
         volume_bytes: What they hold, (2, S).
+        energy: What carriers took, where capacity carriers may sleep.
 
     Example:
         >>> report = Counters(2).report()
@@ -69,6 +71,7 @@ class Report:
     cqi_reports: IntArray
     packets: FloatArray
     volume_bytes: FloatArray
+    energy: Energy | None = None
 
     @property
     def good_share(self) -> FloatArray:
@@ -118,7 +121,7 @@ class Counters:
         np.add.at(self.sessions, (layer, sector), 1)
         np.add.at(self.satisfied, (layer[satisfied], sector[satisfied]), 1)
 
-    def report(self) -> Report:
+    def report(self, energy: Energy | None = None) -> Report:
         """Return the measurements of the period so far."""
         seconds = max(self.seconds, 1e-9)
         good, reports = self.cqi_reports[:, GOOD_CQI:].sum(axis=1), self.cqi_reports.sum(axis=1)
@@ -141,6 +144,7 @@ class Counters:
             cqi_reports=self.cqi_reports.copy(),
             packets=packets,
             volume_bytes=volume_bytes,
+            energy=energy,
         )
 
 
@@ -156,7 +160,8 @@ def _share(part: FloatArray | IntArray, whole: FloatArray | IntArray) -> FloatAr
 # A2 on any layer but the last, with the threshold of the serving sector, sends a user to the strongest cell of the
 # next layer down; event A4 on the layer above, with threshold + 4 dB of the target sector, brings it back up; event A3
 # keeps it on the best cell of its layer. Neighbours feel a sector's threshold through the users it sends over, the
-# load these bring and the interference that load makes.
+# load these bring and the interference that load makes. A cell that sleeps (`sleeping`) sends its users to the last
+# layer, is nobody's best cell and disturbs nobody.
 
 _DOWN, _UP, _WITHIN = 0, 1, 2
 _MOST_SMALL_SHARE = 0.5  # assumption: a scheduler keeps half a cell for bulk traffic
@@ -197,6 +202,9 @@ class Network:
         self.sessions = Sessions(n, parameters.traffic)
         self.thresholds = np.full(self.sectors, parameters.start_threshold_dbm, dtype=np.float32)
         self._load = np.full((self.layers, self.sectors), 0.3, dtype=np.float32)
+        self.sleepers = None if parameters.saving is None else Sleepers(self.sectors, parameters, parameters.saving)
+        self._on = np.ones((self.layers, self.sectors), dtype=np.float32)
+        self._sleep_changed: BoolArray = np.zeros(self.sectors, dtype=bool)
         self._prepare(n)
         self.people.fill(hour=hour)
         self._counters = Counters(self.sectors, layers=self.layers)
@@ -227,17 +235,25 @@ class Network:
         return float((self._start_s + self.now) / 3600 % 24)
 
     def run_period(self, thresholds: ArrayLike, *, seconds: float) -> Report:
-        """Set the thresholds in dBm, (S,), run for a while, and return what was measured meanwhile."""
+        """Set the thresholds, (S,), run for a while, and return what was measured meanwhile.
+
+        They are those of event A2 in dBm; or, where capacity carriers may sleep, the loads below which they do, in
+        per cent of the coverage carrier.
+        """
         levels = finite_array(thresholds, name="thresholds", ndim=1)
         if len(levels) != self.sectors:
             raise BadInputError(f"got {len(levels)} thresholds for {self.sectors} sectors: give one each")
         positive_number(seconds, name="seconds")
-        self.thresholds[:] = levels
+        if self.sleepers is None:
+            self.thresholds[:] = levels
+        else:
+            self.sleepers.below[:] = levels
+            self.sleepers.begin_period()
         sdu_bytes = self.parameters.traffic.bulk_sdu_bytes
         self._counters = Counters(self.sectors, layers=self.layers, bulk_sdu_bytes=sdu_bytes)
         for _ in range(max(1, round(seconds / self.parameters.step_s))):
             self.step()
-        return self._counters.report()
+        return self._counters.report(None if self.sleepers is None else self.sleepers.energy())
 
     def step(self) -> None:
         """Run one step."""
@@ -263,6 +279,10 @@ class Network:
     def _receive(self, slots: IntArray, power: Float32Array) -> None:
         """Take the power that users at `slots` (n,) now get from all cells, (n, L, S)."""
         self._power[slots] = power
+        self._choose(slots, power if self.sleepers is None else power * self._on)
+
+    def _choose(self, slots: IntArray, power: Float32Array) -> None:
+        """Find the best cell of each layer for users at `slots` (n,), by the power of those that are on, (n, L, S)."""
         best = power.argmax(axis=2)
         self._best_changed[slots] |= best != self._best[slots]
         self._best[slots] = best
@@ -296,6 +316,8 @@ class Network:
         self._hand_over(down, self.layer[down] + 1, kind=_DOWN)
         self._hand_over(up, self.layer[up] - 1, kind=_UP)
         self._hand_over(within, self.layer[within], kind=_WITHIN)
+        if self.sleepers is not None and self._sleep_changed.any():
+            self._switch(self.sleepers)
 
     def _hand_over(self, slots: IntArray, layer: IntArray, *, kind: int) -> None:
         left, counters = self.sector[slots], self._counters
@@ -311,6 +333,13 @@ class Network:
         self._handed_over[slots] = True
         self._events.restart(slots)
 
+    def _switch(self, sleepers: Sleepers) -> None:
+        """Switch capacity carriers off and on, and send the users of those that went off to the last layer."""
+        self._on = sleepers.awake.astype(np.float32)
+        self._choose(self._rows, self._power * self._on)
+        left = np.flatnonzero(self.people.alive & (self._on[self.layer, self.sector] == 0))
+        self._hand_over(left, np.full(len(left), self.layers - 1), kind=_DOWN)
+
     def serving_dbm(self) -> Float32Array:
         """Return the present RSRP of every slot's serving cell, alive or not, (n,)."""
         return _dbm(self._power[self._rows, self.layer, self.sector])
@@ -319,6 +348,8 @@ class Network:
         """Return the present SINR of every slot, alive or not, linear, (n,)."""
         rows, radio = self._rows, self.parameters.radio
         load = np.float32(radio.idle_load) + np.float32(1 - radio.idle_load) * self._load
+        if self.sleepers is not None:
+            load *= self._on
         serving = self._power[rows, self.layer, self.sector]
         total = interference_mw(self._power, load)[rows, self.layer]
         others = np.maximum(total - serving * load[self.layer, self.sector], 0)
@@ -350,6 +381,8 @@ class Network:
         present = np.bincount(reported, minlength=CQI_LEVELS * S).reshape(S, CQI_LEVELS)
         counters.user_seconds += present.sum(axis=1) * step_s
         counters.cqi_reports += present
+        if self.sleepers is not None:
+            self._sleep_changed = self.sleepers.advance(used)
 
     def _small_packets(self, rate: FloatArray, cell: IntArray) -> FloatArray:
         """Count this step's small packets; return the share of each cell's time that they take, (L·S,)."""

@@ -227,7 +227,7 @@ LAND_USES = (
 )
 
 
-# --- Radio, handover rules, traffic ---------------------------------------------------------------------------------
+# --- Radio, handover rules, traffic, sleep --------------------------------------------------------------------------
 
 LIGHT_SPEED = 299_792_458.0  # m/s
 SUBCARRIER_HZ = 15e3  # TS 36.211 clause 6.2.3
@@ -322,6 +322,28 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class EnergySaving:
+    """When capacity carriers sleep and wake, and what a carrier takes (`sleeping`)."""
+
+    # Auer et al., IEEE Wireless Communications 18(5), 2011, table II: a macro base station, by transceiver. Its three
+    # sectors have two transceivers each in 10 MHz, our coverage carrier; 49 dBm in 20 MHz need four.
+    most_w: float = 20.0  # P_max, at the antenna
+    fixed_w: float = 130.0  # P_0, at the least output that is not zero
+    slope: float = 4.7  # Delta_p, more taken for each watt put out
+    asleep_w: float = 75.0  # P_sleep
+    hold_s: float = 60.0  # assumption: TS 28.541 clause 4.3.58 has a timeDuration, and no value for it
+    wake_margin: float = 10.0  # assumption: per cent of the coverage carrier above the threshold, so that none flaps
+    memory_s: float = 30.0  # assumption: the load is a mean that forgets within so many seconds
+
+    def __post_init__(self) -> None:
+        for name in ("most_w", "fixed_w", "slope", "asleep_w", "memory_s"):
+            positive_number(getattr(self, name), name=name)
+        for name in ("hold_s", "wake_margin"):
+            if finite_number(getattr(self, name), name=name) < 0:
+                raise BadInputError(f"{name} must be 0 or more, got {getattr(self, name):g}")
+
+
+@dataclass(frozen=True)
 class Parameters:
     """All parameters of a network.
 
@@ -329,6 +351,8 @@ class Parameters:
         load: Multiplies the number of connected users.
         layers: The carriers of every sector from capacity to coverage, two or more: the numbers 0, 1, … of a layer
             everywhere. A sector's threshold acts on all but the last, shifted by each layer's offset.
+        saving: If given, capacity carriers sleep at little load, and the load below which they do is what sectors
+            choose; handover thresholds then stay at `start_threshold_dbm`.
 
     Example:
         >>> Parameters(load=0.5).to_dict()["load"]
@@ -343,6 +367,7 @@ class Parameters:
     land_uses: tuple[LandUse, ...] = LAND_USES
     step_s: float = 1.0
     start_threshold_dbm: float = -100.0
+    saving: EnergySaving | None = None
 
     def __post_init__(self) -> None:
         positive_number(self.load, name="load")
@@ -353,5 +378,5 @@ class Parameters:
             raise BadInputError(f"a layout has {len(LAND_USES)} kinds of land use, got {len(self.land_uses)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all parameters as JSON-able values."""
-        return asdict(self)
+        """Return all parameters as JSON-able values, without `saving` where nothing sleeps."""
+        return {name: value for name, value in asdict(self).items() if name != "saving" or value is not None}

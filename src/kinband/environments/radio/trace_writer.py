@@ -8,11 +8,12 @@ starts with that hour's number of users and one period of warm-up, which also gi
 The default period is 8 h/108 = 4 min 26⅔ s (whole seconds, so 266 or 267 steps): 108 periods a day, 540 rows for each
 of 105 stations, 56,700 in all, less the few rows in which a station had no session to judge. A row holds the state
 measured in the period before, the threshold of the period, and the reward of the period. Thresholds follow shuffled
-rounds of all 29 values, so that a station tries every value before it repeats one.
+rounds of all 29 values, so that a station tries every value before it repeats one. Where capacity carriers may sleep
+(`Parameters.saving`), what is tried are the loads below which they do, and the reward is the energy saved.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from kinband.arrays import FloatArray, positive_number
 from kinband.environments.contract import whole_number
 from kinband.environments.radio.city import Layout, PowerMap, build_map, draw_layout
-from kinband.environments.radio.environment import KNOB, THRESHOLDS_DBM, checked_hours
+from kinband.environments.radio.environment import KNOB, SLEEP_KNOB, Knob, checked_hours, knob_of
 from kinband.environments.radio.network import STATE_NAMES, Network, Report
 from kinband.environments.radio.parameters import Parameters
 from kinband.errors import BadInputError
@@ -49,6 +50,13 @@ ROLES = {
 }
 """What each of them is to a `Trace`; the file carries this map."""
 
+ENERGY_SAVED, SATISFIED = "energy_saved", "satisfied_users"
+ENERGY_COLUMNS = ("station", "time", *STATE_NAMES, SLEEP_KNOB, ENERGY_SAVED, SATISFIED)
+"""The columns where capacity carriers may sleep: the share of the energy at full load that was not taken, and the other
+table's reward as a KPI."""
+
+ENERGY_ROLES = ROLES | {"reward": ENERGY_SAVED, "samples": None, "configuration": [SLEEP_KNOB], "kpis": [SATISFIED]}
+
 Progress = Callable[[float], None]
 
 
@@ -59,7 +67,7 @@ class Period:
     Attributes:
         begin: When it began.
         seconds: How long it was, a whole number.
-        thresholds: What the sectors ran, in dBm, (S,).
+        thresholds: What the sectors ran: in dBm, or in per cent where carriers may sleep, (S,).
         report: What was measured.
     """
 
@@ -74,8 +82,8 @@ class SimulatedTrace:
     """A trace and how it came about.
 
     Attributes:
-        trace: The log, with sample counts, carrying the space of 29 thresholds.
-        columns: The same table under the names of COLUMNS.
+        trace: The log, with sample counts, carrying the space of 29 thresholds; or that of energy saving.
+        columns: The same table under the names of COLUMNS, or ENERGY_COLUMNS.
         metadata: JSON-able: seed, version, arguments, layout and every parameter.
         layout: Where the sectors are.
         periods: All measurements, with the period before each day's first.
@@ -95,7 +103,9 @@ class SimulatedTrace:
     def write(self, path: str | Path) -> Path:
         """Write the table (.parquet, .csv, .csv.gz) and, beside it, its metadata as .json; return that file."""
         side = Path(path).with_suffix(".json")
-        write_table(Path(path), self.columns, note={"columns": ROLES, "space": self.trace.space().to_dict()})
+        write_table(
+            Path(path), self.columns, note={"columns": _roles(self.columns), "space": self.trace.space().to_dict()}
+        )
         side.write_text(json.dumps(self.metadata, indent=1) + "\n", encoding="utf-8")
         return side
 
@@ -126,9 +136,10 @@ def simulate_trace(
         load: Multiplies the number of users; ignored where `parameters` are given.
         seed: Draws the traffic and the thresholds, and the city unless `layout_seed` does.
         layout_seed: Draws the city.
-        parameters: Everything else about the network.
-        thresholds: What each station runs in each period in dBm, (days times periods of a day, stations), in the order
-            of the layout's names; a day's first also before it. Drawn at random if not given.
+        parameters: Everything else about the network; with `saving`, thresholds are the loads in per cent below which
+            capacity carriers sleep.
+        thresholds: What each station runs in each period, (days times periods of a day, stations), in the order of the
+            layout's names; a day's first also before it. Drawn at random if not given.
         first_day: The date of the first day.
         progress: Called after every period with the share that is done.
 
@@ -145,9 +156,9 @@ def simulate_trace(
     map_ = build_map(draw_layout(stations, seed=layout_seed), parameters)
     periods = len(bounds) - 1
     chance = positive_number(changes_per_day, name="changes_per_day") / periods
-    drawn = thresholds is None
+    drawn, knob = thresholds is None, knob_of(parameters)
     if thresholds is None:
-        thresholds = _random_thresholds(stations, days * periods, chance, np.random.default_rng((seed, 5)))
+        thresholds = _random_thresholds(knob, stations, days * periods, chance, np.random.default_rng((seed, 5)))
     elif thresholds.shape != (days * periods, stations):
         raise BadInputError(
             f"thresholds have the shape {thresholds.shape}: they need {days * periods} periods and {stations} stations"
@@ -157,16 +168,16 @@ def simulate_trace(
     for day in range(days):
         plan = thresholds[day * periods : (day + 1) * periods]
         # Drawn ones begin after the warm-up: the state of the first slot must not know them.
-        before = np.full(stations, parameters.start_threshold_dbm) if drawn else plan[0]
+        before = np.full(stations, knob.start) if drawn else plan[0]
         network = Network(map_, parameters, seed=(seed, day), hour=hours[0] - bounds[1] / 3600)
         start = first_day + timedelta(days=day, hours=hours[0])
         for k, period in enumerate(_day(network, np.vstack([before, plan]), bounds, start=start)):
             if k:
-                parts.append(_rows(map_.layout.names, found[-1].report, period))
+                parts.append(_rows(map_.layout.names, found[-1].report, period, knob))
             found.append(period)
             if progress is not None and k:
                 progress((day * periods + k) / (days * periods))
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     arguments = {
         "stations": stations,
         "days": days,
@@ -183,11 +194,11 @@ def simulate_trace(
         "seed": seed,
         "arguments": arguments,
         "rows": len(columns["station"]),
-        "columns": list(COLUMNS),
+        "columns": list(columns),
         "layout": map_.layout.to_dict() | _land_use(map_, parameters),
         "parameters": parameters.to_dict(),
     }
-    return SimulatedTrace(_trace(columns), columns, metadata, map_.layout, tuple(found))
+    return SimulatedTrace(_trace(columns, knob), columns, metadata, map_.layout, tuple(found))
 
 
 def _period_bounds(hours: tuple[float, float], period_s: float) -> list[int]:
@@ -199,9 +210,9 @@ def _period_bounds(hours: tuple[float, float], period_s: float) -> list[int]:
     return [round(k * period_s) for k in range(count + 1)]
 
 
-def _random_thresholds(stations: int, periods: int, chance: float, rng: np.random.Generator) -> FloatArray:
+def _random_thresholds(knob: Knob, stations: int, periods: int, chance: float, rng: np.random.Generator) -> FloatArray:
     """Threshold of each station in each period, (periods, stations); each changes with the same chance."""
-    values = np.array(THRESHOLDS_DBM, dtype=np.float64)
+    values = np.array(knob.values, dtype=np.float64)
     changes = (rng.random((periods, stations)) < chance).cumsum(axis=0)
     rounds = -(-(int(changes.max()) + 1) // len(values))
     order = np.concatenate(
@@ -217,22 +228,30 @@ def _day(network: Network, plan: FloatArray, bounds: list[int], *, start: dateti
         yield Period(start + timedelta(seconds=begin), end - begin, thresholds, report)
 
 
-def _rows(names: tuple[str, ...], before: Report, period: Period) -> dict[str, NDArray[Any]]:
-    judged = period.report.sessions > 0
+def _rows(names: tuple[str, ...], before: Report, period: Period, knob: Knob) -> dict[str, NDArray[Any]]:
+    report = period.report
+    judged = report.sessions > 0
+    earned: dict[str, NDArray[Any]] = {REWARD: report.good_share, SAMPLES: report.sessions}
+    if report.energy is not None:  # known without a session, too
+        earned = {ENERGY_SAVED: report.energy.saved, SATISFIED: np.where(judged, report.good_share, np.nan)}
+        judged = np.ones(len(names), dtype=bool)
     columns: dict[str, NDArray[Any]] = {
         "station": np.array(names),
         "time": np.full(len(names), np.datetime64(period.begin, "us")),
         **{name: getattr(before, name) for name in STATE_NAMES},
-        KNOB: period.thresholds.astype(np.int64),
-        REWARD: period.report.good_share,
-        SAMPLES: period.report.sessions,
+        knob.name: period.thresholds.astype(np.int64),
+        **earned,
     }
     return {name: column[judged] for name, column in columns.items()}
 
 
-def _trace(columns: dict[str, NDArray[Any]]) -> Trace:
-    trace = Trace.from_frame(columns, ROLES, reward_range=(0.0, 1.0))
-    return trace.with_space(ConfigurationSpace(**{KNOB: THRESHOLDS_DBM}))
+def _roles(columns: Mapping[str, object]) -> dict[str, Any]:
+    return ENERGY_ROLES if ENERGY_SAVED in columns else ROLES
+
+
+def _trace(columns: dict[str, NDArray[Any]], knob: Knob) -> Trace:
+    trace = Trace.from_frame(columns, _roles(columns), reward_range=(0.0, 1.0))
+    return trace.with_space(ConfigurationSpace(**{knob.name: knob.values}))
 
 
 def _land_use(map_: PowerMap, parameters: Parameters) -> dict[str, Any]:
