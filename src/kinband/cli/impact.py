@@ -120,15 +120,14 @@ def impact(
         missing = [one for one in missing if not station_only or one[0].station in station_only]
         if not made and not missing:
             raise BadInputError(_nothing(panel, month, changes))
-        per_day = _per_day(panel)
         with stage(f"judging {counted(len(made), 'change')}", len(made)) as step:
             found = judge_changes(
                 panel, made, windows=Windows(*(_slots(panel, one) for one in spans)), alike=_alike(similarity, trace),
-                neighbours=pairs, missing=missing, per_day=per_day, period=_period(panel, month),
+                neighbours=pairs, missing=missing, per_day=panel.per_day, period=_period(panel, month),
                 tick=lambda: step("judging"),
             )  # fmt: skip
     if not found.judged:
-        raise BadInputError(_cannot(found))
+        raise BadInputError(cannot_say(found))
     notes = [note for note in notes if "state" not in note]  # states play no part here
     files = found.write(out, origin=log.name, notes=notes, made_at=datetime.now().astimezone())
     if as_json:
@@ -195,7 +194,7 @@ def _nothing(panel: Panel, month: str | None, file: Path | None) -> str:
     return f"no station of the log changes{when}, so that there is nothing to judge"
 
 
-def _cannot(found: Impact) -> str:
+def cannot_say(found: Impact) -> str:
     """Why nothing can be said, in a sentence."""
     reasons: dict[str, list[str]] = {}
     for one in found.unjudged:
@@ -222,13 +221,6 @@ def _slots(panel: Panel, span: timedelta | int) -> int:
         return round(span / timedelta(hours=1))
     step = np.median(np.diff(panel.slots).astype("timedelta64[us]").astype(np.float64))
     return max(1, round(span / timedelta(microseconds=float(step))))
-
-
-def _per_day(panel: Panel) -> int:
-    """Slots of a day; 0 where slots have no dates."""
-    if not panel.dated:
-        return 0
-    return int(np.median(np.unique(panel.slots.astype("datetime64[D]"), return_counts=True)[1]))
 
 
 def _period(panel: Panel, month: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinband.cli.options import AsJson
+from kinband.cli.options import AsJson, make_folder
 from kinband.cli.render import echo_json
 from kinband.errors import BadInputError
 from kinband.progress import stage
@@ -266,6 +266,39 @@ def digest(
     typer.echo("\n".join([f"week {found.week}, {found.since:%F} to {found.until:%F %H:%M} UTC", *found.words]))
     if to is not None:
         typer.echo(f"written: {to}")
+
+
+@ledger_app.command()
+def impact(
+    ledger: LedgerArgument,
+    month: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM", help="The last one that is over if not given.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("out/impact"),
+) -> None:
+    """Say what the changes of a month brought, each against stations that did not change in the same slots.
+
+    The report is one HTML file: the changes, their gain with its interval, how often the predicted sign was right, and
+    what was rolled back. As kinband impact, on what the service has on record.
+
+    Example: kinband ledger impact ledger.db --month 2026-11
+    """
+    with opened_ledger(ledger) as opened:
+        from kinband.cli.impact import cannot_say
+        from kinband.service.impact import impact_of, month_named
+        from kinband.service.operations import Operations
+
+        if month is not None:
+            month_named(month)
+        make_folder(out)
+        operations = Operations.open(opened)
+        name = month or f"{operations.now().replace(day=1) - timedelta(days=1):%Y-%m}"
+        with stage("judging the changes of the month"):
+            found = impact_of(operations, name)
+        if not found.judged:
+            raise BadInputError(cannot_say(found))
+        files = found.write(out, origin=opened.name.rsplit("/", 1)[-1], made_at=operations.now())
+    typer.echo("\n".join([*found.in_words(), f"Open: {files[0]}, then {files[1]}."]))
 
 
 @ledger_app.command()

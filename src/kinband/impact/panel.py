@@ -65,6 +65,11 @@ class Panel:
         """Whether slots are moments, not numbers."""
         return bool(self.slots.dtype.kind == "M")
 
+    @property
+    def per_day(self) -> int:
+        """Slots of a day; 0 where slots have no dates."""
+        return int(np.median(np.unique(self.slots.astype("datetime64[D]"), return_counts=True)[1])) if self.dated else 0
+
     def when(self, slot: int) -> str:
         """Return when a slot began, in words."""
         at = self.slots[slot]
