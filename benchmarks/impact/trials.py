@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from math import inf
 
 import numpy as np
 
 from kinband.arrays import FloatArray, IntArray
-from kinband.guardrails.falls import fall_after_change
-from kinband.guardrails.history import Changed, History, Rewarded
-from kinband.guardrails.model import Fallback, Rails
+from kinband.guardrails import Fallback
 from kinband.judging import Comparison, Verdict, Watch, mean_verdict, nearest
 from kinband.stats import Estimate
 
@@ -18,7 +15,7 @@ LOSS = 0.03
 RULES = tuple(
     Fallback(drop=drop, slots=slots) for drop in (0.015, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3) for slots in (3, 6, 12, 24)
 )
-"""Settings of today's rule that are tried; the one of the guard rails' page is among them."""
+"""Settings of the rule of own slots that are tried; the one of the guard rails' page is among them."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,13 @@ class Spot:
     def parts(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the rewards before, (B, N), and after, (A, N)."""
         return Y[self.slot - self.before : self.slot], Y[self.slot : self.slot + self.after]
+
+
+def stations_once(Y: FloatArray, *, before: int, after: int) -> Iterator[Spot]:
+    """Yield each station once, after so many slots, where it is known throughout."""
+    for station in range(Y.shape[1]):
+        if np.isfinite(Y[: before + after, station]).all():
+            yield Spot(station, before, before, after)
 
 
 def spots(Y: FloatArray, rng: np.random.Generator, *, count: int, before: int, after: int) -> Iterator[Spot]:
@@ -102,19 +106,12 @@ def watched(Y: FloatArray, spot: Spot, *, loss: float) -> float:
     return inf
 
 
-_NOON = datetime(2026, 1, 1, tzinfo=UTC)
-
-
 def rolled_back(Y: FloatArray, spot: Spot, rule: Fallback, *, loss: float) -> float:
-    """Return after how many slots today's rule of the guard rails takes a change back; infinity if it does not."""
+    """Return after how many slots the rule of own slots takes a change back; infinity if it does not."""
     before, after = spot.parts(Y)
-    own = np.concatenate([before[-rule.before :, spot.station], after[:, spot.station] - loss])
-    made = _NOON + timedelta(hours=min(rule.before, spot.before))
-    earned = [Rewarded(_NOON + timedelta(hours=k), "a", float(v)) for k, v in enumerate(own[: rule.before])]
-    past = History.of([*earned, Changed(made, "a", arm=1, before=0)])
-    rails = Rails(fallback=rule)
-    for k, reward in enumerate(own[rule.before :].tolist()):
-        past = past.after([Rewarded(made + timedelta(hours=k), "a", reward)])
-        if k + 1 >= rule.slots and fall_after_change(rails, past, "a", running=1) is not None:
-            return float(k + 1)
-    return inf
+    earned, own = float(before[-rule.before :, spot.station].mean()), after[:, spot.station] - loss
+    if len(own) < rule.slots:
+        return inf
+    best = np.lib.stride_tricks.sliding_window_view(own, rule.slots).max(axis=1)
+    fell = np.flatnonzero(earned - best > rule.allowance(earned))
+    return float(fell[0] + rule.slots) if len(fell) else inf

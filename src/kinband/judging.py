@@ -12,12 +12,14 @@ honest difference may be; autocorrelation, shocks and the error of the weights a
 placebos. The scale comes from placebos and the tails from Student's distribution.
 
 **Slot by slot.** `Watch` asks the same question after 1, 2, 3, 4, 6, 8, 12, … slots and spends an equal part of a rate
-of false alarms on each look (Bonferroni), so that the rate holds over all looks together.
+of false alarms on each look (Bonferroni), so that the rate holds over all looks together. How far chance goes it takes
+from the placebos that lost alone: rewards near their ceiling fall further than they rise.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 
 import numpy as np
 
@@ -260,7 +262,7 @@ class Watch:
         >>> for slot in city[48:]:
         ...     watch = watch.told(slot[0] - 0.3, slot[1:])
         >>> watch.lost
-        2
+        3
     """
 
     comparison: Comparison
@@ -296,8 +298,10 @@ class Watch:
 
     @property
     def bound(self) -> float:
-        """Return how large a loss may be by chance at this look."""
-        means = self.sums / max(self.slots, 1)
-        errors = self.comparison.errors(means)
+        """How large a loss may be by chance at this look, as placebos that lost have it; infinite where none did."""
+        errors = self.comparison.errors(self.sums / max(self.slots, 1))
+        lost = errors[errors < 0]
+        if not len(lost):
+            return inf
         share = 1.0 - self.rate / len(looks(self.horizon))
-        return quantile(share, len(errors)) * float(np.sqrt(np.mean(errors**2)))
+        return quantile(share, len(lost)) * float(np.sqrt(np.mean(lost**2)))

@@ -104,3 +104,11 @@ def test_a_dip_of_the_whole_city_and_a_gain_are_no_loss() -> None:
         watch = watch.told(float(row[0]), row[1:])
     assert watch.lost == 0
     assert watch.loss < 0
+
+
+def test_only_placebos_that_lost_say_how_far_a_loss_may_go_by_chance() -> None:
+    found = Comparison.of(city()[:BEFORE, 0], city()[:BEFORE, 1:])
+    sums = np.concatenate([[0.0], np.where(np.arange(14) < 7, -1.0, 9.0)]) * found.scatter
+    watch = Watch(found, 0.05, 96, 1, sums)
+    assert watch.bound == pytest.approx(found.scatter[0] * 3.70, rel=0.01)  # Student's at 1 - 0.05/13 with 7
+    assert Watch(found, 0.05, 96, 1, np.abs(sums)).bound == np.inf
