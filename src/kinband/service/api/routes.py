@@ -130,8 +130,7 @@ def list_decisions(operations: Fresh, filters: Annotated[Filters, Query()]) -> s
     With `station`, the last 2,000 decisions of that station are found.
     """
     wanted = filters.model_dump(exclude={"limit"}, exclude_none=True)
-    with operations.looking() as read_model:
-        found = read_model.latest(**wanted, limit=filters.limit + 1)
+    found = operations.read_model.latest(**wanted, limit=filters.limit + 1)
     page, more = found[: filters.limit], len(found) > filters.limit
     query = {**wanted, "limit": filters.limit, "before": page[-1].id} if more else {}
     return schemas.DecisionPage(
@@ -437,8 +436,7 @@ def get_history(
     last: Annotated[int, Query(ge=1, le=2_000, description="At most so many, the newest.")] = 500,
 ) -> schemas.History:
     """What ran and what it earned, slot by slot, oldest first."""
-    with operations.looking() as read_model:
-        points = read_model.points(name, last)
+    points = operations.read_model.points(name, last)
     return schemas.History(station=name, points=all_shown(schemas.Point, points, operations.space))
 
 

@@ -127,17 +127,17 @@ def change(operations: Operations, station: str, at: str) -> dict[str, Any]:
     names = names_of(operations)
     with operations.looking() as read_model:
         made = [one for one in read_model.changes(station) if one.arm is not None and one.arm != one.before]
-        place = next((i for i, one in enumerate(made) if one.at.isoformat() == at), None)
-        if place is None:
-            raise NotFoundError(
-                f"no change of {station!r:.80} at {at!r:.40} is on record", hint="open it from the station's page"
-            )
-        one, slot = made[place], _slot_length(read_model, station)
-        start = max([one.at - AROUND * slot, *(other.at for other in made[:place][-1:])])
-        end = min([one.at + AROUND * slot, *(other.at for other in made[place + 1 :][:1])])
-        seen = one.at - AROUND * slot, one.at + AROUND * slot
-        points = read_model.points(station, 2 * AROUND + 2, since=seen[0], until=seen[1])
-        rows = _rows(read_model, station, start=start, end=end)
+    place = next((i for i, one in enumerate(made) if one.at.isoformat() == at), None)
+    if place is None:
+        raise NotFoundError(
+            f"no change of {station!r:.80} at {at!r:.40} is on record", hint="open it from the station's page"
+        )
+    one, slot = made[place], _slot_length(read_model, station)
+    start = max([one.at - AROUND * slot, *(other.at for other in made[:place][-1:])])
+    end = min([one.at + AROUND * slot, *(other.at for other in made[place + 1 :][:1])])
+    seen = one.at - AROUND * slot, one.at + AROUND * slot
+    points = read_model.points(station, 2 * AROUND + 2, since=seen[0], until=seen[1])
+    rows = _rows(read_model, station, start=start, end=end)
     before, after = _sides(points, one, start=start, end=end)
     judged, why = _judged(station, rows, at=_first_slot(points, one))
     return {
@@ -171,7 +171,8 @@ Rows = dict[str, list[Point]]
 
 def _rows(read_model: ReadModel, station: str, *, start: datetime, end: datetime) -> Rows:
     """Return the slots of a station and of those it may be compared with, itself first."""
-    others = [name for name, one in read_model.stations.items() if one.active and name != station]
+    with read_model.lock:
+        others = [name for name, one in read_model.stations.items() if one.active and name != station]
     chosen = [station, *others[:: max(1, -(-len(others) // STATIONS))]]
     return {name: read_model.points(name, 2 * AROUND + 2, since=start, until=end) for name in chosen}
 

@@ -174,9 +174,10 @@ def station(operations: Operations, name: str, chosen: Range, *, evidence: bool 
     """
     names, ends = names_of(operations), chosen.ends(operations.now())
     with operations.looking() as read_model:
-        state = replace(read_model.station(name))  # as it is now: the original goes on changing
-        records, changes = read_model.latest(station=name, limit=_DECISIONS), read_model.changes(name)
-        points = read_model.points(name, SHOWN, since=ends.start, until=ends.end)
+        state, changes = replace(read_model.station(name)), read_model.changes(name)  # as it is now
+    records = read_model.latest(station=name, limit=_DECISIONS)
+    points = read_model.points(name, SHOWN, since=ends.start, until=ends.end)
+    with operations.looking():
         gain, recent = read_model.gain(name), read_model.recent(name)
     back, url = operations.way_back(name), station_url(name)
     shown = {

@@ -9,7 +9,7 @@ takes it, and counts in no sums, since nobody knows when its slot was.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from itertools import islice
@@ -98,6 +98,7 @@ class ReportedChange:
 
 
 _SHORT = 100  # decisions that are put together while others wait
+_AT_ONCE = 1000  # decisions that are looked through before it is known whether more are wanted
 _TRIMMED = 1000  # events after which what is old is left to the ledger
 
 Report = tuple[str | None, int | None, str]
@@ -236,8 +237,28 @@ class ReadModel:
                 ]
             yield from found
 
+    def bring(self, keys: Iterable[str]) -> None:
+        """Have decisions at hand: those of long ago are read together, while nobody has to wait for whoever reads."""
+        with self.lock:
+            upto, past = self._upto, self._past
+            far = self.decisions.far(key for key in keys if key in self.decisions)
+        if past is None or not far:
+            return
+        known = past(far, 0, upto)
+        for first in range(0, len(far), _SHORT):
+            some = far[first : first + _SHORT]
+            with self.lock:
+                if self._upto < upto:  # it began anew meanwhile
+                    return
+                new = {} if self._upto == upto else past(some, upto - 1, self._upto)
+                for key in self.decisions.far(key for key in some if key in known):
+                    self.decisions.put(self._found(key, [*known[key], *new.get(key, ())]))
+
     def _look_up(self, key: str) -> DecisionRecord:
-        alone, found = self._told(() if self._past is None else self._past([key], 0, self._upto)[key])
+        return self._found(key, () if self._past is None else self._past([key], 0, self._upto)[key])
+
+    def _found(self, key: str, events: Sequence[tuple[Event, Entry | None]]) -> DecisionRecord:
+        alone, found = self._told(events)
         if key in alone._began:
             self._began.setdefault(key, alone._began[key])
         if key in alone._learned:
@@ -415,7 +436,7 @@ class ReadModel:
         before: str | None = None,
         limit: int = 50,
     ) -> list[DecisionRecord]:
-        """Return decisions, newest first.
+        """Return decisions, newest first; nobody has to wait while those of long ago are read.
 
         Args:
             station: Only of this station.
@@ -424,24 +445,34 @@ class ReadModel:
             before: Only those made before this one, for paging.
             limit: At most so many.
         """
-        first = None if before is None else self.decision(before).id
-        return list(islice(self._matching(station, status, slot, first), limit))
+        with self.lock:
+            first = None if before is None else self.decision(before).id
+            all_match = status is slot is None
+            keys = list(islice(self._keys(station, first), limit if all_match else LOOKED_AT))
+        found = list[DecisionRecord]()
+        for begin in range(0, len(keys), _AT_ONCE):
+            some = keys[begin : begin + _AT_ONCE]
+            self.bring(some)
+            with self.lock:
+                records = [self.decisions[key] for key in some if key in self.decisions]
+            found += [one for one in records if status in (None, one.status) and slot in (None, one.slot)]
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
-    def _matching(
-        self, station: str | None, status: Status | None, slot: str | None, before: str | None
-    ) -> Iterator[DecisionRecord]:
-        keys: Iterator[str] = self.decisions.before(before)
-        if station is not None:
-            last = None if before is None else number_of(before)
-            keys = (id_of(number) for number in self.station(station).slots.made() if last is None or number < last)
-        for record in map(self.decisions.__getitem__, keys if status is slot is None else islice(keys, LOOKED_AT)):
-            if (status is None or record.status == status) and (slot is None or record.slot == slot):
-                yield record
+    def _keys(self, station: str | None, before: str | None) -> Iterator[str]:
+        """Give the ids of decisions before one, the newest first."""
+        if station is None:
+            return self.decisions.before(before)
+        last = None if before is None else number_of(before)
+        return (id_of(number) for number in self.station(station).slots.made() if last is None or number < last)
 
     def points(
         self, station: str, last: int = 500, *, since: datetime | None = None, until: datetime | None = None
     ) -> list[Point]:
         """Return the last slots of a station by their time, oldest first; before the first of all, rows of the log.
+
+        Nobody has to wait while decisions of long ago are read, unless this is called by who has the lock.
 
         Args:
             station: Of whom.
@@ -449,12 +480,16 @@ class ReadModel:
             since: Only those that began then or later.
             until: Only those that began before.
         """
-        numbers = self.station(station).slots.within(since, until)[-last:] if last else []
-        records = [self.decisions[id_of(number)] for number in numbers]
-        return self._logged(station, last - len(records), since, until) + [
-            Point(i.when, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
-            for i in records
-        ]
+        with self.lock:
+            numbers = self.station(station).slots.within(since, until)[-last:] if last else []
+        keys = [id_of(number) for number in numbers]
+        self.bring(keys)
+        with self.lock:
+            records = [self.decisions[key] for key in keys if key in self.decisions]
+            return self._logged(station, last - len(records), since, until) + [
+                Point(i.when, i.id, i.arm, None not in (i.arm, i.running) and i.arm != i.running, i.reward, i.baseline)
+                for i in records
+            ]
 
     def _logged(self, station: str, last: int, since: datetime | None, until: datetime | None) -> list[Point]:
         """Return the last rows of a station, before its first slot, in the log that the controller learned from."""

@@ -84,5 +84,8 @@ class Standing:
 
     def records(self, ids: Iterable[str]) -> list[DecisionRecord]:
         """Return decisions, each once."""
+        wanted = list(dict.fromkeys(ids))
+        self.turns.watched()
+        self.read_model.bring(wanted)
         with self.looking() as read_model:
-            return [read_model.decision(key) for key in dict.fromkeys(ids)]
+            return [read_model.decision(key) for key in wanted]

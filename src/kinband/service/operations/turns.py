@@ -270,8 +270,15 @@ class Turns:
     def loaded(self) -> FollowingController:
         """Return the controller, read anew from the ledger where memory may differ; who has the mutex may ask."""
         if self._controller is None:
+            shown = self._shown
             self._look_back()
-            found = restored(self.ledger, self.setup, onlooker=self)
+            try:
+                found = restored(self.ledger, self.setup, onlooker=self)
+            except BaseException:
+                with self._read_model.lock:
+                    if shown is None or self._shown is None or self._shown.seq < shown.seq:
+                        self._shown = None  # less than was shown before is not to be seen
+                raise
             self._learned, self._snapshotted = Head(found.seq, found.checksum), Snapshotted(found.snapshot, found.size)
             self._recorded, self._controller = len(found.controller.journal), found.controller
         return self._controller
@@ -324,14 +331,18 @@ class Turns:
             _log.warning("the ledger could not be read: %s", error)
 
     def watched(self) -> None:
-        """See to it that the read model has begun; the ledger is read only if it has not."""
+        """See to it that the read model shows what is on record; the ledger is read only if it shows nothing."""
         with self._read_model.lock:
             if self._shown is None:
                 self._read_model.begin()
                 self._shown = _NOTHING
-                after = self.begin_at(newest_snapshot(self.ledger))
-                for event in self.ledger.read(after=after):
-                    self.show(event, self._reader.maybe(event))
+                try:
+                    after = self.begin_at(newest_snapshot(self.ledger))
+                    for event in self.ledger.read(after=after):
+                        self.show(event, self._reader.maybe(event))
+                except BaseException:
+                    self._shown = None  # a part of it is not to be seen, nor gone on from by whoever decides
+                    raise
 
     def refresh(self) -> None:
         """Show what was recorded since, by whomever; while the database is asked, nobody has to wait for this."""

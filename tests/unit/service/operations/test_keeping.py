@@ -1,6 +1,7 @@
 """What is not kept in memory is looked up in the ledger, and is what it was."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kinband.controller import memory
 from kinband.kpis import NeighbourReward
 from kinband.service.ledger import Ledger
 from kinband.service.ledger.archiving import archive_events
-from kinband.service.operations import keeping, read_model
+from kinband.service.operations import Operations, keeping, read_model
 
 NEIGHBOURS = NeighbourReward({"a": ["b"], "b": ["c"]}, weight=0.5)
 
@@ -22,6 +23,10 @@ def lived(file: Path, seed: int) -> OnRecord:
     life = OnRecord(Ledger.open(file), new_controller(seed, neighbours=NEIGHBOURS), snapshot_every=10_000)
     live(life, np.random.default_rng(seed), 60)
     return life
+
+
+def records(operations: Operations, ids: list[str]) -> list[Any]:
+    return operations._standing.records(ids)
 
 
 def test_a_snapshot_of_a_ledger_in_which_nothing_was_decided_is_taken_up(
@@ -101,3 +106,44 @@ def test_what_is_recorded_while_an_export_goes_on_is_in_it(tmp_path: Path, monke
     life.tell(ids[1], 0.25)
     assert next(export).reward == 0.25
     assert [one.id for one in export] == ids[2:]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda operations, ids: records(operations, ids),
+        lambda operations, ids: operations.read_model.latest(limit=len(ids)),
+        lambda operations, _: operations.read_model.latest(status="applied"),
+        lambda operations, _: operations.read_model.latest(station="a", limit=100),
+        lambda operations, _: operations.read_model.points("a"),
+    ],
+)
+def test_old_decisions_are_read_together_and_nobody_waits_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Operations, list[str]], list[Any]]
+) -> None:
+    monkeypatch.setattr(keeping, "AT_HAND", 2)
+    monkeypatch.setattr(memory, "_AT_HAND", 2)
+    monkeypatch.setattr(read_model, "_TRIMMED", 1)
+    life = lived(tmp_path / "ledger.db", 1)
+    ids = list(life.operations.read_model.decisions)
+    wanted = [life.operations.read_model.decisions[key] for key in ids]
+    assert life.operations.turns.snapshot()
+    again = Operations.open(Ledger.open(tmp_path / "ledger.db"))
+    reads, real = list[int](), again.ledger.histories
+
+    def counted(ids: Sequence[str], **further: Any) -> Any:
+        if not reads:  # what comes meanwhile is read while others wait: that is little
+            stopping = threading.Thread(target=again.stop)
+            stopping.start()
+            stopping.join(10)
+            assert again.read_model.stopped
+        reads.append(len(ids))
+        return real(ids, **further)
+
+    monkeypatch.setattr(again.ledger, "histories", counted)
+    found = look(again, ids)
+    assert reads[0] > 5
+    assert len(reads) == 2
+    monkeypatch.setattr(again.ledger, "histories", real)
+    assert found == look(life.operations, ids)
+    assert records(again, ids) == wanted

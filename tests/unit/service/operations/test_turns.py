@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +265,37 @@ def test_a_large_snapshot_is_written_while_others_decide(ledger: Ledger, monkeyp
     assert operations.turns.snapshot()
     assert [None if one is None else one.seq for one in found] == written
     assert replay(ledger, ids[-1]).same
+
+
+@pytest.mark.parametrize("again", ["shown", "read"])
+def test_a_database_that_goes_away_while_the_record_is_read_anew_leaves_no_part_of_it_to_be_seen(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    operations = begin(ledger, mode="autonomous")
+    made = [ask(operations, a=n)["a"].id for n in range(3)]
+    wanted = whole(operations)["items"]
+    if again == "shown":  # an event that could not be shown, for the database was asked for an old decision
+        operations.turns._shown = None
+    else:  # an event that was shown and is not on record
+        operations.turns._controller = None
+        assert operations.turns._shown is not None
+        operations.turns._shown = replace(operations.turns._shown, checksum="0" * 64)
+    reads = count()
+    real = Ledger.read
+
+    def gone(self: Ledger, **given: Any) -> Any:
+        if next(reads) > 0 or again == "shown":
+            raise LedgerUnavailableError("the database is away")
+        return real(self, **given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "read", gone)
+        with pytest.raises(LedgerUnavailableError):
+            operations.tell({made[0]: 0.5})
+        assert not operations.try_refresh()
+        with pytest.raises(LedgerUnavailableError), operations.looking():
+            pass
+    operations.tell({made[1]: 0.5})
+    assert operations.decision(made[1]).reward == 0.5
+    with operations.looking() as read_model:
+        assert [*read_model.decisions] == [*wanted]
