@@ -22,6 +22,9 @@ T = TypeVar("T")
 class NodeError(KinbandError):
     """A node refused, or could not be reached.
 
+    Attributes:
+        later: Whether the same may well work later, since nothing of the change itself was refused.
+
     Example:
         >>> str(NodeError("enb7:830", "does not answer", hint="check whether it is up"))
         'enb7:830 does not answer: check whether it is up'
@@ -29,8 +32,9 @@ class NodeError(KinbandError):
 
     code = "node"
 
-    def __init__(self, node: str, problem: str, *, hint: str = "") -> None:
+    def __init__(self, node: str, problem: str, *, hint: str = "", later: bool = False) -> None:
         super().__init__(f"{node} {problem}", hint=hint, argument=node)
+        self.later = later
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class Node:
         """Keep others from the candidate until `leave`; one with edits of somebody else cannot be locked."""
         self._ask(
             lambda session: session.lock("candidate"), "lock its candidate",
-            hint="somebody edits it, or a change waits to be confirmed: try again when they are done",
+            hint="somebody edits it, or a change waits to be confirmed: try again when they are done", later=True,
         )  # fmt: skip
         self._locked = True
 
@@ -147,6 +151,7 @@ class Node:
                 self.name,
                 "has edits of somebody else in its candidate, which a confirmation would commit too",
                 hint="have them discarded, then confirm again",
+                later=True,
             )
 
     def _below(self, top: Mapping[Path, str], source: str) -> bytes:
@@ -174,18 +179,19 @@ class Node:
         except Exception as error:  # a session that is gone is closed
             logging.getLogger("kinband.deploy").debug("closing %s: %s", self.name, error)
 
-    def _ask(self, call: Callable[[Any], T], what: str, *, hint: str = "") -> T:
+    def _ask(self, call: Callable[[Any], T], what: str, *, hint: str = "", later: bool = False) -> T:
         from ncclient import NCClientError
         from ncclient.operations import RPCError, TimeoutExpiredError
 
         try:
             return call(self._session)
         except RPCError as error:
-            raise NodeError(self.name, f"did not {what} ({_refusal(error)})", hint=hint) from error
+            raise NodeError(self.name, f"did not {what} ({_refusal(error)})", hint=hint, later=later) from error
         except TimeoutExpiredError as error:
-            raise NodeError(self.name, f"did not {what} in time", hint="look at what it runs") from error
+            raise NodeError(self.name, f"did not {what} in time", hint="look at what it runs", later=True) from error
         except (NCClientError, OSError) as error:
-            raise NodeError(self.name, f"is gone and did not {what}", hint="look at whether it is up") from error
+            hint = "look at whether it is up"
+            raise NodeError(self.name, f"is gone and did not {what}", hint=hint, later=True) from error
 
 
 def _refusal(error: Any) -> str:
@@ -211,18 +217,18 @@ def _connected(name: str, access: Access) -> Any:
         raise NodeError(
             name, f"has a host key that is not known, or another than is known (MD5 {error.fingerprint})",
             hint=f"check it with whoever runs the node, then ssh-keyscan -p {port} {host} >> ~/.ssh/known_hosts",
+            later=True,
         ) from error  # fmt: skip
     except errors.AuthenticationError as error:
         raise NodeError(
-            name, "does not let us in", hint="check --user, the key in the agent or in --ssh-config, or --ask-password"
-        ) from error
-    except errors.SSHError as error:
-        raise NodeError(name, f"cannot be reached ({error})", hint="check its address and whether it is up") from error
+            name, "does not let us in", hint="check --user, the key in the agent or in --ssh-config, or --ask-password",
+            later=True,
+        ) from error  # fmt: skip
     except FileNotFoundError as error:
         raise BadInputError(f"{error.filename} cannot be read: check --ssh-config and the files it names") from error
     except (errors.NCClientError, OSError, EOFError) as error:
-        why = str(error) or type(error).__name__
-        raise NodeError(name, f"cannot be reached ({why})", hint="check its address and whether it is up") from error
+        why, hint = str(error) or type(error).__name__, "check its address and whether it is up"
+        raise NodeError(name, f"cannot be reached ({why})", hint=hint, later=True) from error
     session.timeout = access.timeout
     return session
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from kinband.deploy.orders import Item
 from kinband.errors import BadInputError, ConflictError
@@ -141,6 +141,44 @@ def _item(row: Mapping[str, str], path: str) -> Item:
 def key_of(item: Item) -> str:
     """Return what tells an item from others."""
     return f"{item.node} {item.dn} {item.attribute}"
+
+
+# --- Where receipts are kept: in the folder of a plan, or in the ledger of a service --------------------------------
+
+
+class Keeper(Protocol):
+    """Where a receipt is kept: before the first node is told to change, and whenever it says something else."""
+
+    @property
+    def undo(self) -> str:
+        """What undoes the change, for sentences."""
+        ...
+
+    def keep(self, receipt: Receipt) -> None:
+        """Keep it; what it raises before the first node is told leaves all as they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of a plan, or of one of its waves, as what keeps a receipt.
+
+    Example:
+        >>> Folder(Path("tonight")).undo
+        'kinband rollback tonight'
+    """
+
+    path: Path
+
+    @property
+    def undo(self) -> str:
+        """The command that undoes the change."""
+        return f"kinband rollback {self.path}"
+
+    def keep(self, receipt: Receipt) -> None:
+        """Write the receipt into the folder, which is made if it is not there."""
+        self.path.mkdir(exist_ok=True)
+        receipt.write(self.path)
 
 
 # --- Waves: each has a folder of its own in that of the plan --------------------------------------------------------

@@ -17,7 +17,7 @@ from uuid import uuid4
 from kinband.counters.formulas import number_of
 from kinband.deploy.node import Access, Node, NodeError
 from kinband.deploy.orders import Item, same
-from kinband.deploy.receipt import Receipt, State, check_waves_before, key_of, wave_folder
+from kinband.deploy.receipt import Folder, Keeper, Receipt, State, check_waves_before, key_of, wave_folder
 from kinband.errors import BadInputError, ConflictError
 from kinband.stats import counted
 
@@ -52,7 +52,9 @@ def _all_or_error(failed: Mapping[str, NodeError], then: str) -> None:
     if failed:
         node, error = next(iter(failed.items()))
         more = f" (and {counted(len(failed) - 1, 'more node')})" if len(failed) > 1 else ""
-        raise NodeError(node, f"{error.problem.removeprefix(f'{node} ')}{more}; {then}", hint=error.hint) from error
+        later = all(one.later for one in failed.values())
+        problem = error.problem.removeprefix(f"{node} ")
+        raise NodeError(node, f"{problem}{more}; {then}", hint=error.hint, later=later) from error
 
 
 def _each_or_error(nodes: Iterable[str], act: Callable[[str], None], then: str) -> None:
@@ -147,6 +149,17 @@ def check(items: Sequence[Item], access: Access) -> dict[str, str]:
         return _compared(items, sessions)
 
 
+def look(items: Sequence[Item], access: Access) -> dict[str, str]:
+    """Return what every attribute is, by `key_of`, whatever a plan expects.
+
+    Example:
+        >>> look([], Access())
+        {}
+    """
+    with _sessions(_by_node(items), access) as sessions:
+        return _read(items, sessions)
+
+
 def _compared(items: Sequence[Item], sessions: Sessions) -> dict[str, str]:
     _each_or_error(sessions, lambda node: sessions[node].check(), _UNCHANGED)
     runs = _read(items, sessions)
@@ -191,10 +204,33 @@ def apply(
         check_waves_before(plan, wave)
         plan = wave_folder(plan, wave)
     _check_not_applied(plan)
+    return send(items, Folder(plan), access, seconds=seconds, clock=clock, wave="" if wave is None else str(wave))
+
+
+def send(
+    items: Sequence[Item], keeper: Keeper, access: Access, *, seconds: int, clock: Clock, wave: str = ""
+) -> Receipt:
+    """Carry out a change until it is confirmed: what `apply` does for a plan.
+
+    Args:
+        items: What to set where.
+        keeper: Where the receipt is kept.
+        access: How to come into the nodes.
+        seconds: Until a node undoes the change by itself.
+        clock: Says the time.
+        wave: Which wave of a plan it is, "" for all of it.
+
+    Example:
+        >>> from datetime import UTC
+        >>> send([], Folder(Path("plan")), Access(), seconds=300, clock=lambda: datetime.now(UTC))
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: the plan moves no knob: there is nothing to carry out
+    """
+    _check_items(items)
     with _sessions(_by_node(items), access) as sessions:
         runs = _compared(items, sessions)
-        name = "" if wave is None else str(wave)
-        return _send(items, plan, sessions, seconds=seconds, clock=clock, runs=runs, wave=name)
+        return _send(items, keeper, sessions, seconds=seconds, clock=clock, runs=runs, wave=wave)
 
 
 def _check_not_applied(plan: Path) -> None:
@@ -213,7 +249,7 @@ def _check_not_applied(plan: Path) -> None:
 
 def _send(
     items: Sequence[Item],
-    plan: Path,
+    keeper: Keeper,
     sessions: Sessions,
     *,
     seconds: int,
@@ -228,16 +264,15 @@ def _send(
         kept = tuple(item for item in items if item.node in moving)
         states = dict.fromkeys(moving, _SENDING)
         receipt = Receipt(kept, states, runs, persist, until=now + timedelta(seconds=seconds), at=now, wave=wave)
-        plan.mkdir(exist_ok=True)
-        receipt.write(plan)
+        keeper.keep(receipt)
         failed = _each(moving, lambda node: sessions[node].commit(seconds, persist))
         _each(failed, lambda node: sessions[node].leave(discard=True))
     found: dict[str, str] = {}
     failed |= _each(moving.keys() - failed, lambda node: found.update(_changed(moving[node], sessions[node])))
     if failed:
-        _cancel(failed, moving, sessions, receipt, plan=plan, clock=clock)
+        _cancel(failed, moving, sessions, receipt, keeper=keeper, clock=clock)
     receipt = receipt.told(moving, "pending", at=clock(), runs=found)
-    receipt.write(plan)
+    keeper.keep(receipt)
     return receipt
 
 
@@ -297,18 +332,18 @@ def _cancel(
     sessions: Sessions,
     receipt: Receipt,
     *,
-    plan: Path,
+    keeper: Keeper,
     clock: Clock,
 ) -> NoReturn:
     """Undo a change everywhere since it failed somewhere, and say so."""
     found: dict[str, str] = {}
     stuck = _each(moving, lambda node: found.update(_undone(moving[node], sessions[node], receipt.persist)))
     receipt = receipt.told(moving.keys() - stuck, "undone", at=clock(), runs=found)
-    receipt.told(stuck, "pending", at=clock()).write(plan)
+    keeper.keep(receipt.told(stuck, "pending", at=clock()))
     then = "every node runs what it ran before"
     if stuck:
         names, until = ", ".join(stuck), f"{receipt.until.astimezone():%H:%M:%S}"
-        then = f"{names} should undo it without us by {until}: then run kinband rollback {plan}"
+        then = f"{names} should undo it without us by {until}: then run {keeper.undo}"
     _all_or_error(failed, then)
     raise AssertionError("something failed")
 
@@ -326,20 +361,32 @@ def confirm(plan: Path, access: Access, *, clock: Clock) -> Receipt:
         kinband.errors.BadInputError: no-such-plan has no applied.csv: nothing of this plan was carried out
     """
     receipt = Receipt.read(plan)
-    nodes = [node for node, state in receipt.states.items() if state in ("sending", "pending")]
-    if not nodes:
-        if receipt.in_force:
-            return receipt
+    if not receipt.in_force:
         raise ConflictError(
             f"the plan in {plan} was undone at {receipt.at.astimezone():%Y-%m-%d %H:%M}", hint="apply it again"
         )
+    return confirm_sent(receipt, Folder(plan), access, clock=clock)
+
+
+def confirm_sent(receipt: Receipt, keeper: Keeper, access: Access, *, clock: Clock) -> Receipt:
+    """Have what a receipt is of stay: what `confirm` does for a plan.
+
+    Example:
+        >>> time = datetime(2026, 11, 1)
+        >>> nothing = Receipt((), {}, {}, "", until=time, at=time)
+        >>> confirm_sent(nothing, Folder(Path("plan")), Access(), clock=datetime.now).states
+        {}
+    """
+    nodes = [node for node, state in receipt.states.items() if state in ("sending", "pending")]
+    if not nodes:
+        return receipt
     moving = {node: _moving(receipt.on(node)) for node in nodes}
     then = "nothing was confirmed"
     with _sessions(nodes, access, then=then) as sessions:
         runs = _read(_flat(moving), sessions, then=then)
-        _check_all_run_it(moving, runs, receipt, plan=plan, clock=clock)
+        _check_all_run_it(moving, runs, receipt, keeper=keeper, clock=clock)
         _each_or_error(nodes, lambda node: sessions[node].check_candidate(item.path for item in moving[node]), then)
-        return _settle(moving, sessions, receipt, plan=plan, clock=clock)
+        return _settle(moving, sessions, receipt, keeper=keeper, clock=clock)
 
 
 def _flat(moving: Mapping[str, Sequence[Item]]) -> list[Item]:
@@ -347,14 +394,12 @@ def _flat(moving: Mapping[str, Sequence[Item]]) -> list[Item]:
 
 
 def _check_all_run_it(
-    moving: Mapping[str, Sequence[Item]], runs: Mapping[str, str], receipt: Receipt, *, plan: Path, clock: Clock
+    moving: Mapping[str, Sequence[Item]], runs: Mapping[str, str], receipt: Receipt, *, keeper: Keeper, clock: Clock
 ) -> None:
     back = [node for node, items in moving.items() if not _differing(items, runs, "before")]
     if back:
-        receipt.told(back, "undone", at=clock(), runs=runs).write(plan)
-        rest = (
-            "apply the plan again" if len(back) == len(moving) else f"kinband rollback {plan} undoes it on the others"
-        )
+        keeper.keep(receipt.told(back, "undone", at=clock(), runs=runs))
+        rest = "apply the plan again" if len(back) == len(moving) else f"{keeper.undo} undoes it on the others"
         raise ConflictError(
             f"{back[0]} runs what it ran before: it has undone the change, which was to be confirmed by "
             f"{receipt.until.astimezone():%H:%M:%S}; nothing was confirmed",
@@ -375,7 +420,7 @@ def _strange(item: Item, runs: Mapping[str, str], then: str) -> ConflictError:
 
 
 def _settle(
-    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, plan: Path, clock: Clock
+    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, keeper: Keeper, clock: Clock
 ) -> Receipt:
     """Confirm on all nodes, look whether they run it, and save it there for the next start."""
     found: dict[str, str] = {}
@@ -386,9 +431,9 @@ def _settle(
 
     failed = _each(moving, act)
     receipt = receipt.told(moving.keys() - failed, "confirmed", at=clock(), runs=found)
-    receipt.write(plan)
+    keeper.keep(receipt)
     others = counted(len(moving) - len(failed), "other node")
-    _all_or_error(failed, f"it is confirmed on {others}; kinband rollback {plan} undoes it on all, whatever they run")
+    _all_or_error(failed, f"it is confirmed on {others}; {keeper.undo} undoes it on all, whatever they run")
     _each_or_error(moving, lambda node: sessions[node].save(), "the change is confirmed, but gone with its next start")
     return receipt
 
@@ -407,7 +452,18 @@ def roll_back(plan: Path, access: Access, *, clock: Clock) -> Receipt:
             ...
         kinband.errors.BadInputError: no-such-plan has no applied.csv: nothing of this plan was carried out
     """
-    receipt = Receipt.read(plan)
+    return undo_sent(Receipt.read(plan), Folder(plan), access, clock=clock)
+
+
+def undo_sent(receipt: Receipt, keeper: Keeper, access: Access, *, clock: Clock) -> Receipt:
+    """Have all nodes run what they ran before: what `roll_back` does for a plan.
+
+    Example:
+        >>> time = datetime(2026, 11, 1)
+        >>> nothing = Receipt((), {}, {}, "", until=time, at=time)
+        >>> undo_sent(nothing, Folder(Path("plan")), Access(), clock=datetime.now).states
+        {}
+    """
     moving = {node: _moving(receipt.on(node)) for node in receipt.in_force}
     if not moving:
         return receipt
@@ -422,13 +478,13 @@ def roll_back(plan: Path, access: Access, *, clock: Clock) -> Receipt:
         found: dict[str, str] = {}
         kept = _each(waiting, lambda node: found.update(_undone(there[node], sessions[node], receipt.persist)))
         receipt = receipt.told(set(waiting) - kept.keys(), "undone", at=clock(), runs=found)
-        receipt.write(plan)
+        keeper.keep(receipt)
         rest = {node: items for node, items in there.items() if node not in waiting or node in kept}
-        return _set_back(rest, sessions, receipt, plan=plan, clock=clock) if rest else receipt
+        return _set_back(rest, sessions, receipt, keeper=keeper, clock=clock) if rest else receipt
 
 
 def _set_back(
-    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, plan: Path, clock: Clock
+    moving: Mapping[str, Sequence[Item]], sessions: Sessions, receipt: Receipt, *, keeper: Keeper, clock: Clock
 ) -> Receipt:
     """Edit back what was confirmed; each node for itself once all have accepted it."""
     turned = {node: [_turned(item) for item in items] for node, items in moving.items()}
@@ -445,10 +501,8 @@ def _set_back(
         failed = _each(turned, act)
         _each(failed, lambda node: sessions[node].leave(discard=True))
     receipt = receipt.told(turned.keys() - failed, "undone", at=clock(), runs=found)
-    receipt.write(plan)
-    _all_or_error(
-        failed, f"undone on {counted(len(turned) - len(failed), 'other node')}: run kinband rollback {plan} again"
-    )
+    keeper.keep(receipt)
+    _all_or_error(failed, f"undone on {counted(len(turned) - len(failed), 'other node')}: run {keeper.undo} again")
     _each_or_error(turned, lambda node: sessions[node].save(), "it is undone, but back with its next start")
     return receipt
 
